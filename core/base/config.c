@@ -1,0 +1,220 @@
+/*
+ * The table of configuration rows, and what reads it: defaults, parsing and checking.
+ */
+#include "core/base/config.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define ROW(field, kind, default_text, accepted, mpi_t_level, sentence)                                      \
+    {                                                                                                        \
+        .name = #field, .type = GPUCOLL_CONFIG_##kind, .offset = offsetof(struct gpucoll_config, field),     \
+        .initial = default_text, .values = accepted, .level = mpi_t_level, .help = sentence,                 \
+    }
+
+const struct gpucoll_config_row gpucoll_config_rows[] = {
+    ROW(enable, BOOL, "true", NULL, 1,
+        "Whether gpucoll takes part at all; false leaves every call to the other components."),
+    ROW(priority, INT, "90", "0..100", 3,
+        "Priority of the component: the collectives go to the highest one."),
+    ROW(verbose, INT, "0", "0..100", 1,
+        "How much is said on standard error: 0 warnings, 1 what was found and chosen at set-up, 5 each new "
+        "plan, 20 every call."),
+    ROW(accelerator, STRING, "auto", "auto|cuda|host|none", 2,
+        "What holds the buffers: cuda, host (host memory treated as device memory, for tests without a GPU), "
+        "none, or auto (cuda if there is a GPU)."),
+    ROW(host_memory, STRING, "device", "device|host", 9,
+        "What ordinary memory counts as when the accelerator is host."),
+    ROW(host_devices, INT, "0", "0..1024", 9,
+        "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
+        "each process its own."),
+    ROW(transports, STRING, "all", NULL, 3,
+        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all."),
+    ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased", 3,
+        "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
+        "share a GPU), or auto (by message size)."),
+    ROW(max_ctas, INT, "64", "1..128", 5,
+        "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
+    ROW(threads, INT, "512", "32..1024", 5, "Threads of each CTA; rounded down to whole warps."),
+    ROW(lanes, INT, "4", "1..64", 5,
+        "How many calls of one process can run natively at the same time; further ones are staged through "
+        "host memory."),
+    ROW(scratch_bytes, SIZE, "16M", "1M..4G", 5,
+        "Size of the scratch area of each lane on the device, used by the bandwidth kernels."),
+    ROW(timeout, INT, "300", "0..1000000", 2,
+        "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
+        "0 waits for ever."),
+    ROW(sync_device, BOOL, "false", NULL, 4,
+        "Debugging aid: wait for all work of the device before each call, to tell whether the application "
+        "forgot to."),
+    ROW(tuning_file, STRING, "", NULL, 5,
+        "File with this machine's measured constants for the selector; empty uses those built in."),
+};
+
+const int gpucoll_config_row_count = sizeof(gpucoll_config_rows) / sizeof(gpucoll_config_rows[0]);
+
+/* A decimal number with an optional binary suffix: 4096, 64K, 16M, 1G. */
+static bool parse_number(const char *text, bool suffix_allowed, long long *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    if (errno || end == text) {
+        return false;
+    }
+    static const char suffixes[] = "kmgt";
+    const char *suffix = *end ? strchr(suffixes, *end | 0x20) : NULL;
+    if (suffix && suffix_allowed) {
+        int shift = 10 * (int)(suffix - suffixes + 1);
+        if (*value < 0 || *value > LLONG_MAX >> shift) {
+            return false;
+        }
+        *value <<= shift;
+        end++;
+    }
+    return *end == '\0';
+}
+
+static bool parse_bool(const char *text, bool *value)
+{
+    static const char *const words[] = {"false", "0", "no", "off", "true", "1", "yes", "on"};
+    for (int i = 0; i < 8; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *value = i >= 4;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is the number inside "low..high"? Either end may be left out. */
+static bool in_range(const char *range, long long number)
+{
+    char low[32];
+    const char *dots = strstr(range, "..");
+    snprintf(low, sizeof(low), "%.*s", (int)(dots - range), range);
+    long long limit;
+    if (parse_number(low, true, &limit) && number < limit) {
+        return false;
+    }
+    return !(parse_number(dots + 2, true, &limit) && number > limit);
+}
+
+/* Is the word one of "a|b|c"? */
+static bool in_list(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    while (list) {
+        size_t item = strcspn(list, "|");
+        if (item == length && strncmp(list, word, length) == 0) {
+            return true;
+        }
+        list = list[item] ? list + item + 1 : NULL;
+    }
+    return false;
+}
+
+static void *field_of(struct gpucoll_config *config, const struct gpucoll_config_row *row)
+{
+    return (char *)config + row->offset;
+}
+
+static const struct gpucoll_config_row *find(const char *name)
+{
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        if (strcmp(gpucoll_config_rows[i].name, name) == 0) {
+            return &gpucoll_config_rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* Sets the field if `text` is accepted. */
+static bool assign(struct gpucoll_config *config, const struct gpucoll_config_row *row, const char *text)
+{
+    void *field = field_of(config, row);
+    long long number = 0;
+    switch (row->type) {
+    case GPUCOLL_CONFIG_BOOL:
+        return parse_bool(text, field);
+    case GPUCOLL_CONFIG_INT:
+        if (!parse_number(text, false, &number) || number < INT_MIN || number > INT_MAX ||
+            (row->values && !in_range(row->values, number))) {
+            return false;
+        }
+        *(int *)field = (int)number;
+        return true;
+    case GPUCOLL_CONFIG_SIZE:
+        if (!parse_number(text, true, &number) || number < 0 ||
+            (row->values && !in_range(row->values, number))) {
+            return false;
+        }
+        *(size_t *)field = (size_t)number;
+        return true;
+    case GPUCOLL_CONFIG_STRING:
+        if (row->values && !in_list(row->values, text)) {
+            return false;
+        }
+        *(char **)field = (char *)text;
+        return true;
+    }
+    return false;
+}
+
+void gpucoll_config_init(struct gpucoll_config *config)
+{
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        assign(config, &gpucoll_config_rows[i], gpucoll_config_rows[i].initial);
+    }
+}
+
+gpucoll_status gpucoll_config_set(struct gpucoll_config *config, const char *name, const char *text)
+{
+    const struct gpucoll_config_row *row = find(name);
+    return row && assign(config, row, text) ? GPUCOLL_OK : GPUCOLL_ERR_INVALID;
+}
+
+/* Writes the field's value as text into `buffer`; true if its row accepts it. */
+static bool acceptable(struct gpucoll_config *config, const struct gpucoll_config_row *row, char *buffer,
+                       size_t buffer_bytes)
+{
+    const void *field = field_of(config, row);
+    switch (row->type) {
+    case GPUCOLL_CONFIG_BOOL:
+        return true;
+    case GPUCOLL_CONFIG_INT:
+        snprintf(buffer, buffer_bytes, "%d", *(const int *)field);
+        return !row->values || in_range(row->values, *(const int *)field);
+    case GPUCOLL_CONFIG_SIZE: {
+        size_t value = *(const size_t *)field;
+        snprintf(buffer, buffer_bytes, "%zu", value);
+        return value <= LLONG_MAX && (!row->values || in_range(row->values, (long long)value));
+    }
+    case GPUCOLL_CONFIG_STRING: {
+        const char *value = *(char *const *)field;
+        snprintf(buffer, buffer_bytes, "%s", value ? value : "");
+        return value && (!row->values || in_list(row->values, value));
+    }
+    }
+    return false;
+}
+
+void gpucoll_config_check(struct gpucoll_config *config, const struct gpucoll_log *log)
+{
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        char value[256];
+        if (acceptable(config, row, value, sizeof(value))) {
+            continue;
+        }
+        /* A string that was never set is not the user's mistake. */
+        if (row->type != GPUCOLL_CONFIG_STRING || *(char **)field_of(config, row)) {
+            gpucoll_help(log, "bad-parameter", row->name, value, row->values ? row->values : "any text",
+                         row->initial);
+        }
+        assign(config, row, row->initial);
+    }
+}

@@ -1,0 +1,58 @@
+/*
+ * Configuration: one table of rows is the source of the MCA parameters (the component registers each row),
+ * of gpucoll_info's listing and of docs/parameters.md. A row names a field of struct gpucoll_config.
+ * Strings point to static defaults or to memory owned by whoever set them (Open MPI's variable system).
+ */
+#ifndef GPUCOLL_BASE_CONFIG_H
+#define GPUCOLL_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "core/base/log.h"
+#include "core/base/status.h"
+
+struct gpucoll_config {
+    bool enable;
+    int priority;
+    int verbose;
+    char *accelerator;         /* auto | cuda | host | none */
+    char *host_memory;         /* device | host: what plain memory counts as under accelerator=host */
+    int host_devices;          /* devices that the processes of a host pretend to share; 0: one each */
+    char *transports;          /* comma-separated names, or all */
+    char *allreduce_algorithm; /* auto, or a name from the table of algorithms */
+    int max_ctas;
+    int threads;               /* of a CTA */
+    int lanes;                 /* concurrent calls of one process that can run natively */
+    size_t scratch_bytes;      /* data area of one lane */
+    int timeout;               /* seconds; 0: never */
+    bool sync_device;          /* debug: wait for the whole device before each call */
+    char *tuning_file;
+};
+
+enum gpucoll_config_type { GPUCOLL_CONFIG_BOOL, GPUCOLL_CONFIG_INT, GPUCOLL_CONFIG_SIZE, GPUCOLL_CONFIG_STRING };
+
+struct gpucoll_config_row {
+    const char *name; /* MCA parameter coll_gpucoll_<name>, environment OMPI_MCA_coll_gpucoll_<name> */
+    enum gpucoll_config_type type;
+    size_t offset; /* of the field in struct gpucoll_config */
+    const char *initial;
+    const char *values; /* what is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL */
+    int level;          /* MPI_T verbosity level 1..9 */
+    const char *help;   /* one sentence */
+};
+
+extern const struct gpucoll_config_row gpucoll_config_rows[];
+extern const int gpucoll_config_row_count;
+
+/* Sets every field to its row's default. */
+void gpucoll_config_init(struct gpucoll_config *config);
+
+/* Sets one field from text ("true", "12", "4M", "name"). GPUCOLL_ERR_INVALID if the name or the text is not accepted;
+ * nothing is printed. `text` must outlive `config`. */
+gpucoll_status gpucoll_config_set(struct gpucoll_config *config, const char *name, const char *text) GPUCOLL_CHECKED;
+
+/* Checks every field against its row's `values`. A field that fails is named by help topic "bad-parameter" and set
+ * back to its default, so that the run goes on. */
+void gpucoll_config_check(struct gpucoll_config *config, const struct gpucoll_log *log);
+
+#endif

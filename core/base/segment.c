@@ -1,0 +1,248 @@
+/*
+ * A segment is a memfd: one page with a header, then the user's part. Linux only, as memfd_create and
+ * /proc/<pid>/fd are.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create, fallocate, file seals */
+#endif
+#include "core/base/segment.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The first bytes of a segment. Written before the name is given to anybody, read by peers, never changed. */
+struct header {
+    uint64_t magic;
+    uint64_t cookie;
+    uint64_t bytes;
+};
+
+static const uint64_t magic = UINT64_C(0x67705365676d7431); /* "gpSegmt1" */
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* FNV-1a, 64 bits: offset basis and prime as published by its authors. */
+static uint64_t hash(const char *bytes, size_t count)
+{
+    uint64_t value = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < count; i++) {
+        value = (value ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return value;
+}
+
+/* Reads a small file of /proc as text; the number of bytes, 0 on failure. */
+static size_t read_text(const char *path, char *text, size_t text_bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, text, text_bytes - 1);
+    if (fd >= 0) {
+        close(fd);
+    }
+    size_t count = got > 0 ? (size_t)got : 0;
+    text[count] = '\0';
+    return count;
+}
+
+/* The boot id tells hosts apart whatever their containers call themselves; where /proc hides it, the name has
+ * to. */
+static uint64_t host_hash(void)
+{
+    char text[256];
+    size_t count = read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+    if (count == 0 && gethostname(text, sizeof(text) - 1) == 0) {
+        text[sizeof(text) - 1] = '\0';
+        count = strlen(text);
+    }
+    return hash(text, count);
+}
+
+/* Field 22 of /proc/self/stat. Counted from the last ')', since the program's name (field 2) may hold
+ * anything. */
+static uint64_t start_time(void)
+{
+    char text[1024];
+    read_text("/proc/self/stat", text, sizeof(text));
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+void gpucoll_process_id_self(struct gpucoll_process_id *id)
+{
+    struct stat space;
+    *id = (struct gpucoll_process_id){
+        .host = host_hash(),
+        .pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0,
+        .start_time = start_time(),
+        .pid = (uint32_t)getpid(),
+        .uid = (uint32_t)geteuid(),
+    };
+}
+
+bool gpucoll_process_same_host(const struct gpucoll_process_id *a, const struct gpucoll_process_id *b)
+{
+    return a->host == b->host;
+}
+
+bool gpucoll_process_same(const struct gpucoll_process_id *a, const struct gpucoll_process_id *b)
+{
+    return gpucoll_process_same_host(a, b) && a->pid_space == b->pid_space && a->pid == b->pid &&
+           a->start_time == b->start_time;
+}
+
+static gpucoll_status create_failed(struct gpucoll_segment *segment, size_t bytes, const char *step,
+                                    const struct gpucoll_log *log)
+{
+    int error = errno;
+    gpucoll_help(log, "segment-create", bytes, step, strerror(error));
+    if (segment->fd >= 0) {
+        close(segment->fd);
+    }
+    *segment = (struct gpucoll_segment){.fd = -1};
+    return error == ENOMEM || error == ENOSPC ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_SYSTEM;
+}
+
+gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t bytes,
+                                      const struct gpucoll_log *log)
+{
+    size_t page = page_bytes();
+    *segment = (struct gpucoll_segment){.fd = -1};
+    if (bytes > SIZE_MAX / 2 - page) {
+        errno = ENOMEM;
+        return create_failed(segment, bytes, "size", log);
+    }
+    bytes = (bytes + page - 1) / page * page;
+    size_t map_bytes = page + bytes;
+    struct gpucoll_segment_name *name = &segment->name;
+    if (getrandom(&name->cookie, sizeof(name->cookie), 0) != (ssize_t)sizeof(name->cookie)) {
+        return create_failed(segment, bytes, "getrandom", log);
+    }
+    segment->fd = memfd_create("gpucoll", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (segment->fd < 0) {
+        return create_failed(segment, bytes, "memfd_create", log);
+    }
+    if (fallocate(segment->fd, 0, 0, (off_t)map_bytes) != 0) {
+        return create_failed(segment, bytes, "fallocate", log);
+    }
+    /* Nobody can take the memory away under a peer's mapping. A kernel without seals works as well. */
+    (void)fcntl(segment->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (map == MAP_FAILED) {
+        return create_failed(segment, bytes, "mmap", log);
+    }
+    segment->map = map;
+    segment->map_bytes = map_bytes;
+    segment->user = (char *)map + page;
+    gpucoll_process_id_self(&name->owner);
+    name->address = (uintptr_t)segment->user;
+    name->bytes = bytes;
+    name->fd = segment->fd;
+    *(struct header *)map = (struct header){.magic = magic, .cookie = name->cookie, .bytes = bytes};
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status open_failed(const struct gpucoll_segment_name *name, int fd, const char *reason,
+                                  const struct gpucoll_log *log)
+{
+    gpucoll_help(log, "segment-open", (unsigned)name->owner.pid, (int)name->fd, reason);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return GPUCOLL_ERR_SYSTEM;
+}
+
+/* NULL if the open file may be mapped as what `name` says, else the reason why not. */
+static const char *refuse(int fd, const struct gpucoll_segment_name *name, size_t map_bytes)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0) {
+        return strerror(errno);
+    }
+    if (file.st_uid != (uid_t)name->owner.uid || file.st_uid != geteuid()) {
+        return "it belongs to another user";
+    }
+    if (!S_ISREG(file.st_mode) || file.st_size < 0 || (size_t)file.st_size < map_bytes) {
+        return "it is smaller than announced: the process ID was reused or belongs to another container";
+    }
+    return NULL;
+}
+
+static gpucoll_status map_peer(struct gpucoll_segment *segment, int fd, const struct gpucoll_log *log)
+{
+    const struct gpucoll_segment_name *name = &segment->name;
+    size_t page = page_bytes();
+    size_t map_bytes = page + name->bytes;
+    const char *reason = refuse(fd, name, map_bytes);
+    if (reason) {
+        return open_failed(name, fd, reason, log);
+    }
+    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        return open_failed(name, fd, strerror(errno), log);
+    }
+    const struct header *header = map;
+    if (header->magic != magic || header->cookie != name->cookie || header->bytes != name->bytes) {
+        munmap(map, map_bytes);
+        return open_failed(
+            name, fd,
+            "it is not the announced segment: the process ID was reused or belongs to another container",
+            log);
+    }
+    close(fd); /* the mapping keeps the memory */
+    segment->map = map;
+    segment->map_bytes = map_bytes;
+    segment->user = (char *)map + page;
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_segment_open(struct gpucoll_segment *segment, const struct gpucoll_segment_name *name,
+                                    const struct gpucoll_log *log)
+{
+    struct gpucoll_process_id self;
+    gpucoll_process_id_self(&self);
+    *segment = (struct gpucoll_segment){.name = *name, .fd = -1};
+    if (gpucoll_process_same(&self, &name->owner)) {
+        segment->user = (void *)(uintptr_t)name->address;
+        return GPUCOLL_OK;
+    }
+    if (!gpucoll_process_same_host(&self, &name->owner)) {
+        return open_failed(name, -1, "it is on another host", log);
+    }
+    if (self.pid_space != name->owner.pid_space) {
+        return open_failed(name, -1, "it is in another PID namespace (container)", log);
+    }
+    if (name->bytes > SIZE_MAX / 2) {
+        return open_failed(name, -1, "its size is out of range", log);
+    }
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%u/fd/%d", (unsigned)name->owner.pid, (int)name->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return open_failed(name, -1, strerror(errno), log);
+    }
+    return map_peer(segment, fd, log);
+}
+
+void gpucoll_segment_close(struct gpucoll_segment *segment)
+{
+    /* The map tells an owner's or a peer's segment from a zeroed struct, whose fd is 0 and not ours. */
+    if (segment->map) {
+        munmap(segment->map, segment->map_bytes);
+        if (segment->fd >= 0) {
+            close(segment->fd);
+        }
+    }
+    *segment = (struct gpucoll_segment){.fd = -1};
+}

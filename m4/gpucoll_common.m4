@@ -1,0 +1,78 @@
+# GPUCOLL_MISSING(WHAT, DEBIAN-PACKAGE, RHEL-PACKAGE, [ELSE])
+# Stops configure, naming what to install.
+AC_DEFUN([GPUCOLL_MISSING], [AC_MSG_ERROR([$1.
+    Debian, Ubuntu:  apt-get install $2
+    RHEL, Fedora:    dnf install $3
+m4_ifval([$4], [    Or:              $4
+])])])
+
+# The host compilers: C17 and C++17, and the flags every object is compiled with.
+AC_DEFUN([GPUCOLL_CHECK_COMPILERS], [
+    GPUCOLL_TRY_FLAG([C], [-std=gnu17], [],
+        [GPUCOLL_MISSING([$CC does not accept -std=gnu17; gpucoll needs gcc 8 or newer], [gcc], [gcc])])
+    GPUCOLL_TRY_FLAG([C++], [-std=gnu++17], [],
+        [GPUCOLL_MISSING([$CXX does not accept -std=gnu++17; the tests need g++ 8 or newer], [g++], [gcc-c++])])
+    GPUCOLL_CFLAGS="-std=gnu17 -Wall -Wextra"
+    GPUCOLL_CXXFLAGS="-std=gnu++17 -Wall -Wextra"
+    AC_SUBST([GPUCOLL_CFLAGS])
+    AC_SUBST([GPUCOLL_CXXFLAGS])
+    AC_SEARCH_LIBS([dlopen], [dl])
+    AC_SEARCH_LIBS([pthread_create], [pthread])
+    AC_SEARCH_LIBS([log2], [m])
+])
+
+# GPUCOLL_TRY_FLAG(LANGUAGE, FLAGS, IF-ACCEPTED, IF-NOT): compile and link.
+AC_DEFUN([GPUCOLL_TRY_FLAG], [
+    AC_LANG_PUSH([$1])
+    gpucoll_save_CFLAGS=$CFLAGS; gpucoll_save_CXXFLAGS=$CXXFLAGS
+    CFLAGS="$CFLAGS $2"; CXXFLAGS="$CXXFLAGS $2"
+    AC_MSG_CHECKING([whether the $1 compiler accepts $2])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM()], [gpucoll_flag_ok=yes], [gpucoll_flag_ok=no])
+    CFLAGS=$gpucoll_save_CFLAGS; CXXFLAGS=$gpucoll_save_CXXFLAGS
+    AC_LANG_POP([$1])
+    AC_MSG_RESULT([$gpucoll_flag_ok])
+    AS_IF([test $gpucoll_flag_ok = yes], [:
+        $3], [:
+        $4])
+])
+
+AC_DEFUN([GPUCOLL_ENABLE_WERROR], [
+    AC_ARG_ENABLE([werror],
+        [AS_HELP_STRING([--enable-werror], [make compiler warnings errors])], [], [enable_werror=no])
+    AS_IF([test "x$enable_werror" = xyes], [
+        GPUCOLL_CFLAGS="$GPUCOLL_CFLAGS -Werror"
+        GPUCOLL_CXXFLAGS="$GPUCOLL_CXXFLAGS -Werror"
+        GPUCOLL_NVCCFLAGS="-Werror all-warnings"
+    ])
+    AC_SUBST([GPUCOLL_NVCCFLAGS])
+])
+
+# Sanitizers reach into every object, so they go with --disable-mpi: libmpi is not instrumented.
+AC_DEFUN([GPUCOLL_ENABLE_SANITIZERS], [
+    AC_ARG_ENABLE([sanitizers],
+        [AS_HELP_STRING([--enable-sanitizers=LIST],
+            [compile with -fsanitize=LIST, such as address,undefined or thread; goes with --disable-mpi])],
+        [], [enable_sanitizers=no])
+    AS_CASE([$enable_sanitizers],
+        [no], [],
+        [yes], [AC_MSG_ERROR([--enable-sanitizers needs a list, such as --enable-sanitizers=address,undefined])],
+        [GPUCOLL_SANITIZER_FLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
+         GPUCOLL_TRY_FLAG([C], [$GPUCOLL_SANITIZER_FLAGS], [],
+             [GPUCOLL_MISSING([$CC cannot link with -fsanitize=$enable_sanitizers], [libgcc-12-dev],
+                              [libasan libubsan libtsan])])])
+    AC_SUBST([GPUCOLL_SANITIZER_FLAGS])
+])
+
+AC_DEFUN([GPUCOLL_SUMMARY], [
+    AC_MSG_NOTICE([
+  gpucoll $PACKAGE_VERSION
+    prefix            $prefix
+    Open MPI          $gpucoll_ompi_summary
+    CUDA              $gpucoll_cuda_summary
+    UCX               $gpucoll_ucx_summary
+    hwloc             $gpucoll_hwloc_summary
+    GoogleTest        $gpucoll_gtest_summary
+    Google Benchmark  $gpucoll_benchmark_summary
+    sanitizers        $enable_sanitizers
+  Next: make && make check && make install])
+])

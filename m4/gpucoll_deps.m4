@@ -1,0 +1,58 @@
+# Libraries found by pkg-config. A --with-X=DIR puts DIR's .pc files first.
+
+# GPUCOLL_USE_PREFIX(DIR)
+AC_DEFUN([GPUCOLL_USE_PREFIX], [
+    AS_CASE([$1], [yes|no|auto], [], [
+        PKG_CONFIG_PATH="$1/lib/pkgconfig:$1/lib64/pkgconfig:$1/share/pkgconfig:$PKG_CONFIG_PATH"
+        export PKG_CONFIG_PATH])
+])
+
+# hwloc tells which GPUs, NICs and cores are near each other.
+AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
+    AC_ARG_WITH([hwloc], [AS_HELP_STRING([--with-hwloc=DIR], [hwloc's prefix])], [], [with_hwloc=yes])
+    AS_IF([test "x$with_hwloc" = xno], [AC_MSG_ERROR([gpucoll needs hwloc: --without-hwloc is not possible])])
+    GPUCOLL_USE_PREFIX([$with_hwloc])
+    PKG_CHECK_MODULES([HWLOC], [hwloc >= 2.0], [],
+        [GPUCOLL_MISSING([hwloc 2.0 or newer was not found], [libhwloc-dev], [hwloc-devel], [--with-hwloc=DIR])])
+    gpucoll_hwloc_summary=`$PKG_CONFIG --modversion hwloc`
+])
+
+# UCX carries data between hosts. A build without it serves one host.
+AC_DEFUN([GPUCOLL_CHECK_UCX], [
+    AC_ARG_WITH([ucx],
+        [AS_HELP_STRING([--with-ucx=DIR], [UCX's prefix (default: used if found; --without-ucx: not used)])],
+        [], [with_ucx=auto])
+    gpucoll_have_ucx=no
+    gpucoll_ucx_summary=no
+    GPUCOLL_USE_PREFIX([$with_ucx])
+    AS_IF([test "x$with_ucx" != xno], [
+        PKG_CHECK_MODULES([UCX], [ucx >= 1.10], [gpucoll_have_ucx=yes], [gpucoll_have_ucx=no])])
+    AS_IF([test $gpucoll_have_ucx = yes], [
+        AC_DEFINE([HAVE_UCX], [1], [Define to 1 if UCX is used for transfers between hosts.])
+        gpucoll_ucx_summary=`$PKG_CONFIG --modversion ucx`
+    ], [test "x$with_ucx" != xauto && test "x$with_ucx" != xno], [
+        GPUCOLL_MISSING([UCX 1.10 or newer was not found], [libucx-dev], [ucx-devel], [--with-ucx=DIR])])
+    AM_CONDITIONAL([UCX], [test $gpucoll_have_ucx = yes])
+])
+
+# GPUCOLL_CHECK_TEST_MODULE(NAME, option, PREFIX, MODULE, DEBIAN, RHEL)
+# A library of tests or benches: used if found, an error only if asked for and missing.
+AC_DEFUN([GPUCOLL_CHECK_TEST_MODULE], [
+    AC_ARG_WITH([$2],
+        [AS_HELP_STRING([--with-$2=DIR], [$1's prefix (default: used if found)])], [], [with_$2=auto])
+    gpucoll_have_$2=no
+    gpucoll_$2_summary=no
+    GPUCOLL_USE_PREFIX([$with_$2])
+    AS_IF([test "x$with_$2" != xno], [
+        PKG_CHECK_MODULES([$3], [$4], [gpucoll_have_$2=yes], [gpucoll_have_$2=no])])
+    AS_IF([test $gpucoll_have_$2 = yes], [gpucoll_$2_summary=`$PKG_CONFIG --modversion $4`],
+          [test "x$with_$2" != xauto && test "x$with_$2" != xno],
+          [GPUCOLL_MISSING([$1 was not found], [$5], [$6], [--with-$2=DIR])])
+    AM_CONDITIONAL([$3], [test $gpucoll_have_$2 = yes])
+])
+
+AC_DEFUN([GPUCOLL_CHECK_GTEST],
+    [GPUCOLL_CHECK_TEST_MODULE([GoogleTest], [gtest], [GTEST], [gtest], [libgtest-dev], [gtest-devel])])
+AC_DEFUN([GPUCOLL_CHECK_BENCHMARK],
+    [GPUCOLL_CHECK_TEST_MODULE([Google Benchmark], [benchmark], [BENCHMARK], [benchmark], [libbenchmark-dev],
+                               [google-benchmark-devel])])

@@ -1,0 +1,173 @@
+# The Open MPI to build for: its compiler wrapper, version, and the internal headers that components are written against.
+AC_DEFUN([GPUCOLL_CHECK_OMPI], [
+    AC_ARG_ENABLE([mpi],
+        [AS_HELP_STRING([--disable-mpi], [build the engine and its tests only, without the Open MPI component])],
+        [], [enable_mpi=yes])
+    AC_ARG_WITH([ompi],
+        [AS_HELP_STRING([--with-ompi=PREFIX], [Open MPI 4.1.x or 5.0.x to build for (default: mpicc on PATH)])],
+        [], [with_ompi=yes])
+    AC_ARG_WITH([ompi-src],
+        [AS_HELP_STRING([--with-ompi-src=TREE],
+            [configured source tree of the same Open MPI version: supplies the development headers where they are not installed])],
+        [], [with_ompi_src=no])
+    AC_ARG_WITH([ompi-plugin-dir],
+        [AS_HELP_STRING([--with-ompi-plugin-dir@<:@=DIR@:>@],
+            [install the component into DIR, by default Open MPI's own component directory, instead of LIBDIR/openmpi])],
+        [], [with_ompi_plugin_dir=no])
+
+    gpucoll_ompi_summary="no (engine only)"
+    ompiplugindir='${libdir}/openmpi'
+    AS_IF([test "x$enable_mpi" != xno], [
+        GPUCOLL_FIND_MPICC
+        GPUCOLL_OMPI_VERSION
+        GPUCOLL_OMPI_FLAGS
+        GPUCOLL_OMPI_HEADERS
+        GPUCOLL_OMPI_PLUGIN_DIR
+        gpucoll_ompi_summary="$OMPI_VERSION ($MPICC)"
+    ])
+    AC_SUBST([ompiplugindir])
+    AC_SUBST([MPICC])
+    AC_SUBST([MPIRUN])
+    AC_SUBST([MPI_CFLAGS])
+    AC_SUBST([MPI_LIBS])
+    AC_SUBST([OMPI_CPPFLAGS])
+    AC_SUBST([OMPI_LIBS])
+    AC_SUBST([OMPI_VERSION])
+    AC_SUBST([OMPI_BINDIR])
+    AC_SUBST([OMPI_LIBDIR])
+    AM_CONDITIONAL([MPI], [test "x$enable_mpi" != xno])
+])
+
+AC_DEFUN([GPUCOLL_FIND_MPICC], [
+    AS_IF([test "x$with_ompi" = xno], [AC_MSG_ERROR([--without-ompi is spelled --disable-mpi])])
+    AS_IF([test "x$with_ompi" = xyes], [gpucoll_mpi_path=$PATH], [gpucoll_mpi_path=$with_ompi/bin])
+    # Distributions let several MPIs provide mpicc: take the first that is Open MPI's.
+    AC_CACHE_CHECK([for Open MPI's mpicc], [ac_cv_path_MPICC], [
+        AC_PATH_PROGS_FEATURE_CHECK([MPICC], [mpicc mpicc.openmpi],
+            [AS_IF(["$ac_path_MPICC" --showme:version 2>/dev/null | $GREP 'Open MPI' >/dev/null],
+                   [ac_cv_path_MPICC=$ac_path_MPICC ac_path_MPICC_found=:])],
+            [ac_cv_path_MPICC=no], [$gpucoll_mpi_path])])
+    MPICC=$ac_cv_path_MPICC
+    AS_IF([test "x$MPICC" = xno], [
+        AS_IF([test "x$with_ompi" = xyes],
+            [GPUCOLL_MISSING([Open MPI's mpicc was not found on PATH], [libopenmpi-dev openmpi-bin], [openmpi-devel],
+                 [--with-ompi=PREFIX, or --disable-mpi for the engine alone])],
+            [AC_MSG_ERROR([$with_ompi/bin/mpicc was not found or is not Open MPI's: --with-ompi takes the prefix Open MPI was
+    installed with])])])
+])
+
+AC_DEFUN([GPUCOLL_OMPI_VERSION], [
+    AC_MSG_CHECKING([for Open MPI's version])
+    OMPI_VERSION=`"$MPICC" --showme:version 2>/dev/null | $SED -n 's/.*Open MPI v*\(@<:@0-9@:>@*\.@<:@^ @:>@*\).*/\1/p'`
+    AC_MSG_RESULT([$OMPI_VERSION])
+    AS_CASE([$OMPI_VERSION],
+        [4.1.*|5.0.*], [],
+        [AC_MSG_ERROR([$MPICC belongs to Open MPI $OMPI_VERSION; gpucoll supports 4.1.x and 5.0.x.
+    Name another one with --with-ompi=PREFIX])])
+])
+
+AC_DEFUN([GPUCOLL_OMPI_FLAGS], [
+    OMPI_BINDIR=`dirname "$MPICC"`
+    OMPI_LIBDIR=`"$MPICC" --showme:libdirs | $SED 's/ .*//'`
+    MPI_CFLAGS=`"$MPICC" --showme:compile`
+    MPI_LIBS=`"$MPICC" --showme:link`
+    AC_MSG_CHECKING([for mpirun])
+    MPIRUN=`ls "$OMPI_BINDIR/mpirun.openmpi" "$OMPI_BINDIR/mpirun" 2>/dev/null | head -n 1`
+    AC_MSG_RESULT([${MPIRUN:-no}])
+    AS_IF([test "x$MPIRUN" = x],
+          [GPUCOLL_MISSING([mpirun was not found beside $MPICC], [openmpi-bin], [openmpi])])
+    # Components name libmpi and libopen-pal, so that they load also where a program loaded libmpi privately (RTLD_LOCAL).
+    OMPI_LIBS="$MPI_LIBS -lopen-pal"
+    gpucoll_save_LIBS=$LIBS
+    LIBS="$OMPI_LIBS $LIBS"
+    AC_MSG_CHECKING([whether programs link with libmpi and libopen-pal])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[int opal_progress(void); int MPI_Initialized(int *);]],
+                                    [[int set; MPI_Initialized(&set); opal_progress();]])],
+        [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([a program does not link with "$OMPI_LIBS": see config.log])])
+    LIBS=$gpucoll_save_LIBS
+])
+
+AC_DEFUN([GPUCOLL_OMPI_HEADERS], [
+    AS_IF([test "x$with_ompi_src" != xno], [GPUCOLL_OMPI_SRC_FLAGS], [GPUCOLL_OMPI_INSTALLED_FLAGS])
+    # Last: files that Open MPI's own headers include but that are not installed (ompi/shim/README.md).
+    OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I`cd "$srcdir" && pwd`/ompi/shim"
+    # Open MPI 5 reaches PMIx's and libevent's headers, which may be packages of their own.
+    gpucoll_outside=`$PKG_CONFIG --cflags-only-I pmix 2>/dev/null` || gpucoll_outside=
+    AC_MSG_CHECKING([for Open MPI's development headers])
+    gpucoll_headers=no
+    for gpucoll_more in "" "$gpucoll_outside"; do
+        AS_IF([test $gpucoll_headers = no], [GPUCOLL_TRY_OMPI_HEADERS([$OMPI_CPPFLAGS $gpucoll_more])])
+    done
+    AC_MSG_RESULT([$gpucoll_headers])
+    AS_IF([test $gpucoll_headers = no], [
+        AS_IF([test "x$with_ompi_src" != xno],
+            [AC_MSG_ERROR([Open MPI's internal headers in $with_ompi_src do not compile: see config.log. The tree must be one in which
+    Open MPI's configure was run, and of version $OMPI_VERSION])],
+            [GPUCOLL_MISSING([Open MPI $OMPI_VERSION was installed without its development headers (opal_config.h, ompi/mca/coll/coll.h), or
+    the headers they include are missing: see config.log], [libopenmpi-dev libhwloc-dev libpmix-dev libevent-dev],
+                [(RHEL's openmpi-devel has none: see the next line)],
+                [--with-ompi-src=TREE, a source tree of Open MPI $OMPI_VERSION in which configure was run])])])
+])
+
+AC_DEFUN([GPUCOLL_TRY_OMPI_HEADERS], [
+    gpucoll_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $1"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+#include "ompi_config.h"
+#include "opal/runtime/opal_progress.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/op/op.h"
+#include "ompi/request/request.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/mca/coll/base/base.h"]], [[return OMPI_MAJOR_VERSION == 0;]])],
+        [gpucoll_headers=yes OMPI_CPPFLAGS="$1"])
+    CPPFLAGS=$gpucoll_save_CPPFLAGS
+])
+
+# Debian nests include/openmpi in a directory of its own, others put it under PREFIX/include: mpicc knows which.
+AC_DEFUN([GPUCOLL_OMPI_INSTALLED_FLAGS], [
+    OMPI_CPPFLAGS=
+    for gpucoll_dir in `"$MPICC" --showme:incdirs`; do
+        for gpucoll_sub in "$gpucoll_dir/openmpi" "$gpucoll_dir"; do
+            AS_CASE([" $OMPI_CPPFLAGS "], [*" -I$gpucoll_sub "*], [],
+                [AS_IF([test -d "$gpucoll_sub"], [OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I$gpucoll_sub"])])
+        done
+    done
+])
+
+AC_DEFUN([GPUCOLL_OMPI_SRC_FLAGS], [
+    AS_IF([test -f "$with_ompi_src/opal/include/opal_config.h"], [],
+        [AC_MSG_ERROR([--with-ompi-src=$with_ompi_src has no opal/include/opal_config.h: run Open MPI's configure there first,
+    with the options of the installed Open MPI (ompi_info shows them)])])
+    gpucoll_src=`cd "$with_ompi_src" && pwd`
+    gpucoll_src_version=`$SED -n 's/^#define OPAL_\(MAJOR\|MINOR\|RELEASE\)_VERSION //p' \
+        "$gpucoll_src/opal/include/opal_config.h" | tr '\n' . | $SED 's/\.$//'`
+    AS_CASE([$OMPI_VERSION], [$gpucoll_src_version*], [],
+        [AC_MSG_ERROR([--with-ompi-src=$with_ompi_src is Open MPI $gpucoll_src_version, but $MPICC is Open MPI $OMPI_VERSION: they must be
+    of the same version])])
+    OMPI_CPPFLAGS=
+    for gpucoll_dir in . opal/include ompi/include orte/include oshmem/include 3rd-party/openpmix/include \
+        3rd-party/openpmix 3rd-party/libevent-*/include 3rd-party/libevent-* 3rd-party/hwloc-*/include \
+        opal/mca/hwloc/hwloc*/hwloc/include opal/mca/event/libevent*/libevent/include \
+        opal/mca/event/libevent*/libevent opal/mca/pmix/pmix*/pmix/include; do
+        for gpucoll_sub in "$gpucoll_src"/$gpucoll_dir; do
+            AS_IF([test -d "$gpucoll_sub"], [OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I$gpucoll_sub"])
+        done
+    done
+    for gpucoll_dir in `"$MPICC" --showme:incdirs`; do
+        OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I$gpucoll_dir"
+    done
+])
+
+AC_DEFUN([GPUCOLL_OMPI_PLUGIN_DIR], [
+    AS_CASE([$with_ompi_plugin_dir],
+        [no], [],
+        [yes], [
+            ompiplugindir=`"$OMPI_BINDIR/ompi_info" --path pkglibdir --parsable 2>/dev/null | $SED -n 's/^path:pkglibdir://p'`
+            AS_IF([test -d "$ompiplugindir"], [],
+                  [AC_MSG_ERROR([Open MPI's component directory was not found by $OMPI_BINDIR/ompi_info: name it with
+    --with-ompi-plugin-dir=DIR])])],
+        [ompiplugindir=$with_ompi_plugin_dir])
+])

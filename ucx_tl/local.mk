@@ -1,0 +1,4 @@
+libgpucoll_la_SOURCES += \
+	ucx_tl/tl.h \
+	ucx_tl/tl.c \
+	ucx_tl/p2p/p2p.c

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Runs the MPI tests of a table (test/mpi/tests.list) under mpirun and counts their results.
+#
+#   run_mpi.sh --programs DIR --components DIR [options]
+#     --list FILE        the table                                (tests.list beside the programs, or test/mpi/tests.list)
+#     --programs DIR     where the test programs are
+#     --components DIR   where mca_coll_gpucoll.so is             (default: wherever Open MPI looks by itself)
+#     --mpirun PATH      (default: mpirun)
+#     --accelerator X    host: rows for the host accelerator run; cuda: rows for GPUs run      (default: host)
+#     --ranks "1 2 4"    only these numbers of ranks; a row with none of them runs with its first  (default: the row's)
+#     --filter REGEX     only rows whose name matches
+#     --logs DIR         one file a run                           (default: ./logs)
+#     --timeout S        of one run                               (default: 300)
+#
+# A row:    name | ranks | mpirun arguments | program and its arguments | flags
+#   ranks   numbers, such as `1 2 3 4 7`
+#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer),
+#           dies (is expected to end with an error: only its result lines and what it leaves in /dev/shm count)
+# A row with neither host nor gpu runs with either. The run has `coll_gpucoll_accelerator=host` set in host mode.
+#
+# A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. A run that ends with an error,
+# passes its time, prints no result or leaves a file in /dev/shm is a failed case of its own.
+# The last line is `N passed, N failed, N skipped`; the exit status is 0 if none failed.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. logs=logs limit=300
+
+die() {
+    echo "run_mpi.sh: $*" >&2
+    exit 2
+}
+
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || die "$1 needs a value"
+    case $1 in
+        --list) list=$2 ;;
+        --programs) programs=$2 ;;
+        --components) components=$2 ;;
+        --mpirun) mpirun=$2 ;;
+        --accelerator) accelerator=$2 ;;
+        --ranks) only_ranks=$2 ;;
+        --filter) filter=$2 ;;
+        --logs) logs=$2 ;;
+        --timeout) limit=$2 ;;
+        *) die "unknown option $1; the head of this file lists them" ;;
+    esac
+    shift 2
+done
+[ -d "$programs" ] || die "--programs '$programs' is not a directory"
+programs=$(cd "$programs" && pwd)
+for candidate in "$programs/tests.list" "$here/mpi/tests.list"; do
+    [ -n "$list" ] || { [ -f "$candidate" ] && list=$candidate; } || true
+done
+[ -f "$list" ] || die "the table of tests '$list' was not found"
+mkdir -p "$logs"
+logs=$(cd "$logs" && pwd)
+results=$logs/results
+: >"$results"
+
+# The machine may be small, a container, or root's: let ranks share cores, unbound, and be quiet about it.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_btl_base_warn_component_unused=0
+if [ -n "$components" ]; then
+    [ -d "$components" ] || die "--components '$components' is not a directory"
+    export OMPI_MCA_mca_component_path=$components:SYSTEM_DEFAULT
+fi
+case $accelerator in
+    host) export OMPI_MCA_coll_gpucoll_accelerator=host ;;
+    cuda) ;;
+    *) die "--accelerator is host or cuda" ;;
+esac
+ompi_major=$("$mpirun" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)
+gpus=0
+if [ "$accelerator" = cuda ]; then
+    gpus=$(nvidia-smi -L | grep -c '^GPU') || die "--accelerator cuda, but nvidia-smi lists no GPU"
+fi
+
+trim() {
+    local text=$1
+    text=${text#"${text%%[![:space:]]*}"}
+    printf '%s' "${text%"${text##*[![:space:]]}"}"
+}
+
+# Why a row with these flags cannot run here; empty if it can.
+why_not() {
+    local flag
+    for flag in $1; do
+        case $flag in
+            host) [ "$accelerator" = host ] || echo "is for the host accelerator" ;;
+            gpu) [ "$gpus" -ge 1 ] || echo "needs a GPU" ;;
+            gpus=*) [ "$gpus" -ge "${flag#gpus=}" ] || echo "needs ${flag#gpus=} GPUs" ;;
+            ompi5) [ "$ompi_major" -ge 5 ] || echo "needs Open MPI 5.0" ;;
+            dies) ;;
+            *) die "unknown flag '$flag' in $list" ;;
+        esac
+    done | head -n 1
+}
+
+# Files in /dev/shm that are new since $1 was listed and that no process has mapped: what a run left behind.
+left_behind() {
+    local file
+    comm -13 "$1" <(find /dev/shm -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | LC_ALL=C sort) |
+        while IFS= read -r file; do
+            grep -qsF "/dev/shm/$file" /proc/[0-9]*/maps || echo "$file"
+        done
+}
+
+# run NAME RANKS MPIRUN-ARGUMENTS COMMAND FLAGS
+run() {
+    local label="$1 np=$2" log=$logs/$1.np$2.log before=$logs/shm.before started=$SECONDS status=0 left failed
+    find /dev/shm -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | LC_ALL=C sort >"$before"
+    local -a command arguments
+    read -ra arguments <<<"$3"
+    read -ra command <<<"$4"
+    command[0]=$programs/${command[0]}
+    set -- "$1" "$2" "$mpirun" -n "$2" ${arguments[@]+"${arguments[@]}"} "${command[@]}" "$5"
+    local flags=${!#}
+    local -a line=("${@:3:$#-3}")
+    echo "+ ${line[*]}" >"$log"
+    timeout -k 10 "$limit" "${line[@]}" >>"$log" 2>&1 </dev/null || status=$?
+
+    : >"$logs/cases"
+    sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$log" >"$logs/cases"
+    case $status in
+        0) ;;
+        124 | 137) echo "FAIL $label: not finished after $limit s" >>"$logs/cases" ;;
+        *)
+            if [[ " $flags " == *" dies "* ]]; then
+                echo "PASS $label: ended with status $status, as it should" >>"$logs/cases"
+            elif ! grep -q '^FAIL' "$logs/cases"; then
+                echo "FAIL $label: ended with status $status" >>"$logs/cases"
+            fi
+            ;;
+    esac
+    [ -s "$logs/cases" ] || echo "FAIL $label: printed no result" >>"$logs/cases"
+    left=$(left_behind "$before")
+    [ -z "$left" ] || echo "FAIL $label: left in /dev/shm: ${left//$'\n'/ }" >>"$logs/cases"
+
+    cat "$logs/cases" >>"$results"
+    failed=$(grep -c '^FAIL' "$logs/cases" || true)
+    printf '%s  %s: %d cases, %d failed, %d s\n' "$([ "$failed" -eq 0 ] && echo PASS || echo FAIL)" "$label" \
+        "$(wc -l <"$logs/cases")" "$failed" $((SECONDS - started))
+    if [ "$failed" -ne 0 ]; then
+        grep '^FAIL' "$logs/cases" | head -n 10 | sed 's/^/      /'
+        echo "      the end of $log:"
+        tail -n 15 "$log" | sed 's/^/      | /'
+    fi
+}
+
+while IFS='|' read -r name ranks arguments command flags; do
+    name=$(trim "$name")
+    case $name in '' | '#'*) continue ;; esac
+    [[ $name =~ $filter ]] || continue
+    flags=$(trim "$flags")
+    reason=$(why_not "$flags")
+    if [ -n "$reason" ]; then
+        echo "SKIP $name: $reason" | tee -a "$results"
+        continue
+    fi
+    chosen=''
+    for n in $ranks; do
+        [[ -n $only_ranks && " $only_ranks " != *" $n "* ]] || chosen+=" $n"
+    done
+    [ -n "$chosen" ] || chosen=${ranks%%[[:space:]]*}
+    for n in $chosen; do
+        run "$name" "$n" "$arguments" "$command" "$flags"
+    done
+done <"$list"
+
+rm -f "$logs/cases" "$logs/shm.before"
+count() { grep -c "^$1" "$results" || true; }
+echo "$(count PASS) passed, $(count FAIL) failed, $(count SKIP) skipped"
+[ "$(count FAIL)" -eq 0 ]

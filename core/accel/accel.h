@@ -1,0 +1,140 @@
+/*
+ * The accelerator interface: what the engine needs from the device that holds the buffers. Two
+ * implementations: `cuda` (the driver, loaded at run time) and `host` (host memory as device memory, worker threads as
+ * kernels), so that everything but the CUDA kernels runs on a machine without a GPU.
+ *
+ * Lifetimes: one `gpucoll_accel` a context; one `gpucoll_device` for each GPU the process really used, made at the
+ * first buffer seen on it. No function here may be the first to create a CUDA context in a process that
+ * has none: the application chooses its GPU, not us.
+ * Thread safety: classify, copy and launch may be called from any thread; open, close and device set-up are
+ * serialised by the caller.
+ */
+#ifndef GPUCOLL_ACCEL_ACCEL_H
+#define GPUCOLL_ACCEL_ACCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "core/base/segment.h"
+#include "core/base/status.h"
+#include "core/base/types.h"
+#include "kernels/kernel_abi.h"
+
+enum gpucoll_memory { GPUCOLL_MEMORY_HOST = 0, GPUCOLL_MEMORY_DEVICE = 1 };
+
+struct gpucoll_buffer {
+    enum gpucoll_memory memory; /* managed memory counts as DEVICE; pinned host memory as HOST */
+    int device;                 /* ordinal in this process; -1 for HOST */
+    uint64_t id;                /* of the allocation, never reused in a process; 0 if the driver gives none */
+};
+
+/* A piece of device memory as a peer process can map it; plain data, exchanged as bytes. */
+struct gpucoll_memory_handle {
+    struct gpucoll_process_id owner;
+    uint64_t address; /* in the owner: used as is by a peer in the same process */
+    uint64_t bytes;
+    unsigned char opaque[64];
+};
+
+/* Identifies a GPU across processes, whatever CUDA_VISIBLE_DEVICES says in each. */
+struct gpucoll_device_id {
+    unsigned char uuid[16];
+};
+
+struct gpucoll_accel;
+struct gpucoll_device;
+struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
+
+struct gpucoll_launch {
+    enum gpucoll_kernel kernel;
+    int functor; /* an index from gpucoll_functor() */
+    unsigned ctas;
+    unsigned threads;
+    const struct gpucoll_kernel_args *args; /* copied; `status` and `arrived` are filled in by the stream */
+};
+
+struct gpucoll_accel_ops {
+    const char *name;
+    const char *help;
+    /* GPUCOLL_ERR_UNSUPPORTED if there is no such accelerator here (not an error by itself, nothing shown unless
+     * it was asked for by name). */
+    gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                           struct gpucoll_accel **accel) GPUCOLL_CHECKED;
+    void (*close)(struct gpucoll_accel *accel);
+    /* False only if this process certainly has no device memory: a few instructions, asked on every MPI call. */
+    bool (*active)(struct gpucoll_accel *accel);
+    /* NULL and whatever the driver does not know are HOST. Never fails. */
+    void (*classify)(struct gpucoll_accel *accel, const void *pointer, struct gpucoll_buffer *buffer);
+    /* Copies between any two kinds of memory and returns when the bytes have arrived. */
+    gpucoll_status (*copy)(struct gpucoll_accel *accel, void *to, const void *from, size_t bytes) GPUCOLL_CHECKED;
+    /* Host memory that copies run fast to and from. */
+    gpucoll_status (*host_alloc)(struct gpucoll_accel *accel, size_t bytes, void **pointer) GPUCOLL_CHECKED;
+    void (*host_free)(struct gpucoll_accel *accel, void *pointer);
+    /* Waits for all work of the device that holds `pointer` (debugging aid). */
+    gpucoll_status (*synchronize)(struct gpucoll_accel *accel, const void *pointer) GPUCOLL_CHECKED;
+
+    /* Binds to the device that holds `pointer`, in the context that made it. */
+    gpucoll_status (*device_open)(struct gpucoll_accel *accel, const void *pointer,
+                                  struct gpucoll_device **device) GPUCOLL_CHECKED;
+    void (*device_close)(struct gpucoll_device *device);
+    void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
+    /* Can kernels of this device load and store the memory of that one? The same device: true. */
+    bool (*device_reaches)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
+    /* Zero-filled memory that peers can map. */
+    gpucoll_status (*scratch_alloc)(struct gpucoll_device *device, size_t bytes, void **pointer,
+                                    struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
+    void (*scratch_free)(struct gpucoll_device *device, void *pointer);
+    gpucoll_status (*import)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
+                             void **pointer) GPUCOLL_CHECKED;
+    void (*release)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
+
+    gpucoll_status (*stream_open)(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
+    void (*stream_close)(struct gpucoll_stream *stream);
+    /* Loads what `launch` needs now rather than at the first launch. */
+    gpucoll_status (*prepare)(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
+    gpucoll_status (*launch)(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    /* The status block the stream's kernels write, as the host sees it. */
+    struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
+    /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
+    gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+};
+
+/* Every implementation begins with this. */
+struct gpucoll_accel {
+    const struct gpucoll_accel_ops *ops;
+    const struct gpucoll_config *config;
+    const struct gpucoll_log *log;
+};
+
+struct gpucoll_device {
+    struct gpucoll_accel *accel;
+    int ordinal;
+};
+
+struct gpucoll_stream {
+    struct gpucoll_device *device;
+};
+
+/* Opens the accelerator that config->accelerator names; `auto` takes the first of the table that opens, else leaves
+ * *accel NULL and returns GPUCOLL_OK: a process without a GPU. A named one that does not open is shown by topic
+ * "accelerator-missing" and treated the same. */
+gpucoll_status gpucoll_accel_open(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                                  struct gpucoll_accel **accel) GPUCOLL_CHECKED;
+void gpucoll_accel_close(struct gpucoll_accel *accel); /* harmless on NULL */
+
+/* Names and help of the implementations built in, for gpucoll_info; NULL past the end. */
+const struct gpucoll_accel_ops *gpucoll_accel_row(int index);
+
+/* `to[i] = a[i] op b[i]` on the host for `count` elements of the functor; `to` may equal `a` or `b`; any alignment. */
+void gpucoll_host_reduce(int functor, void *to, const void *a, const void *b, size_t count);
+/* Bytes of an element of the functor, as the reduction sees it (bitwise functors: 1). */
+size_t gpucoll_host_functor_size(int functor);
+
+/* The host accelerator's own allocator: memory that counts as `memory` whatever coll_gpucoll_host_memory says, in any
+ * context of this process. Exported for tests and for programs that want device-like buffers without a GPU. */
+void *gpucoll_host_malloc(size_t bytes, enum gpucoll_memory memory);
+void gpucoll_host_free(void *pointer);
+
+#endif

@@ -1,0 +1,136 @@
+#include "core/agreement.h"
+
+#include <string.h>
+
+const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank)
+{
+    return &request->team->members[rank].board->ring[request->call % GPUCOLL_RING];
+}
+
+bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missing)
+{
+    struct gpucoll_team *team = request->team;
+    struct gpucoll_team_board *board = team->board;
+    if (atomic_load_explicit(&board->head, memory_order_relaxed) != request->call - 1) {
+        *missing = team->rank; /* an earlier request of this rank is not published yet */
+        return false;
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        struct gpucoll_team_board *peer = team->members[i].board;
+        /* A rank that has not read call n - RING could still be reading the entry; one that passes reads none. */
+        if (request->call > GPUCOLL_RING &&
+            atomic_load_explicit(&peer->agreed, memory_order_acquire) < request->call - GPUCOLL_RING &&
+            atomic_load_explicit(&peer->active_from, memory_order_acquire) != 0) {
+            *missing = i;
+            return false;
+        }
+    }
+    board->ring[request->call % GPUCOLL_RING] = request->post;
+    if (!team->active) {
+        team->active = true;
+        atomic_store_explicit(&board->agreed, request->call - 1, memory_order_relaxed);
+        atomic_store_explicit(&board->active_from, request->call, memory_order_release);
+    }
+    atomic_store_explicit(&board->head, request->call, memory_order_release);
+    return true;
+}
+
+gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32_t *missing)
+{
+    struct gpucoll_team *team = request->team;
+    for (; request->arrived < team->size; request->arrived++) {
+        struct gpucoll_team_board *peer = team->members[request->arrived].board;
+        if (atomic_load_explicit(&peer->head, memory_order_acquire) < request->call) {
+            *missing = request->arrived;
+            return GPUCOLL_IN_PROGRESS;
+        }
+        uint64_t active_from = atomic_load_explicit(&peer->active_from, memory_order_acquire);
+        request->passed |= active_from == 0 || request->call < active_from;
+    }
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
+{
+    struct gpucoll_team *team = request->team;
+    gpucoll_status status = request->passed ? GPUCOLL_DECLINED : GPUCOLL_OK;
+    for (uint32_t i = 0; i < team->size && !request->passed; i++) {
+        const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
+        if (post->signature != gpucoll_agreement_post(request, 0)->signature) {
+            gpucoll_help(team->context->log, "arguments-differ", gpucoll_coll_name(request->coll), team->name,
+                         (unsigned long long)request->call, i);
+            status = GPUCOLL_ERR_MISMATCH;
+            break;
+        }
+        if (post->kind != GPUCOLL_POST_DEVICE) {
+            status = GPUCOLL_DECLINED;
+        }
+    }
+    return status;
+}
+
+bool gpucoll_agreement_links_known(const struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    if (!team->links.known) {
+        return false;
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (team->links.card[i] != gpucoll_agreement_post(request, i)->card) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Do two ranks of the call drive one GPU? From the cards alone, so the same on every rank. */
+static bool shares_device(const struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    const struct gpucoll_device_id *ids[GPUCOLL_MAX_LOCAL];
+    for (uint32_t i = 0; i < team->size; i++) {
+        uint32_t card = gpucoll_agreement_post(request, i)->card;
+        ids[i] = &gpucoll_board_header(&team->members[i].peer->board)->cards[card].device;
+        for (uint32_t j = 0; j < i; j++) {
+            if (memcmp(ids[i], ids[j], sizeof *ids[i]) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool gpucoll_agreement_connect(struct gpucoll_request *request)
+{
+    struct gpucoll_team *team = request->team;
+    struct gpucoll_links *links = &team->links;
+    memset(links, 0, sizeof *links);
+    memset(team->plans, 0, sizeof team->plans);
+    links->gpu = request->gpu;
+    links->shared_device = shares_device(request);
+    bool reached = true;
+    pthread_mutex_lock(&team->context->lock);
+    for (uint32_t i = 0; i < team->size; i++) {
+        links->card[i] = gpucoll_agreement_post(request, i)->card;
+        if (i == team->rank) {
+            links->scratch[i] = request->gpu->scratch;
+            continue;
+        }
+        const struct gpucoll_connection *connection = NULL;
+        if (gpucoll_peer_connect(team->members[i].peer, request->gpu, links->card[i], &connection) != GPUCOLL_OK) {
+            reached = false;
+            continue;
+        }
+        links->scratch[i] = connection->endpoint.scratch;
+        links->latency_us = connection->cost.latency_us;
+        links->bandwidth = connection->cost.bandwidth;
+    }
+    pthread_mutex_unlock(&team->context->lock);
+    return reached;
+}
+
+void gpucoll_agreement_connected(struct gpucoll_request *request, bool all)
+{
+    request->team->links.known = true;
+    request->team->links.usable = all;
+}

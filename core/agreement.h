@@ -1,0 +1,31 @@
+/*
+ * Agreement: how the ranks of a team learn, before anything is started, what all of them brought to a call, and take the
+ * same decision. One post a rank and call on its own board, polled by the others: no rank decides from what it alone knows.
+ */
+#ifndef GPUCOLL_AGREEMENT_H
+#define GPUCOLL_AGREEMENT_H
+
+#include "core/request.h"
+
+/* Publishes the request's post; false while rank `*missing` still reads the ring entry's previous one. Requests of one
+ * team are published in the order of their calls. */
+bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missing);
+
+/* GPUCOLL_OK when every rank has posted or passed this call, GPUCOLL_IN_PROGRESS while `*missing` has not. */
+gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
+
+/* From the posts alone: GPUCOLL_OK to run natively, GPUCOLL_DECLINED, or GPUCOLL_ERR_MISMATCH (topic "arguments-differ"). */
+gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
+/* Are the GPUs of this call those of the team's links? The same answer on every rank. */
+bool gpucoll_agreement_links_known(const struct gpucoll_request *request);
+
+/* Connects this rank to the GPUs of this call; false if one cannot be reached. To be followed by a barrier, and then by
+ * `connected` with the barrier's outcome. */
+bool gpucoll_agreement_connect(struct gpucoll_request *request);
+void gpucoll_agreement_connected(struct gpucoll_request *request, bool all);
+
+/* The post of a rank for this call; valid until the request ends. */
+const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank);
+
+#endif

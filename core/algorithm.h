@@ -1,0 +1,42 @@
+/*
+ * Algorithms: one file each, one row each in the table of core/algorithms.c. A row says when it can be used, what shape
+ * and time it would have, and how it runs a request.
+ */
+#ifndef GPUCOLL_ALGORITHM_H
+#define GPUCOLL_ALGORITHM_H
+
+#include "core/plan.h"
+#include "core/request.h"
+
+struct gpucoll_algorithm {
+    const char *name; /* as typed in coll_gpucoll_<collective>_algorithm */
+    const char *help;
+    enum gpucoll_coll coll;
+    /* NULL if it can run the input, else a constant clause that says why not. */
+    const char *(*unusable)(const struct gpucoll_plan_input *input);
+    /* Fills the plan's shape and predicted time. */
+    void (*shape)(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
+    /* Starts the request's kernels or copies; every rank of the team has arrived. */
+    gpucoll_status (*start)(struct gpucoll_request *request) GPUCOLL_CHECKED;
+    /* Moves it on: GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or an error that has been shown. */
+    gpucoll_status (*progress)(struct gpucoll_request *request) GPUCOLL_CHECKED;
+};
+
+extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
+extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot;
+extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
+
+/* The rows; NULL past the end. */
+const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
+
+/* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
+void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);
+
+/* Launches the plan's shape of a kernel on the request's lane; completion is then seen by gpucoll_kernel_done. */
+gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
+                                    struct gpucoll_kernel_args *args) GPUCOLL_CHECKED;
+bool gpucoll_kernel_done(const struct gpucoll_request *request);
+/* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
+gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * Phased all-reduce: the two-shot kernel, one stage a launch, with barriers of the hosts between. No kernel ever waits for
+ * another, so it works where the ranks' kernels cannot run side by side: several ranks on one GPU.
+ *
+ * Two rounds (both slots) make a pass: SEND, barrier, REDUCE, barrier, COPY. The next pass's SEND overwrites inputs that
+ * the barrier after REDUCE has shown to be consumed; its REDUCE overwrites results that its own first barrier shows to be
+ * copied, since each rank copies before it sends again.
+ */
+#include "core/algorithm.h"
+#include "core/model.h"
+#include "core/twoshot.h"
+#include "core/watchdog.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    (void)input;
+    return NULL;
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = &gpucoll_model_default;
+    gpucoll_twoshot_shape(input, plan);
+    double passes = (double)((plan->rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS);
+    plan->predicted_us += model->agree_us + passes * (3 * model->launch_us + 2 * model->barrier_us);
+}
+
+static gpucoll_status launch_stage(struct gpucoll_request *request)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    args.round_begin = request->next_round;
+    args.round_end = request->next_round + GPUCOLL_SLOTS;
+    args.stages = request->stage;
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_TWOSHOT, &args);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    request->next_round = 0;
+    request->stage = GPUCOLL_STAGE_SEND;
+    request->in_barrier = false;
+    return launch_stage(request);
+}
+
+/* The stage's kernel is done and, where a barrier follows it, all ranks are: on to the next stage. */
+static gpucoll_status next_stage(struct gpucoll_request *request)
+{
+    if (request->stage != GPUCOLL_STAGE_COPY) {
+        request->stage <<= 1;
+    } else {
+        request->stage = GPUCOLL_STAGE_SEND;
+        request->next_round += GPUCOLL_SLOTS;
+        if (request->next_round >= request->plan->rounds) {
+            return GPUCOLL_OK;
+        }
+    }
+    gpucoll_status status = launch_stage(request);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+static gpucoll_status progress(struct gpucoll_request *request)
+{
+    if (!request->in_barrier) {
+        gpucoll_status status = gpucoll_kernel_wait(request);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        if (request->stage == GPUCOLL_STAGE_COPY) {
+            return next_stage(request);
+        }
+        gpucoll_team_barrier_enter(request->team, false);
+        gpucoll_watchdog_reset(request);
+        request->in_barrier = true;
+    }
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_team_barrier_done(request->team, &missing);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_watchdog(request, missing, "waiting between two phases");
+    }
+    request->in_barrier = false;
+    return next_stage(request);
+}
+
+const struct gpucoll_algorithm gpucoll_allreduce_phased = {
+    .name = "phased",
+    .help = "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
+    .coll = GPUCOLL_ALLREDUCE,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = progress,
+};

@@ -1,0 +1,61 @@
+/*
+ * Two-shot all-reduce by stores only: each rank stores slice p of its message to rank p, reduces its own slice of all ranks in rank
+ * order, and stores the result to everyone. 2 (n - 1) / n of the message leaves each GPU: the least there is. (Reduce-scatter
+ * and all-gather, Rabenseifner 2004, in their direct form for fully connected GPUs.)
+ */
+#include "core/algorithm.h"
+#include "core/model.h"
+#include "core/twoshot.h"
+
+/* Less than this for a channel and the fixed cost of its flags outweighs what another channel brings. */
+static const uint64_t least_channel_bytes = 8192;
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    return input->shared_device
+               ? "two ranks share a GPU, where kernels that wait for each other cannot run side by side"
+               : NULL;
+}
+
+void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = &gpucoll_model_default;
+    uint64_t most = (uint64_t)input->config->max_ctas;
+    uint64_t ctas = (input->bytes + least_channel_bytes - 1) / least_channel_bytes;
+    plan->threads = (uint32_t)input->config->threads;
+    plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);
+    uint64_t begin;
+    uint64_t end;
+    gpucoll_channel_range(input->bytes, plan->ctas, 0, &begin, &end); /* the first channel has the most */
+    uint64_t round = gpucoll_block_bytes(input->data_bytes, input->nranks, plan->ctas) * input->nranks;
+    plan->rounds = ((end - begin) * GPUCOLL_PACK_BYTES + round - 1) / round;
+    double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
+    double bandwidth = model->cta_bandwidth * plan->ctas;
+    bandwidth = bandwidth < input->bandwidth ? bandwidth : input->bandwidth;
+    double local = 4.0 * (double)input->bytes / model->local_bandwidth;
+    plan->predicted_us = (leaves / bandwidth + local) * 1e6;
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = &gpucoll_model_default;
+    gpucoll_twoshot_shape(input, plan);
+    plan->predicted_us += model->agree_us + model->launch_us + 2 * (input->latency_us + model->fence_us);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_TWOSHOT, &args);
+}
+
+const struct gpucoll_algorithm gpucoll_allreduce_twoshot = {
+    .name = "twoshot",
+    .help = "one kernel, Simple protocol: reduce-scatter then all-gather by stores; least traffic",
+    .coll = GPUCOLL_ALLREDUCE,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_kernel_wait,
+};

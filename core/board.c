@@ -1,0 +1,66 @@
+#include "core/board.h"
+
+#include <string.h>
+
+/* Regions start on a page of their own behind the header. */
+static const size_t regions_offset = (sizeof(struct gpucoll_board_header) + 4095) / 4096 * 4096;
+
+struct gpucoll_board_header *gpucoll_board_header(const struct gpucoll_segment *segment)
+{
+    return segment->user;
+}
+
+struct gpucoll_team_board *gpucoll_board_team(const struct gpucoll_segment *segment, uint32_t index)
+{
+    char *regions = (char *)segment->user + regions_offset;
+    return (struct gpucoll_team_board *)(regions + index * sizeof(struct gpucoll_team_board));
+}
+
+gpucoll_status gpucoll_board_create(struct gpucoll_board *board, const struct gpucoll_log *log)
+{
+    memset(board, 0, sizeof *board);
+    size_t bytes = regions_offset + GPUCOLL_BOARD_TEAMS * sizeof(struct gpucoll_team_board);
+    gpucoll_status status = gpucoll_segment_create(&board->segment, bytes, log);
+    if (status == GPUCOLL_OK) {
+        board->header = gpucoll_board_header(&board->segment);
+    }
+    return status;
+}
+
+void gpucoll_board_close(struct gpucoll_board *board)
+{
+    gpucoll_segment_close(&board->segment);
+    memset(board, 0, sizeof *board);
+}
+
+gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index)
+{
+    for (uint32_t tried = 0; tried < GPUCOLL_BOARD_TEAMS; tried++) {
+        uint32_t at = (board->next + tried) % GPUCOLL_BOARD_TEAMS;
+        uint64_t bit = (uint64_t)1 << (at % 64);
+        if ((board->used[at / 64] & bit) == 0) {
+            board->used[at / 64] |= bit;
+            board->next = at + 1;
+            *index = at;
+            memset(gpucoll_board_team(&board->segment, at), 0, sizeof(struct gpucoll_team_board));
+            return GPUCOLL_OK;
+        }
+    }
+    return GPUCOLL_ERR_NO_MEMORY;
+}
+
+void gpucoll_board_give(struct gpucoll_board *board, uint32_t index)
+{
+    board->used[index / 64] &= ~((uint64_t)1 << (index % 64));
+}
+
+int gpucoll_board_publish(struct gpucoll_board *board, const struct gpucoll_tl_card *card)
+{
+    uint32_t count = atomic_load_explicit(&board->header->card_count, memory_order_relaxed);
+    if (count == GPUCOLL_BOARD_CARDS) {
+        return -1;
+    }
+    board->header->cards[count] = *card;
+    atomic_store_explicit(&board->header->card_count, count + 1, memory_order_release);
+    return (int)count;
+}

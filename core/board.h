@@ -1,0 +1,86 @@
+/*
+ * The board: one shared memory segment a process, in which it tells the processes of its host what it is doing.
+ * A header with one card for each GPU it has bound, then one region for each of its teams.
+ *
+ * Everything here is written by the owner alone and read by its peers. Cache lines are separated by reader pattern.
+ */
+#ifndef GPUCOLL_BOARD_H
+#define GPUCOLL_BOARD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "core/base/segment.h"
+#include "ucx_tl/tl.h"
+
+enum {
+    GPUCOLL_BOARD_CARDS = 16,   /* GPUs that one process can bind */
+    GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
+    GPUCOLL_RING = 4            /* calls a rank can be ahead of the slowest reader of its posts */
+};
+
+/* What a rank brings to one call. */
+enum gpucoll_post_kind {
+    GPUCOLL_POST_DEVICE = 1, /* all buffers are device memory and a lane is held */
+    GPUCOLL_POST_DECLINED    /* something else: the call is not run natively */
+};
+
+struct gpucoll_post {
+    uint32_t kind;
+    uint32_t signature; /* of what must be equal on all ranks */
+    uint32_t card;      /* index of the bound GPU's card in the owner's header */
+    uint32_t epoch;     /* the lane's, for this call */
+    uint64_t lane;      /* offset of the lane in the card's scratch */
+    uint64_t reserved;
+};
+
+/*
+ * One team on the owner's board.
+ *   head         Calls counted so far, post number `head` included. Stored with release after the post it covers; peers poll
+ *                it with acquire.
+ *   active_from  The first call that this rank posted instead of passing; 0: none yet. Stored before the head of
+ *                that call, so a reader that has seen head >= n knows whether call n was passed.
+ *   broken       Non-zero once this rank has given up on the team: peers stop waiting for it.
+ *   agreed       Calls whose posts this rank reads no more; a writer may reuse a ring entry once no active rank
+ *                reads it.
+ *   step         Host barriers of the team. Entry (k & 1) holds k << 1 | failed of barrier k. An entry is overwritten two
+ *                barriers later, which nobody reaches before all have read it.
+ *   ring         The posts, by call modulo GPUCOLL_RING.
+ */
+struct gpucoll_team_board {
+    _Alignas(64) _Atomic uint64_t head;
+    _Atomic uint64_t active_from;
+    _Atomic uint32_t broken;
+    _Alignas(64) _Atomic uint64_t agreed;
+    _Alignas(64) _Atomic uint64_t step[2];
+    _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
+};
+
+struct gpucoll_board_header {
+    _Atomic uint32_t card_count; /* stored with release after the card */
+    struct gpucoll_tl_card cards[GPUCOLL_BOARD_CARDS];
+};
+
+struct gpucoll_board {
+    struct gpucoll_segment segment;
+    struct gpucoll_board_header *header;
+    uint64_t used[GPUCOLL_BOARD_TEAMS / 64]; /* bit set: region taken */
+    uint32_t next; /* where the search for a free region starts */
+};
+
+gpucoll_status gpucoll_board_create(struct gpucoll_board *board, const struct gpucoll_log *log) GPUCOLL_CHECKED;
+void gpucoll_board_close(struct gpucoll_board *board); /* harmless on a zeroed struct */
+
+/* Takes a zeroed region; its index is what peers need. GPUCOLL_ERR_NO_MEMORY when all are taken. Caller serialises.
+ * Regions are taken round robin: a rank may leave the last barrier of a team, and free the team, while a slower peer is still about to read
+ * its arrival, so a region given back is the last to be taken again. */
+gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index) GPUCOLL_CHECKED;
+void gpucoll_board_give(struct gpucoll_board *board, uint32_t index);
+
+/* Appends a card and returns its index, or -1 when the board is full. Caller serialises. */
+int gpucoll_board_publish(struct gpucoll_board *board, const struct gpucoll_tl_card *card);
+
+/* Views of a board, own or a peer's. */
+struct gpucoll_board_header *gpucoll_board_header(const struct gpucoll_segment *segment);
+struct gpucoll_team_board *gpucoll_board_team(const struct gpucoll_segment *segment, uint32_t index);
+
+#endif

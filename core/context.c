@@ -1,0 +1,105 @@
+#include "core/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                                      struct gpucoll_context **out)
+{
+    struct gpucoll_context *context = calloc(1, sizeof *context);
+    if (context == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    context->config = config;
+    context->log = log;
+    gpucoll_status status = gpucoll_accel_open(config, log, &context->accel);
+    if (status != GPUCOLL_OK) {
+        free(context);
+        return status;
+    }
+    pthread_mutex_init(&context->lock, NULL);
+    *out = context;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_context_destroy(struct gpucoll_context *context)
+{
+    if (context == NULL) {
+        return;
+    }
+    while (context->peers != NULL) {
+        struct gpucoll_peer *peer = context->peers;
+        context->peers = peer->next;
+        gpucoll_peer_close(peer);
+    }
+    for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
+        gpucoll_gpu_close(context->gpus[i]);
+    }
+    gpucoll_board_close(&context->board);
+    gpucoll_accel_close(context->accel);
+    pthread_mutex_destroy(&context->lock);
+    free(context);
+}
+
+struct gpucoll_accel *gpucoll_context_accel(struct gpucoll_context *context)
+{
+    return context->accel;
+}
+
+gpucoll_status gpucoll_context_board(struct gpucoll_context *context)
+{
+    if (context->board.header != NULL) {
+        return GPUCOLL_OK;
+    }
+    return gpucoll_board_create(&context->board, context->log);
+}
+
+gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,
+                                    struct gpucoll_peer **out)
+{
+    for (struct gpucoll_peer *peer = context->peers; peer != NULL; peer = peer->next) {
+        if (memcmp(&peer->board.name, name, sizeof *name) == 0) {
+            *out = peer;
+            return GPUCOLL_OK;
+        }
+    }
+    gpucoll_status status = gpucoll_peer_open(name, context->log, out);
+    if (status == GPUCOLL_OK) {
+        (*out)->next = context->peers;
+        context->peers = *out;
+    }
+    return status;
+}
+
+static struct gpucoll_gpu *bind_gpu(struct gpucoll_context *context, int slot, const void *pointer)
+{
+    struct gpucoll_gpu *gpu = NULL;
+    if (gpucoll_gpu_open(context->accel, pointer, &gpu) != GPUCOLL_OK) {
+        return NULL;
+    }
+    gpu->card_index = gpucoll_board_publish(&context->board, &gpu->card);
+    context->gpus[slot] = gpu;
+    gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "bound %s device %d: %u lanes, %zu MiB of scratch",
+                context->accel->ops->name, gpu->device->ordinal, gpu->lane_count,
+                gpu->lane_count * gpucoll_lane_bytes(gpu->data_bytes) >> 20);
+    return gpu;
+}
+
+struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
+                                        const void *pointer)
+{
+    int ordinal = buffer->device;
+    if (ordinal < 0 || ordinal >= GPUCOLL_BOARD_CARDS || context->gpu_failed[ordinal]) {
+        return NULL;
+    }
+    int slot = 0;
+    while (slot < GPUCOLL_BOARD_CARDS && context->gpus[slot] != NULL) {
+        if (context->gpus[slot]->device->ordinal == ordinal) {
+            return context->gpus[slot];
+        }
+        slot++;
+    }
+    struct gpucoll_gpu *gpu = slot < GPUCOLL_BOARD_CARDS ? bind_gpu(context, slot, pointer) : NULL;
+    context->gpu_failed[ordinal] = gpu == NULL;
+    return gpu;
+}

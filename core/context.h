@@ -1,0 +1,36 @@
+/*
+ * The process's part of the engine (internal; the public face is core/gpucoll.h). `lock` guards everything below it, and
+ * the set-up functions of the accelerator and of the transports.
+ */
+#ifndef GPUCOLL_CONTEXT_H
+#define GPUCOLL_CONTEXT_H
+
+#include <pthread.h>
+#include "core/board.h"
+#include "core/gpu.h"
+#include "core/gpucoll.h"
+#include "core/peer.h"
+
+struct gpucoll_context {
+    const struct gpucoll_config *config;
+    const struct gpucoll_log *log;
+    struct gpucoll_accel *accel; /* NULL: none here */
+    pthread_mutex_t lock;
+    struct gpucoll_board board; /* made with the first team */
+    struct gpucoll_peer *peers;
+    struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
+    bool gpu_failed[GPUCOLL_BOARD_CARDS];          /* by ordinal: binding was tried, said and not repeated */
+};
+
+/* The process's board, made at the first call. */
+gpucoll_status gpucoll_context_board(struct gpucoll_context *context) GPUCOLL_CHECKED;
+
+/* The peer process of that board, opened at the first call. The own process is a peer too when several contexts share it. */
+gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,
+                                    struct gpucoll_peer **peer) GPUCOLL_CHECKED;
+
+/* The bound GPU that holds `buffer`, bound now and published on the board if it is new; NULL if it cannot be. */
+struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
+                                        const void *pointer);
+
+#endif

@@ -1,0 +1,92 @@
+#include "core/gpu.h"
+
+#include <stdlib.h>
+
+static const size_t data_alignment = 4096;
+
+static gpucoll_status open_lanes(struct gpucoll_gpu *gpu, uint32_t wanted)
+{
+    const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
+    size_t lane_bytes = gpucoll_lane_bytes(gpu->data_bytes);
+    gpucoll_status status =
+        ops->scratch_alloc(gpu->device, wanted * lane_bytes, &gpu->scratch, &gpu->card.scratch);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    gpu->lanes = calloc(wanted, sizeof *gpu->lanes);
+    if (gpu->lanes == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < wanted; i++) {
+        struct gpucoll_lane *lane = &gpu->lanes[i];
+        lane->offset = i * lane_bytes;
+        status = ops->stream_open(gpu->device, &lane->stream);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        lane->status = ops->stream_status(lane->stream);
+        gpu->lane_count++;
+    }
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer, struct gpucoll_gpu **out)
+{
+    struct gpucoll_gpu *gpu = calloc(1, sizeof *gpu);
+    if (gpu == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    const struct gpucoll_config *config = accel->config;
+    gpu->data_bytes = config->scratch_bytes / data_alignment * data_alignment;
+    gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
+    if (status == GPUCOLL_OK) {
+        accel->ops->device_id(gpu->device, &gpu->card.device);
+        status = open_lanes(gpu, (uint32_t)config->lanes);
+    }
+    if (status != GPUCOLL_OK) {
+        gpucoll_help(accel->log, "gpu-bind", config->lanes * gpucoll_lane_bytes(gpu->data_bytes) >> 20,
+                     gpucoll_status_name(status));
+        gpucoll_gpu_close(gpu);
+        return status;
+    }
+    *out = gpu;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
+{
+    if (gpu == NULL) {
+        return;
+    }
+    if (gpu->device != NULL) {
+        const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
+        for (uint32_t i = 0; i < gpu->lane_count; i++) {
+            ops->stream_close(gpu->lanes[i].stream);
+        }
+        if (gpu->scratch != NULL) {
+            ops->scratch_free(gpu->device, gpu->scratch);
+        }
+        ops->device_close(gpu->device);
+    }
+    free(gpu->lanes);
+    free(gpu);
+}
+
+struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
+{
+    for (uint32_t i = 0; i < gpu->lane_count; i++) {
+        struct gpucoll_lane *lane = &gpu->lanes[i];
+        if (!lane->taken && !lane->poisoned) {
+            lane->taken = true;
+            /* Zero is what fresh scratch holds, so it can never mark a call. */
+            lane->epoch = lane->epoch + 1 == 0 ? 1 : lane->epoch + 1;
+            return lane;
+        }
+    }
+    return NULL;
+}
+
+void gpucoll_gpu_give_lane(struct gpucoll_lane *lane)
+{
+    lane->taken = false;
+}

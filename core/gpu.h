@@ -1,0 +1,41 @@
+/*
+ * A GPU that this process has bound: its device, one scratch allocation, and the lanes cut from it. A lane belongs to one
+ * call at a time and comes with a stream, so that calls on different lanes run at the same time.
+ */
+#ifndef GPUCOLL_GPU_H
+#define GPUCOLL_GPU_H
+
+#include <stdbool.h>
+#include "core/accel/accel.h"
+#include "ucx_tl/tl.h"
+
+struct gpucoll_lane {
+    struct gpucoll_stream *stream;
+    struct gpucoll_kernel_status *status; /* of the stream, as the host sees it */
+    uint64_t offset;                      /* in the scratch */
+    uint32_t epoch;                       /* of the latest call on this lane; never 0 */
+    uint32_t done;                        /* the latest done_value given to a kernel */
+    bool taken;
+    bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
+};
+
+struct gpucoll_gpu {
+    struct gpucoll_device *device;
+    struct gpucoll_tl_card card;
+    int card_index; /* on the process's board */
+    void *scratch;
+    size_t data_bytes; /* data area of each lane */
+    uint32_t lane_count;
+    struct gpucoll_lane *lanes;
+};
+
+/* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */
+gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer,
+                                struct gpucoll_gpu **gpu) GPUCOLL_CHECKED;
+void gpucoll_gpu_close(struct gpucoll_gpu *gpu); /* harmless on NULL */
+
+/* A free lane with a new epoch, or NULL when all are taken. Caller serialises. */
+struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
+void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * gpucoll's engine, free of MPI. Four lifetimes:
+ *
+ *   gpucoll_context   a process: accelerator, devices with their scratch, connections to peer processes
+ *   gpucoll_team      a communicator: its ranks, its board of flags in shared memory, its plans
+ *   gpucoll_plan      a way of running one kind of call on one team (core/plan.h)
+ *   gpucoll_request   a call
+ *
+ * A collective: every rank of the team fills gpucoll_coll_args, calls gpucoll_post, then gpucoll_test until it no longer says
+ * GPUCOLL_IN_PROGRESS. All ranks post the collectives of a team in the same order. A rank that will not take part (its process has
+ * no device memory) calls gpucoll_pass instead, which costs a few stores and waits for nobody; the others then learn
+ * of it and decline, all alike.
+ *
+ * Thread safety: functions on different teams may run at the same time from different threads; functions
+ * on one team are serialised by the caller, as MPI demands of collectives on one communicator.
+ */
+#ifndef GPUCOLL_H
+#define GPUCOLL_H
+
+#include "core/accel/accel.h"
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "core/base/types.h"
+
+#define GPUCOLL_IN_PLACE ((const void *)1)
+
+struct gpucoll_context;
+struct gpucoll_team;
+struct gpucoll_request;
+
+/* How the ranks of a team exchange a few bytes before they can reach each other: a blocking all-gather of host
+ * memory. Returns 0, or non-zero on failure. */
+struct gpucoll_exchange {
+    uint32_t rank;
+    uint32_t size;
+    int (*allgather)(void *arg, const void *mine, void *all, size_t bytes);
+    void *arg;
+};
+
+struct gpucoll_coll_args {
+    enum gpucoll_coll coll;
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+    const void *send; /* or GPUCOLL_IN_PLACE */
+    void *recv;
+    size_t count; /* elements */
+};
+
+/* `config` and `log` must outlive the context. Creating a context touches no GPU. */
+gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                                      struct gpucoll_context **context) GPUCOLL_CHECKED;
+/* All teams must be gone. Harmless on NULL. */
+void gpucoll_context_destroy(struct gpucoll_context *context);
+/* NULL in a process without an accelerator. */
+struct gpucoll_accel *gpucoll_context_accel(struct gpucoll_context *context);
+
+/* Collective over the team's ranks, blocking, two exchanges. Every rank gets the same answer:
+ * GPUCOLL_OK; GPUCOLL_DECLINED if these ranks cannot run anything natively (several hosts, no accelerator on some
+ * rank, too many ranks: said once at log level SETUP); an error if the exchange failed. `name` is used in messages. */
+gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
+                                   const char *name, struct gpucoll_team **team) GPUCOLL_CHECKED;
+/* Local. No request may be outstanding. Harmless on NULL. */
+void gpucoll_team_destroy(struct gpucoll_team *team);
+
+/* Counts a collective of this team in which this process takes no part. Only before the first gpucoll_post of
+ * the process on this team. */
+void gpucoll_pass(struct gpucoll_team *team);
+
+/* Starts a collective. Returns GPUCOLL_OK and a request, or an error that is local (out of memory). */
+gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
+                            struct gpucoll_request **request) GPUCOLL_CHECKED;
+/* Moves the call on. GPUCOLL_IN_PROGRESS: call again. Anything else is final, and the request is then freed:
+ * GPUCOLL_OK: the receive buffer is complete; GPUCOLL_DECLINED: hand the call to the fallback, every rank does;
+ * GPUCOLL_ERR_TIMEOUT, GPUCOLL_ERR_DEVICE: shown already, this team runs nothing natively from now on. */
+gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
+#endif

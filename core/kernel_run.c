@@ -1,0 +1,65 @@
+/*
+ * What algorithms that run as kernels share: arguments, launch, completion.
+ */
+#include <string.h>
+#include "core/agreement.h"
+#include "core/algorithm.h"
+#include "core/watchdog.h"
+
+void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args)
+{
+    const struct gpucoll_team *team = request->team;
+    /* The arrays are filled to the team's size only, so they are not cleared. */
+    memset(args, 0, offsetof(struct gpucoll_kernel_args, lane));
+    args->send = request->send;
+    args->recv = request->recv;
+    args->bytes = request->bytes;
+    args->data_bytes = request->gpu->data_bytes;
+    args->round_end = UINT64_MAX;
+    args->rank = team->rank;
+    args->nranks = team->size;
+    args->stages = GPUCOLL_STAGE_ALL;
+    for (uint32_t i = 0; i < team->size; i++) {
+        const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
+        args->lane[i] = (char *)team->links.scratch[i] + post->lane;
+        args->epoch[i] = post->epoch;
+    }
+}
+
+gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
+                                    struct gpucoll_kernel_args *args)
+{
+    struct gpucoll_lane *lane = request->lane;
+    const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
+    args->done_value = ++lane->done;
+    const struct gpucoll_launch launch = {
+        .kernel = kernel,
+        .functor = request->functor,
+        .ctas = request->plan->ctas,
+        .threads = request->plan->threads,
+        .args = args,
+    };
+    gpucoll_watchdog_reset(request);
+    return ops->launch(lane->stream, &launch);
+}
+
+bool gpucoll_kernel_done(const struct gpucoll_request *request)
+{
+    const struct gpucoll_lane *lane = request->lane;
+    return __atomic_load_n(&lane->status->done, __ATOMIC_ACQUIRE) == lane->done;
+}
+
+gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
+{
+    if (gpucoll_kernel_done(request)) {
+        return GPUCOLL_OK;
+    }
+    uint64_t looked = request->looked_ns;
+    gpucoll_status status = gpucoll_watchdog(request, request->team->rank, "waiting for its own kernel");
+    if (status == GPUCOLL_IN_PROGRESS && request->looked_ns != looked) {
+        /* As often as the watchdog looks at the peers, ask the device whether it met an error. */
+        gpucoll_status health = request->gpu->device->accel->ops->stream_health(request->lane->stream);
+        return health == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : health;
+    }
+    return status;
+}

@@ -1,0 +1,37 @@
+/*
+ * A peer process of this host: its board as mapped here, and one endpoint for each pair of a GPU bound here and a GPU it
+ * has bound. Made at the first team that contains the process, shared by all later ones, freed with the context.
+ */
+#ifndef GPUCOLL_PEER_H
+#define GPUCOLL_PEER_H
+
+#include "core/board.h"
+#include "core/gpu.h"
+
+struct gpucoll_peer {
+    struct gpucoll_process_id process;
+    struct gpucoll_segment board;
+    struct gpucoll_connection *connections; /* list */
+    struct gpucoll_peer *next;
+};
+
+/* From one GPU bound here to one card of the peer. */
+struct gpucoll_connection {
+    const struct gpucoll_gpu *gpu;
+    uint32_t card;
+    struct gpucoll_tl_cost cost;
+    struct gpucoll_endpoint endpoint; /* endpoint.tl is NULL if no transport reaches the card */
+    struct gpucoll_connection *next;
+};
+
+/* Maps the board that `name` describes. Shown by topic "segment-open" on failure. */
+gpucoll_status gpucoll_peer_open(const struct gpucoll_segment_name *name, const struct gpucoll_log *log,
+                                 struct gpucoll_peer **peer) GPUCOLL_CHECKED;
+void gpucoll_peer_close(struct gpucoll_peer *peer); /* harmless on NULL */
+
+/* The connection from `gpu` to the peer's card, made now if it is new. Caller serialises.
+ * GPUCOLL_ERR_UNSUPPORTED if no allowed transport reaches it (topic "peer-unreachable", shown once for the pair). */
+gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
+                                    const struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+
+#endif

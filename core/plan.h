@@ -1,0 +1,34 @@
+/*
+ * A plan: which algorithm runs a call, and with what shape. A function of what is equal on every rank (collective,
+ * bytes, functor, the team's ranks and links, configuration), so every rank makes the same one.
+ */
+#ifndef GPUCOLL_PLAN_H
+#define GPUCOLL_PLAN_H
+
+#include "core/base/types.h"
+#include "core/base/config.h"
+
+struct gpucoll_algorithm;
+
+/* What a plan is made from. */
+struct gpucoll_plan_input {
+    enum gpucoll_coll coll;
+    int functor;
+    uint64_t bytes;
+    uint32_t nranks;
+    uint64_t data_bytes; /* data area of a lane */
+    bool shared_device;  /* two ranks of the team drive one GPU */
+    double latency_us;   /* of the slowest link of the team */
+    double bandwidth;    /* bytes/s out of one rank, all peers together */
+    const struct gpucoll_config *config;
+};
+
+struct gpucoll_plan {
+    const struct gpucoll_algorithm *algorithm;
+    uint32_t ctas;
+    uint32_t threads;
+    uint64_t rounds;     /* of the channel with the most work */
+    double predicted_us; /* host-blocking: call to return, all ranks arriving at once */
+};
+
+#endif

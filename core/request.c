@@ -1,0 +1,199 @@
+#include "core/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/algorithm.h"
+#include "core/agreement.h"
+#include "core/watchdog.h"
+
+/* What must be equal on all ranks, in one word. */
+static uint32_t signature(const struct gpucoll_coll_args *args)
+{
+    uint64_t word = args->count * 0x9E3779B97F4A7C15u;
+    word ^= (uint64_t)args->coll << 16 | (uint64_t)args->op << 8 | (uint64_t)args->type;
+    return (uint32_t)(word ^ word >> 32);
+}
+
+/* Are both buffers device memory of one GPU? Then `recv` describes it. */
+static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_request *request,
+                          struct gpucoll_buffer *recv)
+{
+    accel->ops->classify(accel, request->recv, recv);
+    if (recv->memory != GPUCOLL_MEMORY_DEVICE || request->send == request->recv) {
+        return recv->memory == GPUCOLL_MEMORY_DEVICE;
+    }
+    struct gpucoll_buffer send;
+    accel->ops->classify(accel, request->send, &send);
+    return send.memory == GPUCOLL_MEMORY_DEVICE && send.device == recv->device;
+}
+
+/* A lane on the GPU that holds the buffers; request->lane stays NULL if there is none. */
+static void take_lane(struct gpucoll_request *request)
+{
+    struct gpucoll_context *context = request->team->context;
+    struct gpucoll_buffer recv;
+    if (!on_one_device(context->accel, request, &recv)) {
+        return;
+    }
+    if (context->config->sync_device &&
+        context->accel->ops->synchronize(context->accel, request->recv) != GPUCOLL_OK) {
+        return;
+    }
+    pthread_mutex_lock(&context->lock);
+    request->gpu = gpucoll_context_gpu(context, &recv, request->recv);
+    request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    pthread_mutex_unlock(&context->lock);
+}
+
+static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    struct gpucoll_post *post = &request->post;
+    post->kind = GPUCOLL_POST_DECLINED;
+    post->signature = signature(args);
+    take_lane(request);
+    if (request->lane != NULL) {
+        post->kind = GPUCOLL_POST_DEVICE;
+        post->card = (uint32_t)request->gpu->card_index;
+        post->epoch = request->lane->epoch;
+        post->lane = request->lane->offset;
+    }
+}
+
+static void end(struct gpucoll_request *request)
+{
+    struct gpucoll_team *team = request->team;
+    if (request->lane != NULL) {
+        pthread_mutex_lock(&team->context->lock);
+        gpucoll_gpu_give_lane(request->lane);
+        pthread_mutex_unlock(&team->context->lock);
+    }
+    if (team->board != NULL) {
+        /* This rank reads the posts of this call no more. */
+        atomic_store_explicit(&team->board->agreed, request->call, memory_order_release);
+    }
+    free(team->spare);
+    team->spare = request;
+}
+
+/* A zeroed request; the team's spare one, so that a call does not allocate. */
+static struct gpucoll_request *new_request(struct gpucoll_team *team)
+{
+    struct gpucoll_request *request = team->spare;
+    team->spare = NULL;
+    if (request == NULL) {
+        return calloc(1, sizeof *request);
+    }
+    memset(request, 0, sizeof *request);
+    return request;
+}
+
+gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
+                            struct gpucoll_request **out)
+{
+    int functor = gpucoll_functor(args->op, args->type);
+    if (functor < 0) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    struct gpucoll_request *request = new_request(team);
+    if (request == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    request->team = team;
+    request->coll = args->coll;
+    request->op = args->op;
+    request->type = args->type;
+    request->functor = functor;
+    request->recv = args->recv;
+    request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
+    request->bytes = args->count * gpucoll_type_size(args->type);
+    request->call = ++team->calls;
+    if (team->size > 1) {
+        fill_post(request, args);
+    }
+    *out = request;
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status test_alone(struct gpucoll_request *request)
+{
+    struct gpucoll_accel *accel = request->team->context->accel;
+    if (request->send == request->recv || request->bytes == 0) {
+        return GPUCOLL_OK;
+    }
+    return accel->ops->copy(accel, request->recv, request->send, request->bytes);
+}
+
+/* Every rank has posted: all take the same way from here. */
+static gpucoll_status decide(struct gpucoll_request *request)
+{
+    gpucoll_status status = gpucoll_agreement_decide(request);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    if (!gpucoll_agreement_links_known(request)) {
+        bool connected = gpucoll_agreement_connect(request);
+        gpucoll_team_barrier_enter(request->team, !connected);
+        request->state = GPUCOLL_CONNECTING;
+        return GPUCOLL_IN_PROGRESS;
+    }
+    return request->team->links.usable ? GPUCOLL_OK : GPUCOLL_DECLINED;
+}
+
+static gpucoll_status run(struct gpucoll_request *request)
+{
+    gpucoll_status status =
+        gpucoll_team_plan(request->team, request->coll, request->functor, request->bytes, &request->plan);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    request->state = GPUCOLL_RUNNING;
+    status = request->plan->algorithm->start(request);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+/* One step; GPUCOLL_IN_PROGRESS when there is nothing more to do now. */
+static gpucoll_status advance(struct gpucoll_request *request)
+{
+    gpucoll_status status = GPUCOLL_OK;
+    uint32_t missing = 0;
+    switch (request->state) {
+    case GPUCOLL_QUEUED:
+        if (!gpucoll_agreement_publish(request, &missing)) {
+            return gpucoll_watchdog(request, missing, "publishing its call");
+        }
+        request->state = GPUCOLL_AGREEING;
+        /* fall through */
+    case GPUCOLL_AGREEING:
+        status = gpucoll_agreement_arrived(request, &missing);
+        if (status == GPUCOLL_IN_PROGRESS) {
+            return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
+        }
+        if (status == GPUCOLL_OK) {
+            status = decide(request);
+        }
+        break;
+    case GPUCOLL_CONNECTING:
+        status = gpucoll_team_barrier_done(request->team, &missing);
+        if (status == GPUCOLL_IN_PROGRESS) {
+            return gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
+        }
+        gpucoll_agreement_connected(request, status == GPUCOLL_OK);
+        break;
+    case GPUCOLL_RUNNING:
+        status = request->plan->algorithm->progress(request);
+        return status;
+    }
+    return status == GPUCOLL_OK ? run(request) : status;
+}
+
+gpucoll_status gpucoll_test(struct gpucoll_request *request)
+{
+    gpucoll_status status = request->team->size == 1 ? test_alone(request) : advance(request);
+    if (status != GPUCOLL_IN_PROGRESS) {
+        if (status < 0) {
+            gpucoll_watchdog_abandon(request);
+        }
+        end(request);
+    }
+    return status;
+}

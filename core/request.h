@@ -1,0 +1,44 @@
+/*
+ * A request: one call on one team, as a small state machine that gpucoll_test moves (internal; public face in
+ * core/gpucoll.h).
+ *
+ *   QUEUED     the ring entry is still being read by a slow peer; then the post is published
+ *   AGREEING   waiting for every rank's post of this call; then every rank takes the same decision from the same posts
+ *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, a barrier tells who could not
+ *   RUNNING    the plan's algorithm is at work
+ */
+#ifndef GPUCOLL_REQUEST_H
+#define GPUCOLL_REQUEST_H
+
+#include "core/team.h"
+
+enum gpucoll_request_state { GPUCOLL_QUEUED, GPUCOLL_AGREEING, GPUCOLL_CONNECTING, GPUCOLL_RUNNING };
+
+struct gpucoll_request {
+    struct gpucoll_team *team;
+    enum gpucoll_request_state state;
+    enum gpucoll_coll coll;
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+    int functor;
+    const void *send; /* in place: equal to recv */
+    void *recv;
+    uint64_t bytes;
+
+    uint64_t call; /* its number in the team, from 1 */
+    struct gpucoll_post post;
+    struct gpucoll_gpu *gpu;   /* NULL: declined by this rank */
+    struct gpucoll_lane *lane; /* held from post to end when gpu is not NULL */
+    uint32_t arrived;          /* ranks below this one are known to have posted */
+    bool passed;               /* some rank passes this call */
+    const struct gpucoll_plan *plan;
+
+    uint64_t started_ns; /* of the present wait, when first looked at; 0: not looked at yet */
+    uint64_t looked_ns;  /* when the peers were last looked at */
+    uint32_t polls;      /* since the clock was last read */
+    uint64_t next_round; /* used by algorithms that run in several kernels */
+    uint32_t stage;
+    bool in_barrier;
+};
+
+#endif

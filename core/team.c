@@ -1,0 +1,242 @@
+#include "core/team.h"
+
+#include <gpucoll_config.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/selector.h"
+
+/* What every rank tells the others when a team is made. */
+struct team_card {
+    char version[32];
+    uint64_t settings; /* hash of the parameters that must be equal */
+    struct gpucoll_segment_name board;
+    uint32_t region;
+    uint32_t able; /* has an accelerator, a board and a region */
+};
+
+static const char version[32] = PACKAGE_VERSION;
+
+static uint64_t hash(uint64_t seed, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++) {
+        seed = (seed ^ at[i]) * 1099511628211u; /* FNV-1a */
+    }
+    return seed;
+}
+
+/* Plans must be equal on all ranks, so what they are made from must be. */
+static uint64_t settings_hash(const struct gpucoll_config *config)
+{
+    uint64_t value = 14695981039346656037u;
+    value = hash(value, config->allreduce_algorithm, strlen(config->allreduce_algorithm) + 1);
+    value = hash(value, config->tuning_file, strlen(config->tuning_file) + 1);
+    value = hash(value, &config->max_ctas, sizeof config->max_ctas);
+    value = hash(value, &config->threads, sizeof config->threads);
+    return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
+}
+
+static void fill_card(struct gpucoll_team *team, struct team_card *card)
+{
+    struct gpucoll_context *context = team->context;
+    memset(card, 0, sizeof *card);
+    memcpy(card->version, version, sizeof version);
+    card->settings = settings_hash(context->config);
+    if (context->accel == NULL || gpucoll_context_board(context) != GPUCOLL_OK ||
+        gpucoll_board_take(&context->board, &team->region) != GPUCOLL_OK) {
+        return;
+    }
+    team->board = gpucoll_board_team(&context->board.segment, team->region);
+    card->board = context->board.segment.name;
+    card->region = team->region;
+    card->able = 1;
+}
+
+/* Why these ranks cannot be a team, or NULL. A function of the cards alone: the same on every rank. */
+static const char *refusal(const struct gpucoll_team *team, const struct team_card *cards)
+{
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (memcmp(cards[i].version, version, sizeof version) != 0) {
+            gpucoll_help(team->context->log, "version-mismatch", team->name, i, cards[i].version, version);
+            return "ranks run different versions of gpucoll";
+        }
+        if (!cards[i].able) {
+            return "a rank has no accelerator";
+        }
+        if (cards[i].settings != cards[0].settings) {
+            gpucoll_help(team->context->log, "settings-mismatch", team->name, i);
+            return "ranks have different settings";
+        }
+        if (!gpucoll_process_same_host(&cards[i].board.owner, &cards[0].board.owner)) {
+            return "the ranks are on several hosts";
+        }
+    }
+    return NULL;
+}
+
+static gpucoll_status open_members(struct gpucoll_team *team, const struct team_card *cards)
+{
+    for (uint32_t i = 0; i < team->size; i++) {
+        struct gpucoll_member *member = &team->members[i];
+        gpucoll_status status = gpucoll_context_peer(team->context, &cards[i].board, &member->peer);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        member->board = gpucoll_board_team(&member->peer->board, cards[i].region);
+    }
+    return GPUCOLL_OK;
+}
+
+/* After this second exchange every rank has mapped every board, or all know that one could not. */
+static gpucoll_status confirm(const struct gpucoll_team *team, const struct gpucoll_exchange *exchange,
+                              gpucoll_status own)
+{
+    int32_t mine = own;
+    int32_t all[GPUCOLL_MAX_LOCAL];
+    if (exchange->allgather(exchange->arg, &mine, all, sizeof mine) != 0) {
+        return GPUCOLL_ERR_EXCHANGE;
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (all[i] != GPUCOLL_OK) {
+            gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: rank %u: %s", team->name, i,
+                        gpucoll_status_name((gpucoll_status)all[i]));
+            return GPUCOLL_DECLINED;
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status connect_team(struct gpucoll_team *team, const struct gpucoll_exchange *exchange)
+{
+    struct team_card mine;
+    struct team_card cards[GPUCOLL_MAX_LOCAL];
+    fill_card(team, &mine);
+    if (exchange->allgather(exchange->arg, &mine, cards, sizeof mine) != 0) {
+        return GPUCOLL_ERR_EXCHANGE;
+    }
+    const char *why = refusal(team, cards);
+    if (why != NULL) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
+        return GPUCOLL_DECLINED;
+    }
+    return confirm(team, exchange, open_members(team, cards));
+}
+
+gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
+                                   const char *name, struct gpucoll_team **out)
+{
+    if (exchange->size > GPUCOLL_MAX_LOCAL) {
+        gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "%s: not native: %u ranks, at most %d", name,
+                    exchange->size, GPUCOLL_MAX_LOCAL);
+        return GPUCOLL_DECLINED;
+    }
+    struct gpucoll_team *team = calloc(1, sizeof *team);
+    if (team == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    team->context = context;
+    team->rank = exchange->rank;
+    team->size = exchange->size;
+    snprintf(team->name, sizeof team->name, "%s", name);
+    gpucoll_status status = GPUCOLL_DECLINED;
+    if (team->size == 1) { /* nobody to reach: needs no board */
+        status = context->accel != NULL ? GPUCOLL_OK : GPUCOLL_DECLINED;
+    } else {
+        pthread_mutex_lock(&context->lock);
+        status = connect_team(team, exchange);
+        pthread_mutex_unlock(&context->lock);
+    }
+    if (status != GPUCOLL_OK) {
+        gpucoll_team_destroy(team);
+        return status;
+    }
+    gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "%s: native, %u ranks", team->name, team->size);
+    *out = team;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_team_destroy(struct gpucoll_team *team)
+{
+    if (team == NULL) {
+        return;
+    }
+    if (team->board != NULL) {
+        pthread_mutex_lock(&team->context->lock);
+        gpucoll_board_give(&team->context->board, team->region);
+        pthread_mutex_unlock(&team->context->lock);
+    }
+    free(team->spare);
+    free(team);
+}
+
+void gpucoll_pass(struct gpucoll_team *team)
+{
+    team->calls++;
+    if (team->board != NULL) {
+        atomic_store_explicit(&team->board->head, team->calls, memory_order_release);
+    }
+}
+
+void gpucoll_team_barrier_enter(struct gpucoll_team *team, bool failed)
+{
+    uint64_t count = ++team->barriers;
+    atomic_store_explicit(&team->board->step[count & 1], count << 1 | failed, memory_order_release);
+}
+
+gpucoll_status gpucoll_team_barrier_done(const struct gpucoll_team *team, uint32_t *missing)
+{
+    uint64_t count = team->barriers;
+    bool failed = false;
+    for (uint32_t i = 0; i < team->size; i++) {
+        uint64_t word = atomic_load_explicit(&team->members[i].board->step[count & 1], memory_order_acquire);
+        if (word >> 1 != count) {
+            *missing = i;
+            return GPUCOLL_IN_PROGRESS;
+        }
+        failed |= word & 1;
+    }
+    return failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
+}
+
+static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_input *input,
+                     const struct gpucoll_plan *plan)
+{
+    gpucoll_log(team->context->log, GPUCOLL_LOG_PLAN,
+                "%s: %s of %llu bytes with %s: %s, %u CTAs of %u threads, predicted %.1f us", team->name,
+                gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
+                gpucoll_functor_name(input->functor), plan->algorithm->name, plan->ctas, plan->threads,
+                plan->predicted_us);
+}
+
+gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 const struct gpucoll_plan **plan)
+{
+    uint64_t key = (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31) * 0x9E3779B97F4A7C15u;
+    struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
+    _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
+    if (!cached->valid || cached->coll != coll || cached->functor != functor || cached->bytes != bytes) {
+        const struct gpucoll_plan_input input = {
+            .coll = coll,
+            .functor = functor,
+            .bytes = bytes,
+            .nranks = team->size,
+            .data_bytes = team->links.gpu->data_bytes,
+            .shared_device = team->links.shared_device,
+            .latency_us = team->links.latency_us,
+            .bandwidth = team->links.bandwidth,
+            .config = team->context->config,
+        };
+        gpucoll_status status = gpucoll_select(&input, team->context->log, &cached->plan);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        cached->valid = true;
+        cached->coll = coll;
+        cached->functor = functor;
+        cached->bytes = bytes;
+        log_plan(team, &input, &cached->plan);
+    }
+    *plan = &cached->plan;
+    return GPUCOLL_OK;
+}

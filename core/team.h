@@ -1,0 +1,64 @@
+/*
+ * A team: the ranks of one communicator that can run collectives natively (internal; public face in core/gpucoll.h).
+ */
+#ifndef GPUCOLL_TEAM_H
+#define GPUCOLL_TEAM_H
+
+#include "core/context.h"
+#include "core/plan.h"
+
+enum { GPUCOLL_PLAN_CACHE = 64 };
+
+struct gpucoll_member {
+    struct gpucoll_peer *peer;
+    struct gpucoll_team_board *board; /* that rank's region */
+};
+
+/* The GPUs that the ranks used in the latest native call, and how this rank reaches them. */
+struct gpucoll_links {
+    bool known;
+    bool usable;        /* all ranks reached all others */
+    bool shared_device; /* two ranks drive one GPU; equal on every rank */
+    double latency_us;
+    double bandwidth;
+    uint32_t card[GPUCOLL_MAX_LOCAL];
+    void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it */
+    const struct gpucoll_gpu *gpu;
+};
+
+struct gpucoll_cached_plan {
+    bool valid;
+    enum gpucoll_coll coll;
+    int functor;
+    uint64_t bytes;
+    struct gpucoll_plan plan;
+};
+
+struct gpucoll_team {
+    struct gpucoll_context *context;
+    char name[64];
+    uint32_t rank;
+    uint32_t size;
+    uint32_t region; /* on the own board */
+    struct gpucoll_team_board *board;
+    uint64_t calls;    /* posted or passed */
+    uint64_t barriers; /* host barriers this rank has entered */
+    bool active;       /* has posted */
+    struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
+    struct gpucoll_links links;
+    struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
+    struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
+};
+
+/* The plan for a call on the team's present links, from the cache when it was made before. */
+gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 const struct gpucoll_plan **plan) GPUCOLL_CHECKED;
+
+/* Host barriers. Enter posts this rank's arrival, with or without its failure; done asks whether all have arrived. Each
+ * entered barrier is to be seen done before the next is entered. */
+void gpucoll_team_barrier_enter(struct gpucoll_team *team, bool failed);
+/* GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or GPUCOLL_DECLINED if some rank entered with a failure. `*missing` is a rank that has not
+ * arrived. */
+gpucoll_status gpucoll_team_barrier_done(const struct gpucoll_team *team, uint32_t *missing) GPUCOLL_CHECKED;
+
+#endif

@@ -1,0 +1,12 @@
+/*
+ * What the two forms of the two-shot all-reduce share: the shape of the kernel and its rounds.
+ */
+#ifndef GPUCOLL_TWOSHOT_H
+#define GPUCOLL_TWOSHOT_H
+
+#include "core/plan.h"
+
+/* Channels, threads and rounds for a message; predicted_us is the time of the transfers alone. */
+void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * What passes between the host and a collective kernel, for CUDA kernels (kernels/) and for the host kernels
+ * that stand in for them without a GPU (core/accel/host_kernels.c). Plain C, includes nothing of gpucoll.
+ *
+ * A *lane* is the scratch memory of one call on one rank: peers store into it, only its owner reads it. The owner
+ * picks a free lane before it tells its peers that it has arrived, so whatever a peer stores belongs to this call.
+ * An *epoch* is a number that the owner raises each time it uses the lane; data and flags of older calls carry
+ * older epochs and are never taken for new ones.
+ *
+ *   lane:  | flags | LL area | data area |
+ *
+ *   flags      one uint64_t for each (phase, channel, source rank). Written by the source with a release store of
+ *              system scope after its data stores; read by the owner with acquire loads. Value: epoch << 32 | round + 1.
+ *              It only grows within a call, so a reader waits for "at least".
+ *   LL area    GPUCOLL_LL_BYTES / nranks bytes for each source rank. Every 8-byte word in it is, for ever, a pair
+ *              (4 bytes of data, 4 bytes of epoch) written by one 8-byte store: a word is complete when its epoch is
+ *              this call's. (LL protocol, "Demystifying NCCL", table I.)
+ *   data area  cut evenly among the channels; in a channel two slots (round modulo 2); in a slot `nranks` input
+ *              blocks, one for each source, then `nranks` result blocks, one for each source.
+ */
+#ifndef GPUCOLL_KERNEL_ABI_H
+#define GPUCOLL_KERNEL_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define GPUCOLL_HD __host__ __device__
+#else
+#define GPUCOLL_HD
+#endif
+
+enum {
+    GPUCOLL_MAX_LOCAL = 32,    /* ranks of one kernel */
+    GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
+    GPUCOLL_PACK_BYTES = 16,   /* unit of work of one thread; whole elements of every type */
+    GPUCOLL_PHASES = 2,
+    GPUCOLL_SLOTS = 2
+};
+
+#define GPUCOLL_FLAG_BYTES ((size_t)GPUCOLL_PHASES * GPUCOLL_MAX_CHANNELS * GPUCOLL_MAX_LOCAL * 8)
+#define GPUCOLL_LL_BYTES ((size_t)4 << 20)
+
+enum gpucoll_kernel {
+    GPUCOLL_KERNEL_ONESHOT,  /* allreduce, LL: every rank sends all to all and reduces all */
+    GPUCOLL_KERNEL_TWOSHOT,  /* allreduce, Simple: reduce-scatter then all-gather, by stores only */
+    GPUCOLL_KERNEL_COUNT
+};
+
+/* Stages of the two-shot kernel. Set together, one launch does everything and waits for peers inside; set one by
+ * one, with a barrier of the hosts between launches, no kernel ever waits: for ranks that share one GPU. */
+enum {
+    GPUCOLL_STAGE_SEND = 1,   /* store each peer's slice into its lane */
+    GPUCOLL_STAGE_REDUCE = 2, /* reduce the own slice, store the result into every lane */
+    GPUCOLL_STAGE_COPY = 4,   /* copy the result to the receive buffer */
+    GPUCOLL_STAGE_ALL = 7
+};
+
+/* Host memory that the device can reach, one for each stream of a device. */
+struct gpucoll_kernel_status {
+    uint32_t done;  /* written by the kernel's last CTA: args.done_value, after all results are visible */
+    uint32_t abort; /* written by the host: non-zero makes every wait in a kernel give up */
+    uint32_t stuck_rank; /* written by a kernel that gave up: 1 + the rank it was waiting for */
+    uint32_t reserved;
+};
+
+struct gpucoll_kernel_args {
+    const void *send; /* any alignment; may equal recv */
+    void *recv;       /* any alignment */
+    uint64_t bytes;   /* of the whole message, a multiple of the element size */
+    uint64_t data_bytes; /* size of the data area of each lane, a multiple of 4096 */
+    uint64_t round_begin; /* two-shot: rounds [begin, end) of every channel; end = ~0 means all */
+    uint64_t round_end;
+    struct gpucoll_kernel_status *status; /* as the device sees it */
+    uint32_t *arrived; /* device memory, zero between kernels: counts the CTAs that are finished */
+    uint32_t done_value;
+    uint32_t rank;
+    uint32_t nranks;
+    uint32_t stages;
+    void *lane[GPUCOLL_MAX_LOCAL];     /* by rank, as this rank's device sees them */
+    uint32_t epoch[GPUCOLL_MAX_LOCAL]; /* by rank: the epoch its owner gave its lane for this call */
+};
+
+/* Bytes of one lane with a data area of `data_bytes`. */
+static inline GPUCOLL_HD size_t gpucoll_lane_bytes(size_t data_bytes)
+{
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + data_bytes;
+}
+
+static inline GPUCOLL_HD size_t gpucoll_flag_index(uint32_t phase, uint32_t channel, uint32_t source)
+{
+    return ((size_t)phase * GPUCOLL_MAX_CHANNELS + channel) * GPUCOLL_MAX_LOCAL + source;
+}
+
+static inline GPUCOLL_HD uint64_t gpucoll_flag_value(uint32_t epoch, uint64_t round)
+{
+    return ((uint64_t)epoch << 32) | (uint32_t)(round + 1);
+}
+
+/* Where a source's LL words start in a lane, and how many bytes of data they can carry. */
+static inline GPUCOLL_HD size_t gpucoll_ll_offset(uint32_t nranks, uint32_t source)
+{
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES / nranks / 64 * 64 * source;
+}
+
+static inline GPUCOLL_HD size_t gpucoll_ll_capacity(uint32_t nranks)
+{
+    return GPUCOLL_LL_BYTES / nranks / 64 * 64 / 2;
+}
+
+/* Bytes of one block of a slot: the most that one rank's slice can have in one round of one channel. */
+static inline GPUCOLL_HD size_t gpucoll_block_bytes(size_t data_bytes, uint32_t nranks, uint32_t channels)
+{
+    return data_bytes / channels / ((size_t)GPUCOLL_SLOTS * 2 * nranks) / 128 * 128;
+}
+
+/* Where block (channel, slot, part, source) starts in a lane; part 0 is input, part 1 is result. */
+static inline GPUCOLL_HD size_t gpucoll_block_offset(size_t data_bytes, uint32_t nranks, uint32_t channels,
+                                                     uint32_t channel, uint32_t slot, uint32_t part,
+                                                     uint32_t source)
+{
+    size_t block = gpucoll_block_bytes(data_bytes, nranks, channels);
+    size_t index = (((size_t)channel * GPUCOLL_SLOTS + slot) * 2 + part) * nranks + source;
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + index * block;
+}
+
+/* The packs [begin, end) of a message that a channel works on. */
+static inline GPUCOLL_HD void gpucoll_channel_range(uint64_t bytes, uint32_t channels, uint32_t channel,
+                                                    uint64_t *begin, uint64_t *end)
+{
+    uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    uint64_t each = packs / channels;
+    uint64_t extra = packs % channels;
+    *begin = each * channel + (channel < extra ? channel : extra);
+    *end = *begin + each + (channel < extra ? 1 : 0);
+}
+
+#endif

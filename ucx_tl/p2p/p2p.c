@@ -1,0 +1,47 @@
+/*
+ * p2p: kernels of one GPU store straight into the memory of another GPU of the same host, over NVLink or PCIe, or of the
+ * same GPU. The peer's scratch is mapped by the accelerator's own means (CUDA IPC between processes).
+ */
+#include <string.h>
+#include "ucx_tl/tl.h"
+
+/* One store over NVLink 4 and the SM store bandwidth out of one H200 to three peers, as measured by the limits bench
+ * (docs/design.md, "Limits of the hardware"). */
+static const double nvlink_latency_us = 0.62;
+static const double nvlink_bandwidth = 354e9;
+
+static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost)
+{
+    struct gpucoll_device_id self;
+    const struct gpucoll_accel_ops *ops = device->accel->ops;
+    ops->device_id(device, &self);
+    memset(cost, 0, sizeof *cost);
+    cost->same_device = memcmp(&self, &peer->device, sizeof self) == 0;
+    cost->reachable = cost->same_device || ops->device_reaches(device, &peer->device);
+    cost->reason = cost->reachable ? NULL : "the GPUs have no peer access to each other";
+    cost->latency_us = nvlink_latency_us;
+    cost->bandwidth = nvlink_bandwidth;
+}
+
+static gpucoll_status connect(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
+                              struct gpucoll_endpoint *endpoint)
+{
+    endpoint->tl = &gpucoll_tl_p2p;
+    endpoint->device = device;
+    endpoint->handle = peer->scratch;
+    return device->accel->ops->import(device, &peer->scratch, &endpoint->scratch);
+}
+
+static void disconnect(struct gpucoll_endpoint *endpoint)
+{
+    endpoint->device->accel->ops->release(endpoint->device, &endpoint->handle, endpoint->scratch);
+    endpoint->scratch = NULL;
+}
+
+const struct gpucoll_tl_ops gpucoll_tl_p2p = {
+    .name = "p2p",
+    .help = "stores between GPUs of one host that have peer access (NVLink, PCIe)",
+    .query = query,
+    .connect = connect,
+    .disconnect = disconnect,
+};

@@ -1,12 +1,12 @@
 /*
- * Reductions on the host for every functor of kernels/functors.h: each becomes a loop over aligned elements that
- * the compiler vectorises; operands that are not aligned go through small aligned buffers.
+ * Reductions on the host for every functor of kernels/functors.h: each becomes a loop over aligned elements
+ * that the compiler vectorises; operands that are not aligned go through small aligned buffers.
  *
- * Results are those of the device kernels: 16-bit floats are computed in single precision and rounded to nearest
- * even, NaN becomes 0x7fff as CUDA's conversions have it; complex products are rounded after each multiplication and
- * addition; maximum is `a > b ? a : b` and minimum `a < b ? a : b`, so that a NaN in `b` is kept and one in
- * `a` is dropped. A pair takes every byte, padding too, from the operand that wins: the result then
- * depends on the operands alone and not on how a compiler copies structs.
+ * Results are those of the device kernels: 16-bit floats are computed in single precision and rounded to
+ * nearest even, NaN becomes 0x7fff as CUDA's conversions have it; complex products are rounded after each
+ * multiplication and addition; maximum is `a > b ? a : b` and minimum `a < b ? a : b`, so that a NaN in `b`
+ * is kept and one in `a` is dropped. A pair takes every byte, padding too, from the operand that wins: the
+ * result then depends on the operands alone and not on how a compiler copies structs.
  */
 #include "core/accel/accel.h"
 #include "kernels/functors.h"
@@ -74,13 +74,13 @@ static inline uint32_t bits_of_float(float value)
     return bits;
 }
 
-/* The conversions have no branches, only choices, so that loops over them vectorise. Exponent bias: 15 in half, 127 in
- * single precision; 10 and 23 bits of fraction. */
+/* The conversions have no branches, only choices, so that loops over them vectorise. Exponent bias: 15 in
+ * half, 127 in single precision; 10 and 23 bits of fraction. */
 static inline float float_of_f16(uint16_t half)
 {
     uint32_t body = half & 0x7fffu;
     uint32_t normal = (body << 13) + ((127u - 15) << 23);
-    uint32_t special = (body << 13) | 0x7f800000u; /* infinity, NaN */
+    uint32_t special = (body << 13) | 0x7f800000u;                   /* infinity, NaN */
     uint32_t small = bits_of_float((float)(int32_t)body * 0x1p-24f); /* subnormal, zero */
     uint32_t bits = body >= 0x7c00 ? special : body < 0x0400 ? small : normal;
     return float_of_bits(bits | (half & 0x8000u) << 16);
@@ -91,7 +91,8 @@ static inline uint16_t f16_of_float(float value)
     uint32_t sign = bits_of_float(value) >> 16 & 0x8000u;
     uint32_t body = bits_of_float(value) & 0x7fffffffu;
     uint32_t normal = (body + 0xfff + (body >> 13 & 1) - ((127u - 15) << 23)) >> 13;
-    /* In [0.5, 1) the last place of single precision is 2^-24, that of a subnormal half: the addition rounds. */
+    /* In [0.5, 1) the last place of single precision is 2^-24, that of a subnormal half: the addition rounds.
+     */
     uint32_t small = bits_of_float(float_of_bits(body) + 0.5f) - 0x3f000000u;
     uint32_t bits = body < 0x38800000u ? small : body >= 0x47800000u ? 0x7c00u : normal;
     return (uint16_t)(body > 0x7f800000u ? 0x7fffu : bits | sign);
@@ -109,7 +110,8 @@ static inline uint16_t bf16_of_float(float value)
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : rounded);
 }
 
-/* One function for each functor, named as in the list. `1u *` keeps small types from being promoted to int. */
+/* One function for each functor, named as in the list. `1u *` keeps small types from being promoted to int.
+ */
 #define EXPRESSION_SUM 1u * a + b
 #define EXPRESSION_PROD 1u * a *b
 #define EXPRESSION_MAX a > b ? a : b
@@ -117,7 +119,7 @@ static inline uint16_t bf16_of_float(float value)
 #define EXPRESSION_LAND (a != 0) & (b != 0)
 #define EXPRESSION_LOR (a != 0) | (b != 0)
 #define EXPRESSION_LXOR (a != 0) ^ (b != 0)
-#define EXPRESSION_BAND a & b
+#define EXPRESSION_BAND a &b
 #define EXPRESSION_BOR a | b
 #define EXPRESSION_BXOR a ^ b
 #define DEFINE_INTEGER(name, op, element)                                                                    \
@@ -129,23 +131,50 @@ GPUCOLL_FUNCTORS_INTEGER(DEFINE_INTEGER)
 GPUCOLL_FUNCTORS_LOGICAL(DEFINE_INTEGER)
 
 #define DEFINE_REAL(el)                                                                                      \
-    static inline el sum_##el(el a, el b) { return a + b; }                                                  \
-    static inline el prod_##el(el a, el b) { return a * b; }                                                 \
-    static inline el max_##el(el a, el b) { return a > b ? a : b; }                                          \
-    static inline el min_##el(el a, el b) { return a < b ? a : b; }
+    static inline el sum_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return a + b;                                                                                        \
+    }                                                                                                        \
+    static inline el prod_##el(el a, el b)                                                                   \
+    {                                                                                                        \
+        return a * b;                                                                                        \
+    }                                                                                                        \
+    static inline el max_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return a > b ? a : b;                                                                                \
+    }                                                                                                        \
+    static inline el min_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return a < b ? a : b;                                                                                \
+    }
 DEFINE_REAL(f32)
 DEFINE_REAL(f64)
 
 #define DEFINE_HALF(el)                                                                                      \
-    static inline el sum_##el(el a, el b) { return el##_of_float(float_of_##el(a) + float_of_##el(b)); }     \
-    static inline el prod_##el(el a, el b) { return el##_of_float(float_of_##el(a) * float_of_##el(b)); }    \
-    static inline el max_##el(el a, el b) { return float_of_##el(a) > float_of_##el(b) ? a : b; }            \
-    static inline el min_##el(el a, el b) { return float_of_##el(a) < float_of_##el(b) ? a : b; }
+    static inline el sum_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return el##_of_float(float_of_##el(a) + float_of_##el(b));                                           \
+    }                                                                                                        \
+    static inline el prod_##el(el a, el b)                                                                   \
+    {                                                                                                        \
+        return el##_of_float(float_of_##el(a) * float_of_##el(b));                                           \
+    }                                                                                                        \
+    static inline el max_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return float_of_##el(a) > float_of_##el(b) ? a : b;                                                  \
+    }                                                                                                        \
+    static inline el min_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return float_of_##el(a) < float_of_##el(b) ? a : b;                                                  \
+    }
 DEFINE_HALF(f16)
 DEFINE_HALF(bf16)
 
 #define DEFINE_COMPLEX(el)                                                                                   \
-    static inline el sum_##el(el a, el b) { return (el){a.re + b.re, a.im + b.im}; }                         \
+    static inline el sum_##el(el a, el b)                                                                    \
+    {                                                                                                        \
+        return (el){a.re + b.re, a.im + b.im};                                                               \
+    }                                                                                                        \
     static inline el prod_##el(el a, el b)                                                                   \
     {                                                                                                        \
         return (el){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};                                   \
@@ -206,7 +235,8 @@ size_t gpucoll_host_functor_size(int functor)
 }
 
 /* Any alignment, and a last element that is not whole (bitwise operators on single bytes). */
-static void reduce_through_buffers(const struct row *row, char *to, const char *a, const char *b, size_t bytes)
+static void reduce_through_buffers(const struct row *row, char *to, const char *a, const char *b,
+                                   size_t bytes)
 {
     enum { CHUNK = 2048 };
     _Alignas(64) char left[CHUNK] = {0};
@@ -235,6 +265,7 @@ void gpucoll_host_reduce(int functor, void *to, const void *a, const void *b, si
         done = elements * row->element_bytes;
     }
     if (done < bytes) {
-        reduce_through_buffers(row, (char *)to + done, (const char *)a + done, (const char *)b + done, bytes - done);
+        reduce_through_buffers(row, (char *)to + done, (const char *)a + done, (const char *)b + done,
+                               bytes - done);
     }
 }

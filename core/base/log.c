@@ -12,7 +12,9 @@
 #include <string.h>
 
 /* Where the build installs the texts; a build that does not say looks in the current folder. */
-#ifndef GPUCOLL_HELP_FILE
+#if !defined(GPUCOLL_HELP_FILE) && defined(GPUCOLL_PKGDATADIR)
+#define GPUCOLL_HELP_FILE GPUCOLL_PKGDATADIR "/help-mpi-coll-gpucoll.txt"
+#elif !defined(GPUCOLL_HELP_FILE)
 #define GPUCOLL_HELP_FILE "help-mpi-coll-gpucoll.txt"
 #endif
 

@@ -1,0 +1,274 @@
+#include "core/accel/host.h"
+#include "core/accel/host_arena.h"
+#include "core/accel/host_stream.h"
+#include "kernels/functors.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct host_accel {
+    struct gpucoll_accel base;
+    bool plain_is_device; /* what memory counts as that is not of gpucoll_host_malloc */
+};
+
+/* A segment made or opened here, kept until it is given back. */
+struct mapping {
+    struct mapping *next;
+    struct gpucoll_segment segment;
+};
+
+struct host_device {
+    struct gpucoll_device base;
+    struct gpucoll_device_id id;
+    struct mapping *scratch;
+    struct mapping *imports;
+};
+
+/* A pretended GPU is named by where its memory can be mapped, and by its number there. */
+struct host_uuid {
+    uint64_t place; /* host and PID namespace */
+    uint64_t number;
+};
+_Static_assert(sizeof(struct host_uuid) == sizeof(struct gpucoll_device_id), "a device id is filled whole");
+_Static_assert(sizeof(struct gpucoll_segment_name) <= sizeof(((struct gpucoll_memory_handle *)0)->opaque),
+               "a handle carries a segment's name");
+
+static gpucoll_status host_open(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                                struct gpucoll_accel **out)
+{
+    struct host_accel *accel = calloc(1, sizeof(*accel));
+    if (!accel) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    accel->base = (struct gpucoll_accel){&gpucoll_accel_host, config, log};
+    accel->plain_is_device = strcmp(config->host_memory, "device") == 0;
+    *out = &accel->base;
+    return GPUCOLL_OK;
+}
+
+static void host_close(struct gpucoll_accel *accel)
+{
+    free(accel);
+}
+
+static bool host_active(struct gpucoll_accel *accel)
+{
+    (void)accel;
+    return true;
+}
+
+static void host_classify(struct gpucoll_accel *base, const void *pointer, struct gpucoll_buffer *buffer)
+{
+    const struct host_accel *accel = (const struct host_accel *)base;
+    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_HOST, -1, 0};
+    if (!pointer) {
+        return;
+    }
+    if (!gpucoll_host_arena_find(pointer, &buffer->memory, &buffer->id) && accel->plain_is_device) {
+        buffer->memory = GPUCOLL_MEMORY_DEVICE;
+    }
+    buffer->device = buffer->memory == GPUCOLL_MEMORY_DEVICE ? 0 : -1;
+}
+
+static gpucoll_status host_copy(struct gpucoll_accel *accel, void *to, const void *from, size_t bytes)
+{
+    (void)accel;
+    if (bytes > 0) {
+        memmove(to, from, bytes);
+    }
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status host_alloc(struct gpucoll_accel *accel, size_t bytes, void **pointer)
+{
+    (void)accel;
+    *pointer = gpucoll_host_malloc(bytes, GPUCOLL_MEMORY_HOST);
+    return *pointer ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
+}
+
+static void host_free(struct gpucoll_accel *accel, void *pointer)
+{
+    (void)accel;
+    gpucoll_host_free(pointer);
+}
+
+/* What the application stored is there when its call begins. */
+static gpucoll_status host_synchronize(struct gpucoll_accel *accel, const void *pointer)
+{
+    (void)accel;
+    (void)pointer;
+    return GPUCOLL_OK;
+}
+
+/* Unless devices are to be shared, each opened device has a number of its own in the whole host, so that
+ * threads with a context each look like processes with a GPU each. */
+static void name_device(struct host_device *device, int host_devices)
+{
+    static uint32_t opened;
+    uint32_t turn = __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED);
+    struct gpucoll_process_id self;
+    gpucoll_process_id_self(&self);
+    struct host_uuid uuid = {.place = self.host ^ self.pid_space};
+    if (host_devices > 0) {
+        uuid.number = (self.pid + turn) % (uint32_t)host_devices;
+    } else {
+        uuid.number = (uint64_t)self.pid << 32 | turn;
+    }
+    memcpy(&device->id, &uuid, sizeof(uuid));
+}
+
+static gpucoll_status host_device_open(struct gpucoll_accel *accel, const void *pointer,
+                                       struct gpucoll_device **out)
+{
+    (void)pointer;
+    struct host_device *device = calloc(1, sizeof(*device));
+    if (!device) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0};
+    name_device(device, accel->config->host_devices);
+    *out = &device->base;
+    return GPUCOLL_OK;
+}
+
+static void drop_all(struct mapping *mapping)
+{
+    while (mapping) {
+        struct mapping *next = mapping->next;
+        gpucoll_segment_close(&mapping->segment);
+        free(mapping);
+        mapping = next;
+    }
+}
+
+/* Closes the mapping whose user part is at `pointer`. */
+static void drop(struct mapping **link, const void *pointer)
+{
+    while (*link && (*link)->segment.user != pointer) {
+        link = &(*link)->next;
+    }
+    struct mapping *found = *link;
+    if (found) {
+        *link = found->next;
+        found->next = NULL;
+        drop_all(found);
+    }
+}
+
+static void host_device_close(struct gpucoll_device *base)
+{
+    struct host_device *device = (struct host_device *)base;
+    drop_all(device->imports);
+    drop_all(device->scratch);
+    free(device);
+}
+
+static void host_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id)
+{
+    *id = ((struct host_device *)device)->id;
+}
+
+static bool host_device_reaches(struct gpucoll_device *device, const struct gpucoll_device_id *peer)
+{
+    struct host_uuid mine;
+    struct host_uuid other;
+    memcpy(&mine, &((struct host_device *)device)->id, sizeof(mine));
+    memcpy(&other, peer, sizeof(other));
+    return mine.place == other.place;
+}
+
+static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t bytes, void **pointer,
+                                         struct gpucoll_memory_handle *handle)
+{
+    struct host_device *device = (struct host_device *)base;
+    struct mapping *mapping = calloc(1, sizeof(*mapping));
+    if (!mapping) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    gpucoll_status status = gpucoll_segment_create(&mapping->segment, bytes, base->accel->log);
+    if (status != GPUCOLL_OK) {
+        free(mapping);
+        return status;
+    }
+    const struct gpucoll_segment_name *name = &mapping->segment.name;
+    *handle =
+        (struct gpucoll_memory_handle){.owner = name->owner, .address = name->address, .bytes = name->bytes};
+    memcpy(handle->opaque, name, sizeof(*name));
+    mapping->next = device->scratch;
+    device->scratch = mapping;
+    *pointer = mapping->segment.user;
+    return GPUCOLL_OK;
+}
+
+static void host_scratch_free(struct gpucoll_device *device, void *pointer)
+{
+    drop(&((struct host_device *)device)->scratch, pointer);
+}
+
+static gpucoll_status host_import(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle,
+                                  void **pointer)
+{
+    struct host_device *device = (struct host_device *)base;
+    struct mapping *mapping = calloc(1, sizeof(*mapping));
+    if (!mapping) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    struct gpucoll_segment_name name;
+    memcpy(&name, handle->opaque, sizeof(name));
+    gpucoll_status status = gpucoll_segment_open(&mapping->segment, &name, base->accel->log);
+    if (status != GPUCOLL_OK) {
+        free(mapping);
+        return status;
+    }
+    mapping->next = device->imports;
+    device->imports = mapping;
+    *pointer = mapping->segment.user;
+    return GPUCOLL_OK;
+}
+
+static void host_release(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
+                         void *pointer)
+{
+    (void)handle;
+    drop(&((struct host_device *)device)->imports, pointer);
+}
+
+/* All kernels are part of the program. */
+static gpucoll_status host_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor)
+{
+    (void)device;
+    bool known = (unsigned)kernel < GPUCOLL_KERNEL_COUNT && (unsigned)functor < GPUCOLL_FUNCTOR_COUNT;
+    return known ? GPUCOLL_OK : GPUCOLL_ERR_UNSUPPORTED;
+}
+
+static gpucoll_status host_stream_health(struct gpucoll_stream *stream)
+{
+    (void)stream;
+    return GPUCOLL_OK;
+}
+
+const struct gpucoll_accel_ops gpucoll_accel_host = {
+    .name = "host",
+    .help = "host memory as device memory and threads as kernels: for tests without a GPU",
+    .open = host_open,
+    .close = host_close,
+    .active = host_active,
+    .classify = host_classify,
+    .copy = host_copy,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .synchronize = host_synchronize,
+    .device_open = host_device_open,
+    .device_close = host_device_close,
+    .device_id = host_device_id,
+    .device_reaches = host_device_reaches,
+    .scratch_alloc = host_scratch_alloc,
+    .scratch_free = host_scratch_free,
+    .import = host_import,
+    .release = host_release,
+    .stream_open = gpucoll_host_stream_open,
+    .stream_close = gpucoll_host_stream_close,
+    .prepare = host_prepare,
+    .launch = gpucoll_host_stream_launch,
+    .stream_status = gpucoll_host_stream_status,
+    .stream_health = host_stream_health,
+};

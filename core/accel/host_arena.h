@@ -1,0 +1,12 @@
+/*
+ * Registry of the buffers that gpucoll_host_malloc handed out: what stands in for a driver's knowledge of pointers.
+ */
+#ifndef GPUCOLL_ACCEL_HOST_ARENA_H
+#define GPUCOLL_ACCEL_HOST_ARENA_H
+
+#include "core/accel/accel.h"
+
+/* True if `pointer` lies in such a buffer; then its kind and id are filled in. */
+bool gpucoll_host_arena_find(const void *pointer, enum gpucoll_memory *memory, uint64_t *id);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * The collective kernels of kernels/kernel_abi.h on the host: same lanes, same protocols, run by a plain thread.
+ * The thread runs the channels one after the other. All ranks do so in the same order, so a channel waits only for channels
+ * that its peers have started or will start without waiting for a later one of this rank.
+ */
+#ifndef GPUCOLL_ACCEL_HOST_KERNELS_H
+#define GPUCOLL_ACCEL_HOST_KERNELS_H
+
+#include <stdint.h>
+#include "kernels/kernel_abi.h"
+
+/* Runs a whole kernel in the calling thread, its completion included. `args->arrived` is not used. */
+void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t channels,
+                         const struct gpucoll_kernel_args *args);
+
+#endif

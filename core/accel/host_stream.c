@@ -1,0 +1,136 @@
+#include "core/accel/host_stream.h"
+#include "core/accel/host_kernels.h"
+#include "kernels/functors.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A call launches one kernel at a time, so more than a few never wait here. */
+enum { QUEUE = 8 };
+
+struct entry {
+    enum gpucoll_kernel kernel;
+    int functor;
+    uint32_t channels;
+    struct gpucoll_kernel_args args;
+};
+
+/*
+ * `lock` guards what stands below it. The worker takes the oldest entry, runs it without the lock, then
+ * counts it as run, so its slot is not reused meanwhile.
+ */
+struct host_stream {
+    struct gpucoll_stream base;
+    struct gpucoll_kernel_status status; /* see host_kernels.c for its order */
+    pthread_t worker;
+    pthread_mutex_t lock;
+    pthread_cond_t launched; /* to the worker */
+    pthread_cond_t ran;      /* to launchers that found the queue full */
+    uint64_t launches;
+    uint64_t runs;
+    bool closing;
+    struct entry queue[QUEUE];
+};
+
+static void *work(void *arg)
+{
+    struct host_stream *stream = arg;
+    pthread_mutex_lock(&stream->lock);
+    for (;;) {
+        while (stream->runs == stream->launches && !stream->closing) {
+            pthread_cond_wait(&stream->launched, &stream->lock);
+        }
+        if (stream->runs == stream->launches) {
+            break;
+        }
+        const struct entry *entry = &stream->queue[stream->runs % QUEUE];
+        pthread_mutex_unlock(&stream->lock);
+        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args);
+        pthread_mutex_lock(&stream->lock);
+        stream->runs++;
+        pthread_cond_signal(&stream->ran);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return NULL;
+}
+
+/* Starts the worker with all signals blocked: they are the application's threads' to handle. */
+static int start_worker(struct host_stream *stream)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&stream->worker, NULL, work, stream);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gpucoll_stream **out)
+{
+    struct host_stream *stream = calloc(1, sizeof(*stream));
+    if (!stream) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    stream->base.device = device;
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_cond_init(&stream->launched, NULL);
+    pthread_cond_init(&stream->ran, NULL);
+    int error = start_worker(stream);
+    if (error) {
+        gpucoll_help(device->accel->log, "device-error", "host", device->ordinal, "pthread_create",
+                     strerror(error));
+        free(stream);
+        return GPUCOLL_ERR_SYSTEM;
+    }
+    *out = &stream->base;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_host_stream_close(struct gpucoll_stream *base)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    __atomic_store_n(&stream->status.abort, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&stream->lock);
+    stream->closing = true;
+    pthread_cond_signal(&stream->launched);
+    pthread_mutex_unlock(&stream->lock);
+    pthread_join(stream->worker, NULL);
+    pthread_cond_destroy(&stream->ran);
+    pthread_cond_destroy(&stream->launched);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    const struct gpucoll_kernel_args *args = launch->args;
+    if ((unsigned)launch->kernel >= GPUCOLL_KERNEL_COUNT ||
+        (unsigned)launch->functor >= GPUCOLL_FUNCTOR_COUNT || launch->ctas < 1 ||
+        launch->ctas > GPUCOLL_MAX_CHANNELS || args->nranks < 1 || args->nranks > GPUCOLL_MAX_LOCAL) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    pthread_mutex_lock(&stream->lock);
+    while (stream->launches - stream->runs == QUEUE) {
+        pthread_cond_wait(&stream->ran, &stream->lock);
+    }
+    struct entry *entry = &stream->queue[stream->launches % QUEUE];
+    *entry = (struct entry){.kernel = launch->kernel, .functor = launch->functor, .channels = launch->ctas};
+    /* Of the arrays only the team's part was filled. */
+    memcpy(&entry->args, args, offsetof(struct gpucoll_kernel_args, lane));
+    memcpy(entry->args.lane, args->lane, args->nranks * sizeof(args->lane[0]));
+    memcpy(entry->args.epoch, args->epoch, args->nranks * sizeof(args->epoch[0]));
+    entry->args.status = &stream->status;
+    stream->launches++;
+    pthread_cond_signal(&stream->launched);
+    pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
+}
+
+struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *base)
+{
+    return &((struct host_stream *)base)->status;
+}

@@ -1,0 +1,16 @@
+/*
+ * A stream of the host accelerator: one worker thread that runs launches in order.
+ */
+#ifndef GPUCOLL_ACCEL_HOST_STREAM_H
+#define GPUCOLL_ACCEL_HOST_STREAM_H
+
+#include "core/accel/accel.h"
+
+gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
+/* Makes kernels that still wait for a peer give up, and ends the worker. */
+void gpucoll_host_stream_close(struct gpucoll_stream *stream);
+gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *stream,
+                                          const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *stream);
+
+#endif

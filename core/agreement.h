@@ -25,6 +25,12 @@ bool gpucoll_agreement_links_known(const struct gpucoll_request *request);
 bool gpucoll_agreement_connect(struct gpucoll_request *request);
 void gpucoll_agreement_connected(struct gpucoll_request *request, bool all);
 
+/* Host barriers of the ranks of a call. `enter` tells the others that this rank has arrived, with or without a failure; `done`
+ * asks whether all have. A barrier is to be seen done before the next is entered.
+ * done: GPUCOLL_IN_PROGRESS while `*missing` has not arrived, GPUCOLL_OK, or GPUCOLL_DECLINED if some rank failed. */
+void gpucoll_barrier_enter(struct gpucoll_request *request, bool failed);
+gpucoll_status gpucoll_barrier_done(const struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
+
 /* The post of a rank for this call; valid until the request ends. */
 const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank);
 

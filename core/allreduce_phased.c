@@ -6,6 +6,7 @@
  * the barrier after REDUCE has shown to be consumed; its REDUCE overwrites results that its own first barrier shows to be
  * copied, since each rank copies before it sends again.
  */
+#include "core/agreement.h"
 #include "core/algorithm.h"
 #include "core/model.h"
 #include "core/twoshot.h"
@@ -69,12 +70,12 @@ static gpucoll_status progress(struct gpucoll_request *request)
         if (request->stage == GPUCOLL_STAGE_COPY) {
             return next_stage(request);
         }
-        gpucoll_team_barrier_enter(request->team, false);
+        gpucoll_barrier_enter(request, false);
         gpucoll_watchdog_reset(request);
         request->in_barrier = true;
     }
     uint32_t missing = 0;
-    gpucoll_status status = gpucoll_team_barrier_done(request->team, &missing);
+    gpucoll_status status = gpucoll_barrier_done(request, &missing);
     if (status == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog(request, missing, "waiting between two phases");
     }

@@ -42,8 +42,9 @@ struct gpucoll_post {
  *   broken       Non-zero once this rank has given up on the team: peers stop waiting for it.
  *   agreed       Calls whose posts this rank reads no more; a writer may reuse a ring entry once no active rank
  *                reads it.
- *   step         Host barriers of the team. Entry (k & 1) holds k << 1 | failed of barrier k. An entry is overwritten two
- *                barriers later, which nobody reaches before all have read it.
+ *   step         Host barriers of the calls in the ring. Entry [call % RING][k & 1] holds (call << 16 | k) << 1 | failed of
+ *                barrier k = 1, 2, ... of that call. It is overwritten two barriers later, which nobody reaches before all have read
+ *                it, or RING calls later, when all have ended the call.
  *   ring         The posts, by call modulo GPUCOLL_RING.
  */
 struct gpucoll_team_board {
@@ -51,7 +52,7 @@ struct gpucoll_team_board {
     _Atomic uint64_t active_from;
     _Atomic uint32_t broken;
     _Alignas(64) _Atomic uint64_t agreed;
-    _Alignas(64) _Atomic uint64_t step[2];
+    _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
 };
 

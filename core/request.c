@@ -132,7 +132,7 @@ static gpucoll_status decide(struct gpucoll_request *request)
     }
     if (!gpucoll_agreement_links_known(request)) {
         bool connected = gpucoll_agreement_connect(request);
-        gpucoll_team_barrier_enter(request->team, !connected);
+        gpucoll_barrier_enter(request, !connected);
         request->state = GPUCOLL_CONNECTING;
         return GPUCOLL_IN_PROGRESS;
     }
@@ -173,7 +173,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
         }
         break;
     case GPUCOLL_CONNECTING:
-        status = gpucoll_team_barrier_done(request->team, &missing);
+        status = gpucoll_barrier_done(request, &missing);
         if (status == GPUCOLL_IN_PROGRESS) {
             return gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
         }

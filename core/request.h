@@ -31,6 +31,7 @@ struct gpucoll_request {
     struct gpucoll_lane *lane; /* held from post to end when gpu is not NULL */
     uint32_t arrived;          /* ranks below this one are known to have posted */
     bool passed;               /* some rank passes this call */
+    uint32_t barriers;         /* entered */
     const struct gpucoll_plan *plan;
 
     uint64_t started_ns; /* of the present wait, when first looked at; 0: not looked at yet */

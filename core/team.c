@@ -178,27 +178,6 @@ void gpucoll_pass(struct gpucoll_team *team)
     }
 }
 
-void gpucoll_team_barrier_enter(struct gpucoll_team *team, bool failed)
-{
-    uint64_t count = ++team->barriers;
-    atomic_store_explicit(&team->board->step[count & 1], count << 1 | failed, memory_order_release);
-}
-
-gpucoll_status gpucoll_team_barrier_done(const struct gpucoll_team *team, uint32_t *missing)
-{
-    uint64_t count = team->barriers;
-    bool failed = false;
-    for (uint32_t i = 0; i < team->size; i++) {
-        uint64_t word = atomic_load_explicit(&team->members[i].board->step[count & 1], memory_order_acquire);
-        if (word >> 1 != count) {
-            *missing = i;
-            return GPUCOLL_IN_PROGRESS;
-        }
-        failed |= word & 1;
-    }
-    return failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
-}
-
 static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_input *input,
                      const struct gpucoll_plan *plan)
 {

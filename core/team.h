@@ -42,7 +42,6 @@ struct gpucoll_team {
     uint32_t region; /* on the own board */
     struct gpucoll_team_board *board;
     uint64_t calls;    /* posted or passed */
-    uint64_t barriers; /* host barriers this rank has entered */
     bool active;       /* has posted */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
     struct gpucoll_links links;
@@ -53,12 +52,5 @@ struct gpucoll_team {
 /* The plan for a call on the team's present links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll coll, int functor, uint64_t bytes,
                                  const struct gpucoll_plan **plan) GPUCOLL_CHECKED;
-
-/* Host barriers. Enter posts this rank's arrival, with or without its failure; done asks whether all have arrived. Each
- * entered barrier is to be seen done before the next is entered. */
-void gpucoll_team_barrier_enter(struct gpucoll_team *team, bool failed);
-/* GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or GPUCOLL_DECLINED if some rank entered with a failure. `*missing` is a rank that has not
- * arrived. */
-gpucoll_status gpucoll_team_barrier_done(const struct gpucoll_team *team, uint32_t *missing) GPUCOLL_CHECKED;
 
 #endif

@@ -28,7 +28,8 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     uint64_t end;
     gpucoll_channel_range(input->bytes, plan->ctas, 0, &begin, &end); /* the first channel has the most */
     uint64_t round = gpucoll_block_bytes(input->data_bytes, input->nranks, plan->ctas) * input->nranks;
-    plan->rounds = ((end - begin) * GPUCOLL_PACK_BYTES + round - 1) / round;
+    uint64_t bytes = end > begin ? (end - begin) * GPUCOLL_PACK_BYTES : 1;
+    plan->rounds = (bytes + round - 1) / round;
     double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
     double bandwidth = model->cta_bandwidth * plan->ctas;
     bandwidth = bandwidth < input->bandwidth ? bandwidth : input->bandwidth;

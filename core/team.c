@@ -178,9 +178,13 @@ void gpucoll_pass(struct gpucoll_team *team)
     }
 }
 
+/* Every rank makes the same plan: one says so. */
 static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_input *input,
                      const struct gpucoll_plan *plan)
 {
+    if (team->rank != 0) {
+        return;
+    }
     gpucoll_log(team->context->log, GPUCOLL_LOG_PLAN,
                 "%s: %s of %llu bytes with %s: %s, %u CTAs of %u threads, predicted %.1f us", team->name,
                 gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,

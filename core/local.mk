@@ -1,8 +1,16 @@
 libgpucoll_la_SOURCES += \
+	core/accel/accel.c \
 	core/accel/accel.h \
+	core/accel/cuda.h \
+	core/accel/host.c \
+	core/accel/host.h \
+	core/accel/host_arena.c \
+	core/accel/host_arena.h \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
 	core/accel/host_reduce.c \
+	core/accel/host_stream.c \
+	core/accel/host_stream.h \
 	core/agreement.c \
 	core/agreement.h \
 	core/algorithm.h \

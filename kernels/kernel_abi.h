@@ -33,6 +33,7 @@
 enum {
     GPUCOLL_MAX_LOCAL = 32,    /* ranks of one kernel */
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
+    GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
     GPUCOLL_PACK_BYTES = 16,   /* unit of work of one thread; whole elements of every type */
     GPUCOLL_PHASES = 2,
     GPUCOLL_SLOTS = 2

@@ -1,0 +1,3 @@
+#include "kernels/instantiate.cuh"
+
+GPUCOLL_FUNCTORS_LOGICAL(GPUCOLL_KERNELS_OF)

@@ -1,0 +1,3 @@
+#include "kernels/instantiate.cuh"
+
+GPUCOLL_FUNCTORS_PAIR(GPUCOLL_KERNELS_OF)

@@ -1,0 +1,303 @@
+/*
+ * Two-shot all-reduce by stores only (push), over the Simple protocol. A channel (CTA) cuts its packs into rounds and each round
+ * into one slice a rank:
+ *
+ *   SEND    store slice p into the input block that rank p keeps for us
+ *   REDUCE  reduce the own slice over the inputs of all ranks, in rank order; store it to recv and into the result block
+ *           that every peer keeps for us
+ *   COPY    copy the peers' slices from our result blocks to recv
+ *
+ * Round r uses slot r % 2. There are no credits; the order of the steps, the same on every rank, makes reuse safe:
+ * send(0), send(1), then for each k: reduce(k), copy(k), send(k + 2).
+ *   - send(k + 2) overwrites what a peer reads in its reduce(k). Before it, our copy(k) has waited for the peer's result flag
+ *     of round k, which the peer raises after its reduce(k).
+ *   - reduce(k + 2) overwrites what a peer reads in its copy(k). Before it, we have waited for the peer's input flag of round
+ *     k + 2, which the peer raises after its send(k + 2), which follows its copy(k).
+ *   - The last rounds are overwritten by no later round; the next call's lane is free only when this kernel has finished, which
+ *     is when its last copy has seen every peer's last store.
+ * Nobody waits for what comes later in this order, so there is no cycle.
+ *
+ * In place: a slice of a round is written (reduce, copy) after the same CTA has read it (send, or reduce itself); other rounds
+ * and other CTAs touch other packs.
+ *
+ * Stages launched one by one behave as if the flags had been waited for: barriers of the hosts stand in for them.
+ */
+#ifndef GPUCOLL_KERNELS_ALLREDUCE_TWOSHOT_CUH
+#define GPUCOLL_KERNELS_ALLREDUCE_TWOSHOT_CUH
+
+#include "kernels/reduce_ops.cuh"
+#include "kernels/simple.cuh"
+
+namespace gpucoll {
+
+constexpr uint32_t move_unroll = 8;   /* packs a thread has in flight while it sends or copies */
+constexpr uint32_t reduce_unroll = 2; /* packs a thread reduces together, each with reduce_batch loads in flight */
+constexpr uint32_t reduce_batch = 4;
+
+/* One round of one channel: packs [begin, begin + length) of the message; rank p's slice starts at pack p * each of it. */
+struct round_view {
+    uint64_t begin;
+    uint32_t length;
+    uint32_t each;
+    uint32_t slot;
+
+    /* How many of the round's packs, from its first, are aligned and whole. */
+    __device__ __forceinline__ uint32_t fast_length(const message &user) const
+    {
+        const uint64_t end = user.fast_end();
+        return end <= begin ? 0 : end - begin < length ? static_cast<uint32_t>(end - begin) : length;
+    }
+};
+
+/* What a CTA works on. */
+class channel_view {
+  public:
+    __device__ __forceinline__ explicit channel_view(const gpucoll_kernel_args &args)
+        : args_(args), block_(gpucoll_block_bytes(args.data_bytes, args.nranks, gridDim.x))
+    {
+        first_block_ = gpucoll_block_offset(args.data_bytes, args.nranks, gridDim.x, blockIdx.x, 0, 0, 0);
+        gpucoll_channel_range(args.bytes, gridDim.x, blockIdx.x, &begin_, &end_);
+        const uint64_t most = args.nranks * (block_ / GPUCOLL_PACK_BYTES); /* packs of one round */
+        const uint64_t packs = end_ - begin_;
+        rounds_ = (packs + most - 1) / most;
+        per_round_ = rounds_ == 0 ? 0 : (packs + rounds_ - 1) / rounds_;
+    }
+
+    __device__ __forceinline__ uint64_t rounds() const
+    {
+        return rounds_;
+    }
+
+    __device__ __forceinline__ round_view round(uint64_t index) const
+    {
+        const uint64_t at = begin_ + index * per_round_;
+        const uint64_t begin = at < end_ ? at : end_;
+        const uint64_t left = end_ - begin;
+        const uint32_t length = static_cast<uint32_t>(left < per_round_ ? left : per_round_);
+        return {begin, length, (length + args_.nranks - 1) / args_.nranks, static_cast<uint32_t>(index % GPUCOLL_SLOTS)};
+    }
+
+    /* The block for `source` in the lane of `owner`. */
+    __device__ __forceinline__ char *block(uint32_t owner, uint32_t slot, uint32_t part, uint32_t source) const
+    {
+        const uint32_t index = (slot * 2 + part) * args_.nranks + source;
+        return static_cast<char *>(args_.lane[owner]) + first_block_ + index * block_;
+    }
+
+    /* Peers in the order in which this channel serves them: each rank and each channel starts elsewhere. */
+    __device__ __forceinline__ uint32_t first_turn() const
+    {
+        return args_.nranks > 1 ? blockIdx.x % (args_.nranks - 1) : 0;
+    }
+
+    __device__ __forceinline__ uint32_t next_turn(uint32_t turn) const
+    {
+        return turn + 2 < args_.nranks ? turn + 1 : 0;
+    }
+
+    __device__ __forceinline__ uint32_t peer(uint32_t turn) const
+    {
+        const uint32_t next = args_.rank + 1 + turn;
+        return next < args_.nranks ? next : next - args_.nranks;
+    }
+
+  private:
+    const gpucoll_kernel_args &args_;
+    size_t block_; /* bytes */
+    size_t first_block_; /* where the channel's blocks start in a lane */
+    uint64_t begin_, end_;
+    uint64_t rounds_;
+    uint64_t per_round_;
+};
+
+/* SEND (from the user's buffer into peers' lanes) and COPY (from the own lane to the user's buffer): the packs of all peers'
+ * slices, one of each peer in turn so that all links are busy, with move_unroll loads in flight whatever the number of peers. */
+template <bool Sending>
+__device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, const channel_view &channel,
+                                            const round_view &round, const message &user)
+{
+    const auto block = [&](uint32_t peer) {
+        return Sending ? channel.block(peer, round.slot, PART_INPUT, args.rank)
+                       : channel.block(args.rank, round.slot, PART_RESULT, peer);
+    };
+    const uint32_t fast = round.fast_length(user);
+    const uint32_t columns = (round.each + blockDim.x - 1) / blockDim.x;
+    const uint32_t steps = fast == 0 ? 0 : columns * (args.nranks - 1);
+    char *const base = user.at(round.begin);
+    uint32_t turn = channel.first_turn();
+    uint32_t offset = threadIdx.x; /* in the slice */
+    for (uint32_t step = 0; step < steps; step += move_unroll) {
+        pack value[move_unroll];
+        char *to[move_unroll];
+#pragma unroll
+        for (uint32_t i = 0; i < move_unroll; i++) {
+            const uint32_t peer = channel.peer(turn);
+            const uint32_t at = peer * round.each + offset;
+            to[i] = nullptr;
+            if (step + i < steps && offset < round.each && at < fast) {
+                char *const outside = base + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES;
+                char *const inside = block(peer) + static_cast<size_t>(offset) * GPUCOLL_PACK_BYTES;
+                value[i] = load_pack(Sending ? outside : inside);
+                to[i] = Sending ? inside : outside;
+            }
+            turn = channel.next_turn(turn);
+            offset += turn == channel.first_turn() ? blockDim.x : 0;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < move_unroll; i++) {
+            if (to[i] != nullptr) {
+                store_pack(to[i], value[i]);
+            }
+        }
+    }
+    for (uint32_t at = fast + threadIdx.x; at < round.length; at += blockDim.x) {
+        const uint32_t peer = at / round.each;
+        if (peer != args.rank) {
+            char *const inside = block(peer) + static_cast<size_t>(at - peer * round.each) * GPUCOLL_PACK_BYTES;
+            if (Sending) {
+                store_pack(inside, user.load(round.begin + at));
+            } else {
+                user.store(round.begin + at, load_pack(inside));
+            }
+        }
+    }
+}
+
+/* Reduces `Count` packs of the own slice, at `offset`, `offset` + blockDim.x, ..., as far as they are below `limit`, and stores
+ * them to the peers. `sum` brings the own packs and takes the results. */
+template <typename Op, uint32_t Count>
+__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const channel_view &channel, uint32_t slot,
+                                             uint32_t offset, uint32_t limit, pack (&sum)[Count])
+{
+    pack own[Count];
+#pragma unroll
+    for (uint32_t k = 0; k < Count; k++) {
+        own[k] = sum[k];
+    }
+    for (uint32_t first = 0; first < args.nranks; first += reduce_batch) {
+        pack value[reduce_batch][Count];
+#pragma unroll
+        for (uint32_t i = 0; i < reduce_batch; i++) {
+            const char *const from = channel.block(args.rank, slot, PART_INPUT, first + i);
+#pragma unroll
+            for (uint32_t k = 0; k < Count; k++) {
+                const uint32_t at = offset + k * blockDim.x;
+                value[i][k] = own[k];
+                if (first + i < args.nranks && first + i != args.rank && at < limit) {
+                    value[i][k] = load_pack(from + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES);
+                }
+            }
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < reduce_batch; i++) {
+            if (first + i < args.nranks) {
+#pragma unroll
+                for (uint32_t k = 0; k < Count; k++) {
+                    sum[k] = first + i == 0 ? value[i][k] : reduce<Op>(sum[k], value[i][k]);
+                }
+            }
+        }
+    }
+    uint32_t turn = channel.first_turn();
+#pragma unroll 1
+    for (uint32_t i = 1; i < args.nranks; i++, turn = channel.next_turn(turn)) {
+        char *const to = channel.block(channel.peer(turn), slot, PART_RESULT, args.rank);
+#pragma unroll
+        for (uint32_t k = 0; k < Count; k++) {
+            const uint32_t at = offset + k * blockDim.x;
+            if (at < limit) {
+                store_pack(to + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, sum[k]);
+            }
+        }
+    }
+}
+
+template <typename Op>
+__device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, const channel_view &channel,
+                                             const round_view &round, const message &send, const message &recv)
+{
+    const uint32_t start = args.rank * round.each; /* of the slice in the round */
+    if (start >= round.length) {
+        return;
+    }
+    const uint32_t left = round.length - start;
+    const uint32_t length = left < round.each ? left : round.each;
+    const uint32_t from_send = round.fast_length(send);
+    const uint32_t from_recv = round.fast_length(recv);
+    const uint32_t both = from_send < from_recv ? from_send : from_recv;
+    const uint32_t fast = both <= start ? 0 : both - start < length ? both - start : length;
+    const uint64_t begin = round.begin + start;
+
+    for (uint32_t offset = threadIdx.x; offset < fast; offset += reduce_unroll * blockDim.x) {
+        pack sum[reduce_unroll];
+#pragma unroll
+        for (uint32_t k = 0; k < reduce_unroll; k++) {
+            const uint32_t at = offset + k * blockDim.x;
+            sum[k] = make_uint4(0, 0, 0, 0);
+            if (at < fast) {
+                sum[k] = load_pack(send.at(begin + at));
+            }
+        }
+        reduce_packs<Op>(args, channel, round.slot, offset, fast, sum);
+#pragma unroll
+        for (uint32_t k = 0; k < reduce_unroll; k++) {
+            const uint32_t at = offset + k * blockDim.x;
+            if (at < fast) {
+                store_pack(recv.at(begin + at), sum[k]);
+            }
+        }
+    }
+    for (uint32_t offset = fast + threadIdx.x; offset < length; offset += blockDim.x) {
+        pack sum[1] = {send.load(begin + offset)};
+        reduce_packs<Op>(args, channel, round.slot, offset, length, sum);
+        recv.store(begin + offset, sum[0]);
+    }
+}
+
+template <typename Op> __device__ __forceinline__ void allreduce_twoshot(const gpucoll_kernel_args &args)
+{
+    const message send(args.send, args.bytes);
+    const message recv(args.recv, args.bytes);
+    const channel_view channel(args);
+    const bool whole = args.stages == GPUCOLL_STAGE_ALL;
+    const uint64_t begin = args.round_begin;
+    const uint64_t end = args.round_end < channel.rounds() ? args.round_end : channel.rounds();
+
+    bool failed = false;
+    for (uint64_t next = begin; begin < end && next < end + GPUCOLL_SLOTS; next++) {
+        if (next >= begin + GPUCOLL_SLOTS) {
+            const uint64_t index = next - GPUCOLL_SLOTS;
+            const round_view round = channel.round(index);
+            if (whole && !wait_for_peers(args, PHASE_INPUT, index)) {
+                failed = true;
+                break;
+            }
+            if (args.stages & GPUCOLL_STAGE_REDUCE) {
+                reduce_slice<Op>(args, channel, round, send, recv);
+            }
+            if (whole) {
+                signal_peers(args, PHASE_RESULT, index);
+                if (!wait_for_peers(args, PHASE_RESULT, index)) {
+                    failed = true;
+                    break;
+                }
+            }
+            if (args.stages & GPUCOLL_STAGE_COPY) {
+                move_slices<false>(args, channel, round, recv);
+            }
+        }
+        if (next < end) {
+            if (args.stages & GPUCOLL_STAGE_SEND) {
+                move_slices<true>(args, channel, channel.round(next), send);
+            }
+            if (whole) {
+                signal_peers(args, PHASE_INPUT, next);
+            }
+        }
+    }
+    finish(args, failed);
+}
+
+} // namespace gpucoll
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * The LL protocol: a pack of 16 bytes travels as two lines of 16 bytes, {data, epoch, data, epoch}. Whoever reads a
+ * line sees from the epochs whether it is complete, so data and flag arrive by one store and no fence is needed.
+ * ("Demystifying NCCL", table I.) A source's area is two planes, one for each half of the packs, so that the lines which
+ * the threads of a warp store together lie next to each other.
+ */
+#ifndef GPUCOLL_KERNELS_LL_CUH
+#define GPUCOLL_KERNELS_LL_CUH
+
+#include "kernels/pack.cuh"
+#include "kernels/sync.cuh"
+
+namespace gpucoll {
+
+/* Where the lines of one source lie in one lane. */
+class ll_area {
+  public:
+    __device__ __forceinline__ ll_area(void *lane, uint32_t nranks, uint32_t source)
+        : base_(static_cast<char *>(lane) + gpucoll_ll_offset(nranks, source)), plane_(gpucoll_ll_capacity(nranks))
+    {
+    }
+
+    __device__ __forceinline__ void store(uint64_t index, pack value, uint32_t epoch) const
+    {
+        char *line = base_ + index * sizeof(words);
+        store_words(line, {word(value.x, epoch), word(value.y, epoch)});
+        store_words(line + plane_, {word(value.z, epoch), word(value.w, epoch)});
+    }
+
+    /* One look. The loads of several areas can be in flight together; then `complete` and `value` say what they brought. */
+    struct lines {
+        words first, second;
+
+        __device__ __forceinline__ bool complete(uint32_t epoch) const
+        {
+            return first.low >> 32 == epoch && first.high >> 32 == epoch && second.low >> 32 == epoch &&
+                   second.high >> 32 == epoch;
+        }
+
+        __device__ __forceinline__ pack value() const
+        {
+            return make_uint4(static_cast<uint32_t>(first.low), static_cast<uint32_t>(first.high),
+                              static_cast<uint32_t>(second.low), static_cast<uint32_t>(second.high));
+        }
+    };
+
+    __device__ __forceinline__ lines look(uint64_t index) const
+    {
+        const char *line = base_ + index * sizeof(words);
+        return {load_words(line), load_words(line + plane_)};
+    }
+
+  private:
+    static __device__ __forceinline__ uint64_t word(uint32_t data, uint32_t epoch)
+    {
+        return static_cast<uint64_t>(epoch) << 32 | data;
+    }
+
+    char *base_;
+    uint64_t plane_;
+};
+
+} // namespace gpucoll
+
+#endif

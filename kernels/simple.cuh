@@ -1,0 +1,58 @@
+/*
+ * The Simple protocol: plain stores into the slots of peers' lanes, then one fence and a flag for each peer. A channel is
+ * one CTA on every rank; CTA c of a rank talks only to the CTAs c of the others, so that a grid makes progress however few of
+ * its CTAs are resident.
+ */
+#ifndef GPUCOLL_KERNELS_SIMPLE_CUH
+#define GPUCOLL_KERNELS_SIMPLE_CUH
+
+#include "kernels/sync.cuh"
+
+namespace gpucoll {
+
+/* Phases of a round: whose data a flag announces. */
+enum { PHASE_INPUT = 0, PHASE_RESULT = 1, PART_INPUT = 0, PART_RESULT = 1 };
+
+/* After all threads of the CTA have stored to the peers' lanes: tells each peer so. The barrier puts those stores before the
+ * fence of the one warp that writes the flags. */
+__device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round)
+{
+    __syncthreads();
+    const uint32_t peer = threadIdx.x;
+    if (peer < args.nranks && peer != args.rank) {
+        uint64_t *flags = static_cast<uint64_t *>(args.lane[peer]);
+        fence_system();
+        store_relaxed(&flags[gpucoll_flag_index(phase, blockIdx.x, args.rank)],
+                      gpucoll_flag_value(args.epoch[peer], round));
+    }
+}
+
+/* Waits until every peer has signalled this round. False on all threads if the wait was given up. The flags'
+ * acquire and the barrier make the peers' stores visible to all threads of the CTA. Only a flag of this very epoch counts, so
+ * an epoch that wraps around does no harm. */
+__device__ __forceinline__ bool wait_for_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round)
+{
+    bool failed = false;
+    const uint32_t peer = threadIdx.x;
+    if (peer < args.nranks && peer != args.rank) {
+        const uint64_t *flag =
+            static_cast<const uint64_t *>(args.lane[args.rank]) + gpucoll_flag_index(phase, blockIdx.x, peer);
+        const uint64_t wanted = gpucoll_flag_value(args.epoch[args.rank], round);
+        waiter wait(args.status);
+        for (;;) {
+            const uint64_t seen = load_acquire(flag);
+            if (seen >> 32 == wanted >> 32 && static_cast<uint32_t>(seen) >= static_cast<uint32_t>(wanted)) {
+                break;
+            }
+            if (!wait.again(peer)) {
+                failed = true;
+                break;
+            }
+        }
+    }
+    return !__syncthreads_or(failed);
+}
+
+} // namespace gpucoll
+
+#endif

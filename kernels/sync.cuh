@@ -1,0 +1,134 @@
+/*
+ * How ranks see each other's stores: the one place with inline PTX. Everything here has system scope, since the
+ * other side is another GPU or the host.
+ *
+ *   flags        written by the source rank after a release, read by the owner of the lane with acquire
+ *   LL lines     carry their own epoch in every 8-byte word, so they need neither release nor acquire
+ *   status       host memory: `done` released by the kernel, `abort` read relaxed, `stuck_rank` written relaxed
+ */
+#ifndef GPUCOLL_KERNELS_SYNC_CUH
+#define GPUCOLL_KERNELS_SYNC_CUH
+
+#include <cstdint>
+#include "kernels/kernel_abi.h"
+
+namespace gpucoll {
+
+/* Orders everything this thread has written, or has seen written across a CTA barrier, before what it writes next. */
+__device__ __forceinline__ void fence_system()
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+__device__ __forceinline__ void store_relaxed(uint64_t *to, uint64_t value)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_relaxed(uint32_t *to, uint32_t value)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_release(uint32_t *to, uint32_t value)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ uint32_t load_relaxed(const uint32_t *from)
+{
+    uint32_t value;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ uint64_t load_acquire(const uint64_t *from)
+{
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+    return value;
+}
+
+/* Counts CTAs of one kernel: device scope is enough, what follows it releases to the system. */
+__device__ __forceinline__ uint32_t fetch_add_device(uint32_t *counter, uint32_t value)
+{
+    uint32_t old;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(value) : "memory");
+    return old;
+}
+
+/* Two words of 8 bytes in one 16-byte access. Each word arrives whole; the two may arrive apart. */
+struct words {
+    uint64_t low, high;
+};
+
+__device__ __forceinline__ void store_words(void *to, words value)
+{
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(value.low), "l"(value.high) : "memory");
+}
+
+__device__ __forceinline__ words load_words(const void *from)
+{
+    words value;
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(value.low), "=l"(value.high)
+                 : "l"(from)
+                 : "memory");
+    return value;
+}
+
+/* A wait for one peer at a time, bounded by the host: every few thousand looks it asks whether the host wants kernels to give
+ * up. A look takes about half a microsecond, the question crosses PCIe and takes two. */
+class waiter {
+  public:
+    __device__ __forceinline__ explicit waiter(gpucoll_kernel_status *status) : status_(status), looks_(0)
+    {
+    }
+
+    /* To be called after each look that found nothing; false: give up, the kernel's result is void. */
+    __device__ __forceinline__ bool again(uint32_t source)
+    {
+        if (++looks_ % looks_per_question != 0) {
+            return true;
+        }
+        if (load_relaxed(&status_->abort) == 0) {
+            return true;
+        }
+        store_relaxed(&status_->stuck_rank, source + 1);
+        return false;
+    }
+
+  private:
+    static constexpr uint32_t looks_per_question = 4096;
+
+    gpucoll_kernel_status *status_;
+    uint32_t looks_;
+};
+
+/* Ends a kernel: to be called by all threads of every CTA once, `failed` where the thread gave up a wait. The last CTA tells the
+ * host. The CTA barrier, the acq_rel count and the release make every CTA's stores visible to whoever reads `done`
+ * with acquire. The counter is left at zero for the next kernel of the stream. */
+__device__ __forceinline__ void finish(const gpucoll_kernel_args &args, bool failed)
+{
+    constexpr uint32_t one_failed = 1u << 16; /* above the largest count of CTAs */
+    static_assert(GPUCOLL_MAX_CHANNELS < one_failed, "a count of CTAs fits below the count of failures");
+    const bool any = __syncthreads_or(failed);
+    if (threadIdx.x != 0) {
+        return;
+    }
+    uint32_t total = any ? one_failed + 1 : 1;
+    if (gridDim.x > 1) {
+        total += fetch_add_device(args.arrived, total);
+        if (total % one_failed != gridDim.x) {
+            return;
+        }
+        store_relaxed(args.arrived, 0);
+    }
+    if (total < one_failed) {
+        store_release(&args.status->done, args.done_value);
+    }
+}
+
+} // namespace gpucoll
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * The data of the benchmarks: what element i of rank r is follows from a seed, so that any rank can compute in
+ * higher precision what a reduction must give, without talking to the others.
+ */
+#ifndef BENCH_DATA_H
+#define BENCH_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum bench_op_id { BENCH_SUM, BENCH_PROD, BENCH_MAX, BENCH_MIN };
+
+struct bench_key {
+    uint64_t seed;
+    enum bench_op_id op;
+    int ranks;
+};
+
+/* The first element that is wrong, if any. */
+struct bench_mismatch {
+    bool found;
+    uint64_t index;
+    double got;
+    double expected;
+};
+
+struct bench_type {
+    const char *name;
+    size_t size;
+    MPI_Datatype mpi;
+    int nccl; /* ncclDataType_t */
+    /* Elements [first, first + count) of what `rank` contributes. */
+    void (*fill)(void *to, uint64_t first, size_t count, const struct bench_key *key, int rank);
+    /* Compares elements [first, first + count) of a result with the reference, which is computed in a wider type. */
+    void (*check)(const void *result, uint64_t first, size_t count, const struct bench_key *key,
+                  struct bench_mismatch *mismatch);
+};
+
+struct bench_op {
+    const char *name;
+    enum bench_op_id id;
+    MPI_Op mpi;
+    int nccl; /* ncclRedOp_t */
+};
+
+extern const struct bench_type bench_types[];
+extern const int bench_type_count;
+extern const struct bench_op bench_ops[];
+extern const int bench_op_count;
+
+/* NULL if there is no such row. */
+const struct bench_type *bench_type_find(const char *name);
+const struct bench_op *bench_op_find(const char *name);
+
+/* Goes on with a digest over `bytes` of memory; results with equal bits have equal digests. */
+uint64_t bench_digest(uint64_t digest, const void *data, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,226 @@
+#include "bench/device.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The few driver functions used here, declared by ourselves: cuda.h is not needed to build. A CUresult is an int, a
+ * CUdeviceptr an unsigned 64-bit integer, handles are pointers. */
+static struct {
+    int (*cuInit)(unsigned);
+    int (*cuDriverGetVersion)(int *);
+    int (*cuDeviceGetCount)(int *);
+    int (*cuDeviceGet)(int *, int);
+    int (*cuDeviceGetName)(char *, int, int);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuDevicePrimaryCtxRelease_v2)(int);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemAllocHost_v2)(void **, size_t);
+    int (*cuMemFreeHost)(void *);
+    int (*cuMemcpy)(uint64_t, uint64_t, size_t);
+    int (*cuMemsetD8_v2)(uint64_t, unsigned char, size_t);
+    int (*cuStreamCreate)(void **, unsigned);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuStreamDestroy_v2)(void *);
+    int (*cuGetErrorString)(int, const char **);
+} cuda;
+
+#define SYMBOL(name) {#name, (void **)&cuda.name}
+static const struct {
+    const char *name;
+    void **address;
+} symbols[] = {
+    SYMBOL(cuInit),
+    SYMBOL(cuDriverGetVersion),
+    SYMBOL(cuDeviceGetCount),
+    SYMBOL(cuDeviceGet),
+    SYMBOL(cuDeviceGetName),
+    SYMBOL(cuDevicePrimaryCtxRetain),
+    SYMBOL(cuDevicePrimaryCtxRelease_v2),
+    SYMBOL(cuCtxSetCurrent),
+    SYMBOL(cuMemAlloc_v2),
+    SYMBOL(cuMemFree_v2),
+    SYMBOL(cuMemAllocHost_v2),
+    SYMBOL(cuMemFreeHost),
+    SYMBOL(cuMemcpy),
+    SYMBOL(cuMemsetD8_v2),
+    SYMBOL(cuStreamCreate),
+    SYMBOL(cuStreamSynchronize),
+    SYMBOL(cuStreamDestroy_v2),
+    SYMBOL(cuGetErrorString),
+};
+
+enum { CUDA_STREAM_NON_BLOCKING = 1 };
+
+static const char *error_text(int error)
+{
+    const char *text = NULL;
+    if (cuda.cuGetErrorString(error, &text) != 0 || !text)
+        text = "unknown error";
+    return text;
+}
+
+static void check(int error, const char *what)
+{
+    if (error != 0)
+        bench_fail("%s: %s (CUDA error %d)", what, error_text(error), error);
+}
+
+static bool load_driver(char *reason, size_t reason_bytes)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(reason, reason_bytes, "no CUDA driver: %s", dlerror());
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        *symbols[i].address = dlsym(library, symbols[i].name);
+        if (!*symbols[i].address) {
+            snprintf(reason, reason_bytes, "libcuda.so.1 lacks %s: too old a driver", symbols[i].name);
+            return false;
+        }
+    }
+    int error = cuda.cuInit(0);
+    if (error != 0)
+        snprintf(reason, reason_bytes, "cuInit: %s (CUDA error %d)", error_text(error), error);
+    return error == 0;
+}
+
+bool bench_device_open_cuda(struct bench_device *device, int local_rank, char *reason, size_t reason_bytes)
+{
+    int handle = 0;
+    void *context = NULL;
+    memset(device, 0, sizeof(*device));
+    if (!load_driver(reason, reason_bytes))
+        return false;
+    if (cuda.cuDeviceGetCount(&device->count) != 0 || device->count == 0) {
+        snprintf(reason, reason_bytes, "the CUDA driver sees no GPU");
+        return false;
+    }
+    device->cuda = true;
+    device->ordinal = local_rank % device->count;
+    cuda.cuDriverGetVersion(&device->cuda_version);
+    check(cuda.cuDeviceGet(&handle, device->ordinal), "cuDeviceGet");
+    check(cuda.cuDeviceGetName(device->name, (int)sizeof(device->name), handle), "cuDeviceGetName");
+    check(cuda.cuDevicePrimaryCtxRetain(&context, handle), "cuDevicePrimaryCtxRetain");
+    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    return true;
+}
+
+void bench_device_open_host(struct bench_device *device)
+{
+    memset(device, 0, sizeof(*device));
+    device->ordinal = -1;
+    snprintf(device->name, sizeof(device->name), "host memory");
+}
+
+bool bench_device_open(struct bench_device *device, struct bench_group *group, const char *memory)
+{
+    char reason[256] = "as asked for";
+    bool wanted = strcmp(memory, "host") != 0;
+    bool found = wanted && bench_device_open_cuda(device, group->local_rank, reason, sizeof(reason));
+    if (bench_max(group, !found) == 0)
+        return true;
+    if (found)
+        bench_device_close(device);
+    if (strcmp(memory, "cuda") == 0) {
+        if (!found)
+            fprintf(stderr, "%s: rank %d: no buffers on a GPU: %s\n", bench_program, group->rank, reason);
+        return false;
+    }
+    bench_device_open_host(device);
+    if (group->rank == 0)
+        printf("Buffers are in host memory (%s).\n", found ? "another rank has no GPU" : reason);
+    return true;
+}
+
+void bench_device_close(struct bench_device *device)
+{
+    int handle = 0;
+    if (device->cuda && cuda.cuDeviceGet(&handle, device->ordinal) == 0)
+        cuda.cuDevicePrimaryCtxRelease_v2(handle);
+    device->cuda = false;
+}
+
+void *bench_device_alloc(struct bench_device *device, size_t bytes)
+{
+    uint64_t address = 0;
+    if (device->cuda) {
+        check(cuda.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
+        return (void *)(uintptr_t)address;
+    }
+    void *pointer = malloc(bytes);
+    if (!pointer)
+        bench_fail("no memory for a buffer of %zu bytes: try a smaller --max", bytes);
+    return pointer;
+}
+
+void bench_device_free(struct bench_device *device, void *pointer)
+{
+    if (!device->cuda)
+        free(pointer);
+    else if (pointer)
+        check(cuda.cuMemFree_v2((uintptr_t)pointer), "cuMemFree");
+}
+
+void *bench_pinned_alloc(struct bench_device *device, size_t bytes)
+{
+    void *pointer = NULL;
+    if (!device->cuda)
+        return bench_device_alloc(device, bytes);
+    check(cuda.cuMemAllocHost_v2(&pointer, bytes), "cuMemAllocHost");
+    return pointer;
+}
+
+void bench_pinned_free(struct bench_device *device, void *pointer)
+{
+    if (!device->cuda)
+        free(pointer);
+    else if (pointer)
+        check(cuda.cuMemFreeHost(pointer), "cuMemFreeHost");
+}
+
+void bench_device_copy(struct bench_device *device, void *to, const void *from, size_t bytes)
+{
+    if (!device->cuda) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    check(cuda.cuMemcpy((uintptr_t)to, (uintptr_t)from, bytes), "cuMemcpy");
+    /* A copy from pageable memory or within the device may return before its last byte has arrived. */
+    check(cuda.cuStreamSynchronize(NULL), "cuStreamSynchronize after a copy");
+}
+
+void bench_device_fill(struct bench_device *device, void *to, unsigned char byte, size_t bytes)
+{
+    if (!device->cuda) {
+        memset(to, byte, bytes);
+        return;
+    }
+    check(cuda.cuMemsetD8_v2((uintptr_t)to, byte, bytes), "cuMemsetD8");
+    check(cuda.cuStreamSynchronize(NULL), "cuStreamSynchronize after a fill");
+}
+
+void *bench_stream_open(struct bench_device *device)
+{
+    void *stream = NULL;
+    if (device->cuda)
+        check(cuda.cuStreamCreate(&stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate");
+    return stream;
+}
+
+void bench_stream_wait(struct bench_device *device, void *stream)
+{
+    if (device->cuda)
+        check(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+void bench_stream_close(struct bench_device *device, void *stream)
+{
+    if (device->cuda)
+        check(cuda.cuStreamDestroy_v2(stream), "cuStreamDestroy");
+}

@@ -1,0 +1,80 @@
+/*
+ * How every benchmark here times a blocking collective, so that libraries are compared by one method:
+ * all ranks meet at a barrier, each takes the time of its own call, and the slowest rank's time is the
+ * iteration's. Barrier and exchange of times go through shared memory of the host, never through the
+ * library that is measured; only ranks on several hosts fall back to MPI's collectives on host memory, outside the timed part.
+ */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { BENCH_EXCHANGE_BYTES = 64, BENCH_MAX_ITERATIONS = 1 << 20 };
+
+struct bench_shared;
+
+/* The ranks that measure together. */
+struct bench_group {
+    MPI_Comm comm; /* our own: its traffic never mixes with the measured communicator's */
+    int rank;
+    int size;
+    int local_rank; /* among the ranks of this host */
+    int local_size;
+    MPI_Win window;
+    struct bench_shared *shared; /* NULL when the ranks are on several hosts */
+};
+
+/* What one measured call is. `prepare`, if not NULL, runs before the barrier of each iteration. */
+struct bench_call {
+    void (*prepare)(void *arg);
+    void (*run)(void *arg); /* blocking; ends the program on error */
+    void *arg;
+};
+
+struct bench_times {
+    double first_us; /* the first call of this size; for the first size of a run: on the communicator */
+    double median_us;
+    double p99_us;
+    double min_us;
+    int iterations;
+};
+
+/* Collective over `comm`. */
+void bench_group_open(struct bench_group *group, MPI_Comm comm);
+void bench_group_close(struct bench_group *group);
+void bench_barrier(struct bench_group *group);
+/* All-gather of at most BENCH_EXCHANGE_BYTES of host memory; `all` is in rank order. */
+void bench_exchange(struct bench_group *group, const void *mine, void *all, size_t bytes);
+double bench_max(struct bench_group *group, double mine);
+
+/* One iteration; returns the slowest rank's time in microseconds, the same number on every rank. */
+double bench_once(struct bench_group *group, const struct bench_call *call);
+/* Warm-up, then `iterations` iterations into samples[], then the statistics; first_us is left alone. */
+void bench_run(struct bench_group *group, const struct bench_call *call, int iterations, struct bench_times *times);
+void bench_statistics(double *samples, int count, struct bench_times *times);
+
+/* Fixed by size alone, so that every rank does the same number. */
+int bench_iterations(size_t bytes);
+int bench_warmup(int iterations);
+/* The size after `bytes` on the way to `max`: 8 B x8 .. 32 KiB, 64 KiB, 256 KiB x4 ..; 0 when done. */
+size_t bench_next_size(size_t bytes, size_t max);
+
+/* nccl-tests' bus bandwidth of an all-reduce in GB/s. */
+double bench_algbw(size_t bytes, double us);
+double bench_allreduce_busbw(size_t bytes, double us, int ranks);
+
+/* Prints "program: rank N: message" and ends all ranks. */
+void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+extern const char *bench_program; /* set by main */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The few NCCL functions the comparison calls, found in libnccl.so.2 at run time: the program builds without NCCL and
+ * takes whichever version --nccl names. Declared by ourselves from NCCL's public interface.
+ */
+#ifndef BENCH_NCCL_API_H
+#define BENCH_NCCL_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct bench_nccl_id {
+    char bytes[128];
+};
+
+typedef void *bench_nccl_comm;
+typedef void *bench_nccl_window;
+
+enum { BENCH_NCCL_WINDOW_SYMMETRIC = 1 };
+
+struct bench_nccl_api {
+    int (*ncclGetVersion)(int *version);
+    int (*ncclGetUniqueId)(struct bench_nccl_id *id);
+    int (*ncclCommInitRank)(bench_nccl_comm *comm, int ranks, struct bench_nccl_id id, int rank);
+    int (*ncclCommDestroy)(bench_nccl_comm comm);
+    int (*ncclAllReduce)(const void *send, void *recv, size_t count, int type, int op, bench_nccl_comm comm,
+                         void *stream);
+    const char *(*ncclGetErrorString)(int error);
+    const char *(*ncclGetLastError)(bench_nccl_comm comm);
+    /* Registered symmetric windows, since 2.27: NULL in older ones. */
+    int (*ncclMemAlloc)(void **pointer, size_t bytes);
+    int (*ncclMemFree)(void *pointer);
+    int (*ncclCommWindowRegister)(bench_nccl_comm comm, void *buffer, size_t bytes, bench_nccl_window *window,
+                                  int flags);
+    int (*ncclCommWindowDeregister)(bench_nccl_comm comm, bench_nccl_window window);
+};
+
+/* False, with a message, if there is no such library. */
+bool bench_nccl_load(struct bench_nccl_api *api, const char *path);
+bool bench_nccl_has_windows(const struct bench_nccl_api *api);
+
+#endif

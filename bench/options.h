@@ -1,0 +1,46 @@
+/*
+ * The command lines of the benchmark programs: one table of options, each row with the programs that take it.
+ */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "bench/data.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_NCCL = 4, BENCH_ALL = 7 };
+
+struct bench_options {
+    size_t min; /* bytes */
+    size_t max;
+    int iterations; /* 0: by size */
+    const struct bench_type *type;
+    const struct bench_op *op;
+    bool in_place;
+    bool stage;
+    const char *memory; /* auto | cuda | host */
+    const char *label;
+    const char *json;
+    const char *compare;
+    const char *nccl;
+    const char *buffers; /* all | plain | symmetric */
+};
+
+enum bench_parsed { BENCH_PARSED_OK, BENCH_PARSED_HELP, BENCH_PARSED_BAD };
+
+/* Sets `options` to the program's defaults, then from the command line. What is not understood is named on standard
+ * error, and the help shown on standard output, by the caller with `speak` true (rank 0) alone. */
+enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_program_id program, int argc,
+                                      char **argv, bool speak);
+
+/* "8", "64K", "4M", "1G" in `text` (of 16 bytes at least), exact where a unit fits, else bytes. */
+const char *bench_size_text(size_t bytes, char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

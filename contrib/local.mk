@@ -1,0 +1,36 @@
+# The environment file and the environment modules carry the installed paths, so make writes them, not configure.
+contrib_expand = $(AM_V_GEN)$(MKDIR_P) contrib && $(SED) \
+	-e 's|@prefix[@]|$(prefix)|g' \
+	-e 's|@bindir[@]|$(bindir)|g' \
+	-e 's|@ompiplugindir[@]|$(ompiplugindir)|g' \
+	-e 's|@OMPI_BINDIR[@]|$(OMPI_BINDIR)|g' \
+	-e 's|@OMPI_LIBDIR[@]|$(OMPI_LIBDIR)|g' \
+	-e 's|@OMPI_VERSION[@]|$(OMPI_VERSION)|g' \
+	-e 's|@VERSION[@]|$(VERSION)|g'
+
+contrib/env.sh: contrib/env.sh.in Makefile
+	$(contrib_expand) $(srcdir)/contrib/env.sh.in > $@
+contrib/$(VERSION): contrib/gpucoll.modulefile.in Makefile
+	$(contrib_expand) $(srcdir)/contrib/gpucoll.modulefile.in > $@
+contrib/$(VERSION).lua: contrib/gpucoll.lua.in Makefile
+	$(contrib_expand) $(srcdir)/contrib/gpucoll.lua.in > $@
+
+if MPI
+envdir = $(prefix)
+env_DATA = contrib/env.sh
+modulefiledir = $(datadir)/modulefiles/gpucoll
+modulefile_DATA = contrib/$(VERSION) contrib/$(VERSION).lua
+CLEANFILES += $(env_DATA) $(modulefile_DATA)
+endif
+
+dist_noinst_SCRIPTS += \
+	contrib/check \
+	contrib/gpu_check \
+	contrib/ompi5 \
+	contrib/quickstart
+dist_noinst_DATA += \
+	contrib/lib.sh
+EXTRA_DIST += \
+	contrib/env.sh.in \
+	contrib/gpucoll.lua.in \
+	contrib/gpucoll.modulefile.in

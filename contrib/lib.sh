@@ -1,0 +1,204 @@
+# shellcheck shell=bash
+# Functions that the scripts of contrib/ share. Source it; it sets $top, the top of the source tree.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# --- What the scripts say. Progress goes to standard error, results to standard output.
+
+say() {
+    printf '[%3d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*" >&2
+}
+
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+# logged LOG COMMAND...: runs it with its output in LOG; on failure shows the end and returns its status.
+logged() {
+    local log=$1 status=0
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ "$status" -ne 0 ]; then
+        say "failed (status $status): $*"
+        tail -n 25 "$log" | sed 's/^/    | /' >&2
+        echo "    the whole of it: $log" >&2
+    fi
+    return "$status"
+}
+
+# --- Packages
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "needs root, and there is no sudo: $*" >&2
+        return 1
+    fi
+}
+
+has_package() {
+    dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'
+}
+
+# need_packages NAME...: installs those of them that are missing.
+need_packages() {
+    local name
+    local -a missing=()
+    if ! command -v apt-get >/dev/null; then
+        say "this is not Debian or Ubuntu: packages are taken as they are (configure names what is missing)"
+        return 0
+    fi
+    for name in "$@"; do
+        has_package "$name" || missing+=("$name")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    say "installing packages: ${missing[*]}"
+    logged "$top/_build/log/apt-update.log" as_root apt-get update || return 1
+    logged "$top/_build/log/apt-install.log" as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-install-recommends "${missing[@]}"
+}
+
+build_packages() {
+    need_packages gcc g++ make autoconf automake libtool pkg-config openmpi-bin libopenmpi-dev libhwloc-dev libpmix-dev \
+        libevent-dev libucx-dev libgtest-dev libbenchmark-dev
+}
+
+# --- The CUDA compiler
+
+# fetch_nvcc DIR: assembles a toolkit from NVIDIA's wheels. pip merges what they bring into one tree, nvidia/cu13.
+fetch_nvcc() {
+    local dir=$1 name
+    local -a wheels=()
+    python3 -m pip --version >/dev/null 2>&1 || need_packages python3-pip || return 1
+    for name in nvcc crt runtime cccl; do
+        wheels+=("nvidia-cuda-$name==13.0.*")
+    done
+    say "fetching nvcc 13.0 (NVIDIA's wheels) into ${dir#"$top"/}"
+    rm -rf "$dir.new"
+    logged "$top/_build/log/nvcc.log" python3 -m pip install --quiet --no-deps --no-compile --target "$dir.new" \
+        "${wheels[@]}" 'nvidia-nvvm==13.0.*' || return 1
+    [ -x "$dir.new/nvidia/cu13/bin/nvcc" ] || return 1
+    rm -rf "$dir"
+    mv "$dir.new/nvidia/cu13" "$dir"
+    rm -rf "$dir.new"
+}
+
+# shellcheck disable=SC2034
+# Sets `cuda_option`, what to tell configure: the toolkit at hand, else one fetched into ./.deps, else none.
+find_nvcc() {
+    local nvcc
+    for nvcc in "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$top/.deps/cuda/bin/nvcc"; do
+        if [ -n "$nvcc" ] && [ -x "$nvcc" ]; then
+            cuda_option=--with-cuda=$(dirname "$(dirname "$nvcc")")
+            return 0
+        fi
+    done
+    if fetch_nvcc "$top/.deps/cuda"; then
+        cuda_option=--with-cuda=$top/.deps/cuda
+    else
+        say "no nvcc could be had: building without CUDA kernels, for the host accelerator only"
+        cuda_option=--without-cuda
+    fi
+}
+
+# --- Building
+
+jobs_here() {
+    # A CUDA compilation can take 2 GB.
+    awk -v cpus="$(nproc)" '/^MemAvailable/ { n = int($2 / 2000000); print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo
+}
+
+make_configure() {
+    [ -f "$top/configure" ] && [ -z "$(find "$top/configure.ac" "$top/m4" "$top/Makefile.am" \
+        -newer "$top/configure" -name '*.[am]*' -print -quit)" ] && return 0
+    logged "$top/_build/log/autogen.log" "$top/autogen.sh"
+}
+
+# build DIR LOG-PREFIX CONFIGURE-OPTION...: configures DIR, if the options are not those it has already, and builds.
+build() {
+    local dir=$1 logs=$2 options
+    shift 2
+    options="$*"
+    make_configure || return 1
+    mkdir -p "$dir"
+    if [ ! -f "$dir/config.status" ] || [ "$(cat "$dir/.options" 2>/dev/null)" != "$options" ]; then
+        rm -f "$dir/.options"
+        (cd "$dir" && logged "$logs-configure.log" "$top/configure" --disable-maintainer-mode "$@") || return 1
+        echo "$options" >"$dir/.options"
+    elif [ "$top/configure" -nt "$dir/config.status" ]; then
+        (cd "$dir" && logged "$logs-configure.log" ./config.status --recheck &&
+            logged "$logs-configure.log" ./config.status) || return 1
+    fi
+    logged "$logs-make.log" make -C "$dir" -j"$(jobs_here)"
+}
+
+# made_with DIR VARIABLE: what the build in DIR was configured with.
+made_with() {
+    sed -n "s/^$2 = //p" "$1/Makefile"
+}
+
+# --- The machine
+
+gpu_count() {
+    local list
+    list=$(nvidia-smi -L 2>/dev/null) || list=
+    grep -c '^GPU' <<<"$list" || true
+}
+
+machine_name() {
+    # shellcheck disable=SC1091
+    printf '%s, %s, %d cores' "$(. /etc/os-release && echo "$PRETTY_NAME")" "$(uname -m)" "$(nproc)"
+}
+
+# Lets mpirun run as root, with more ranks than cores, not bound, in a container.
+mpi_settings() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_base_warn_component_unused=0
+}
+
+# --- Results: lines `PASS name`, `FAIL name: detail`, `SKIP name: why` in a file.
+
+# gtest_results PREFIX: turns GoogleTest's output into such lines.
+gtest_results() {
+    sed -nE "s/^\[       OK \] ([^ ]+).*/PASS $1 \1/p; s/^\[  SKIPPED \] ([^ ,]+) \(.*/SKIP $1 \1/p
+        s/^\[  FAILED  \] ([^ ,]+).* \([0-9]+ ms\)$/FAIL $1 \1/p"
+}
+
+# record PASS|FAIL|SKIP NAME [WHY]: adds a line to the file $results.
+record() {
+    printf '%s %s%s\n' "$1" "$2" "${3:+: $3}" >>"${results:?}"
+    case $1 in
+        PASS) say "passed: $2" ;;
+        FAIL) say "FAILED: $2${3:+: $3}" ;;
+        SKIP) say "skipped: $2${3:+: $3}" ;;
+    esac
+}
+
+# attempt NAME COMMAND...: runs it and records whether it succeeded; returns its status.
+attempt() {
+    local name=$1 status=0
+    shift
+    say "$name"
+    "$@" || status=$?
+    if [ "$status" -eq 0 ]; then
+        record PASS "$name"
+    else
+        record FAIL "$name" "status $status"
+    fi
+    return "$status"
+}
+
+# Ends a check: what was skipped and what failed, then the counts; its status is 0 if nothing failed.
+finish() {
+    grep '^SKIP' "${results:?}" || true
+    grep '^FAIL' "$results" || true
+    awk '{ n[$1]++ }
+        END { printf "%d passed, %d failed, %d skipped\n", n["PASS"], n["FAIL"], n["SKIP"]; exit n["FAIL"] > 0 }' "$results"
+}

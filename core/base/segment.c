@@ -119,8 +119,8 @@ gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t by
 {
     size_t page = page_bytes();
     *segment = (struct gpucoll_segment){.fd = -1};
-    if (bytes > SIZE_MAX / 2 - page) {
-        errno = ENOMEM;
+    if (bytes / page >= (size_t)sysconf(_SC_PHYS_PAGES)) {
+        errno = ENOMEM; /* asked for so much, the kernel would kill processes before it said no */
         return create_failed(segment, bytes, "size", log);
     }
     bytes = (bytes + page - 1) / page * page;

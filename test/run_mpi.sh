@@ -152,7 +152,7 @@ run() {
 }
 
 while IFS='|' read -r name ranks arguments command flags; do
-    name=$(trim "$name")
+    name=$(trim "$name") ranks=$(trim "$ranks")
     case $name in '' | '#'*) continue ;; esac
     [[ $name =~ $filter ]] || continue
     flags=$(trim "$flags")

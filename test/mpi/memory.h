@@ -1,0 +1,61 @@
+/*
+ * Buffers for the MPI tests, of every kind of memory that an application may pass to MPI. With a GPU they come
+ * from the CUDA driver, which is loaded at run time; without one from the component's host accelerator, whose
+ * allocator is looked up in the component if it is loaded in this process, else from malloc. Every buffer has guard
+ * bytes before and after it and is filled with poison when made.
+ */
+#ifndef GPUCOLL_TEST_MPI_MEMORY_H
+#define GPUCOLL_TEST_MPI_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum test_memory {
+    TEST_HOST,    /* malloc; host accelerator: memory that counts as host */
+    TEST_PINNED,  /* cuMemAllocHost; host accelerator: as TEST_HOST */
+    TEST_DEVICE,  /* cuMemAlloc; host accelerator: memory that counts as device */
+    TEST_POOL,    /* cuMemAllocAsync; host accelerator: malloc, whatever that counts as */
+    TEST_VMM,     /* cuMemCreate and cuMemMap, not exportable; host accelerator: as TEST_DEVICE */
+    TEST_MANAGED, /* cuMemAllocManaged (above 1 MiB: cuMemAlloc); host accelerator: as TEST_DEVICE */
+    TEST_MEMORY_KINDS
+};
+
+enum { TEST_POISON = 0xc3, TEST_GUARD = 0xa5 };
+
+struct test_buffer {
+    unsigned char *data; /* what MPI is given */
+    size_t bytes;
+    unsigned char *base; /* the allocation, which begins `front` bytes before data */
+    size_t front;
+    size_t total;
+    enum test_memory kind;
+    unsigned long long vmm_handle;
+    size_t vmm_bytes;
+};
+
+/* Options: `--memory=` and `--gpu-map=`. False if the text is not understood. */
+bool test_memory_parse(const char *text);
+bool test_memory_map(const char *text);
+
+void test_memory_start(void); /* after MPI_Init */
+void test_memory_stop(void);
+/* Makes this process's GPU current in the calling thread; needed in threads other than the main one. */
+void test_memory_thread(void);
+bool test_memory_has_gpu(void);
+
+/* The kind of buffer that `--memory` says for this rank; `key` decides where it says mixed. */
+enum test_memory test_memory_kind(uint64_t key);
+const char *test_memory_name(enum test_memory kind);
+
+/* `data` will stand `offset` bytes behind a 256-byte boundary; `at_base` puts it at the very start of its allocation where
+ * offset is 0 (then there is no guard before it). Failure to allocate ends the program. */
+void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t bytes, size_t offset, bool at_base);
+void test_buffer_write(struct test_buffer *buffer, size_t at, const void *from, size_t bytes);
+void test_buffer_read(const struct test_buffer *buffer, size_t at, void *to, size_t bytes);
+void test_buffer_poison(struct test_buffer *buffer);
+/* Notes a failure that names `what` if a guard byte changed. */
+void test_buffer_check(const struct test_buffer *buffer, const char *what);
+void test_buffer_free(struct test_buffer *buffer);
+
+#endif

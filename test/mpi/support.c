@@ -1,0 +1,329 @@
+#include "test/mpi/support.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/mpi/memory.h"
+
+enum { TAG_REPORT = 30001, TAG_VERDICT = 30002 };
+
+struct test_state test = {.seed = 1, .timeout_s = 120};
+
+/* One rank's part of a case, as it is sent to rank 0. */
+struct report {
+    int failures;
+    int colour;
+    uint64_t agreed;
+    uint64_t agreed_coloured;
+    char detail[400];
+};
+
+static struct report mine;
+static char case_name[200];
+static char alarm_line[400];
+static char skip_reason[200];
+static bool skipping;
+static int skipped_cases;
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint64_t test_mix(uint64_t word)
+{
+    word += 0x9e3779b97f4a7c15u;
+    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
+    word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
+    return word ^ (word >> 31);
+}
+
+uint64_t test_next(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    return test_mix(*state);
+}
+
+int test_draw(uint64_t *state, int below)
+{
+    return (int)(test_next(state) % (uint64_t)below);
+}
+
+bool test_chance(uint64_t *state, int percent)
+{
+    return test_draw(state, 100) < percent;
+}
+
+void *test_alloc(size_t bytes)
+{
+    void *memory = malloc(bytes > 0 ? bytes : 1);
+    if (memory == NULL) {
+        fprintf(stderr, "test: out of memory (%zu bytes) in case %s\n", bytes, case_name);
+        abort();
+    }
+    return memory;
+}
+
+double test_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void test_sleep(double seconds)
+{
+    struct timespec left = {.tv_sec = (time_t)seconds};
+    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
+}
+
+/* A hung case: says which, and ends the job (mpirun kills the other ranks). Only async-signal-safe calls. */
+static void on_alarm(int signal)
+{
+    (void)signal;
+    if (write(STDOUT_FILENO, alarm_line, strlen(alarm_line)) < 0)
+        _exit(4);
+    _exit(3);
+}
+
+/* Gives the current case its name and its time. */
+static void name_case(const char *name)
+{
+    snprintf(case_name, sizeof case_name, "%s", name);
+    snprintf(alarm_line, sizeof alarm_line, "FAIL %s: rank %d made no progress in %d s (--timeout, --seed=%llu); it ends the job\n",
+             case_name, test.rank, test.timeout_s, (unsigned long long)test.seed);
+    alarm((unsigned)test.timeout_s);
+}
+
+static void usage(const struct test_option *own)
+{
+    fprintf(stderr, "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS\n"
+                    "         --memory=host|pinned|device|pool|vmm|managed|mixed|split --gpu-map=local|0\n");
+    for (; own != NULL && own->name != NULL; own++)
+        fprintf(stderr, "         --%s%s: %s\n", own->name, own->text != NULL ? "=..." : "", own->help);
+    exit(2);
+}
+
+static bool parse_own(const char *word, const struct test_option *own)
+{
+    for (; own != NULL && own->name != NULL; own++) {
+        size_t length = strlen(own->name);
+        if (strncmp(word, own->name, length) != 0)
+            continue;
+        if (own->flag != NULL && word[length] == '\0') {
+            *own->flag = true;
+            return true;
+        }
+        if (own->text != NULL && word[length] == '=') {
+            *own->text = word + length + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_one(const char *word, const struct test_option *own)
+{
+    if (strncmp(word, "--", 2) != 0)
+        return false;
+    word += 2;
+    if (strncmp(word, "seed=", 5) == 0)
+        test.seed = strtoull(word + 5, NULL, 0);
+    else if (strncmp(word, "only=", 5) == 0)
+        test.only = word + 5;
+    else if (strncmp(word, "timeout=", 8) == 0)
+        test.timeout_s = atoi(word + 8);
+    else if (strcmp(word, "quick") == 0)
+        test.quick = true;
+    else if (strcmp(word, "huge") == 0)
+        test.huge = true;
+    else if (strncmp(word, "memory=", 7) == 0)
+        return test_memory_parse(word + 7);
+    else if (strncmp(word, "gpu-map=", 8) == 0)
+        return test_memory_map(word + 8);
+    else
+        return parse_own(word, own);
+    return true;
+}
+
+void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own)
+{
+    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    int provided;
+
+    for (int i = 1; i < *argc; i++)
+        if (!parse_one((*argv)[i], own))
+            usage(own);
+    test.local_rank = local_rank != NULL ? atoi(local_rank) : 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGALRM, on_alarm);
+    name_case("start");
+    MPI_Init_thread(argc, argv, thread_level, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &test.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &test.size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    test_memory_start();
+}
+
+bool test_begin(const char *format, ...)
+{
+    char name[sizeof case_name];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    if (test.only != NULL && strstr(name, test.only) == NULL)
+        return false;
+    memset(&mine, 0, sizeof mine);
+    skipping = false;
+    name_case(name);
+    return true;
+}
+
+void test_fail(const char *format, ...)
+{
+    va_list args;
+    pthread_mutex_lock(&report_lock);
+    if (mine.failures++ == 0) {
+        va_start(args, format);
+        vsnprintf(mine.detail, sizeof mine.detail, format, args);
+        va_end(args);
+    }
+    pthread_mutex_unlock(&report_lock);
+}
+
+void test_skip(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(skip_reason, sizeof skip_reason, format, args);
+    va_end(args);
+    skipping = true;
+}
+
+void test_agree(int colour, const void *bytes, size_t count)
+{
+    const unsigned char *at = bytes;
+    uint64_t *sum = colour == 0 ? &mine.agreed : &mine.agreed_coloured;
+    uint64_t word;
+
+    if (colour != 0)
+        mine.colour = colour;
+    for (; count >= sizeof word; at += sizeof word, count -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        *sum = (*sum ^ word) * 0x9e3779b97f4a7c15u;
+        *sum ^= *sum >> 32;
+    }
+    word = 0;
+    memcpy(&word, at, count);
+    *sum = test_mix2(*sum, word + count);
+}
+
+bool test_ok(int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+
+    if (code == MPI_SUCCESS)
+        return true;
+    MPI_Error_string(code, text, &length);
+    test_fail("%s returned %s", what, text);
+    return false;
+}
+
+static void receive_reports(struct report *all)
+{
+    all[0] = mine;
+    for (int rank = 1; rank < test.size; rank++)
+        MPI_Recv(&all[rank], sizeof all[rank], MPI_BYTE, rank, TAG_REPORT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* The first pair of ranks that should have had the same bytes and had not. */
+static bool find_disagreement(const struct report *all, char *text, size_t bytes)
+{
+    for (int i = 0; i < test.size; i++) {
+        for (int j = i + 1; j < test.size; j++) {
+            bool differ = all[i].agreed != all[j].agreed;
+            if (all[i].colour == all[j].colour)
+                differ = differ || all[i].agreed_coloured != all[j].agreed_coloured;
+            if (!differ)
+                continue;
+            snprintf(text, bytes, "ranks %d and %d got different bits", i, j);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Rank 0: one line about the case. True if no rank failed. */
+static bool print_case(const struct report *all)
+{
+    char text[sizeof all[0].detail] = "";
+    int failed_ranks = 0;
+    int first = -1;
+
+    for (int rank = 0; rank < test.size; rank++) {
+        if (all[rank].failures == 0)
+            continue;
+        failed_ranks++;
+        if (first < 0)
+            first = rank;
+    }
+    if (first >= 0) {
+        printf("FAIL %s: %s (rank %d of %d, %d failures there, %d ranks failed, --seed=%llu)\n", case_name,
+               all[first].detail, first, test.size, all[first].failures, failed_ranks, (unsigned long long)test.seed);
+        return false;
+    }
+    if (find_disagreement(all, text, sizeof text)) {
+        printf("FAIL %s: %s (--seed=%llu)\n", case_name, text, (unsigned long long)test.seed);
+        return false;
+    }
+    if (skipping)
+        printf("SKIP %s: %s\n", case_name, skip_reason);
+    else
+        printf("PASS %s\n", case_name);
+    return true;
+}
+
+bool test_end(void)
+{
+    int passed = 1;
+
+    if (test.rank == 0) {
+        struct report *all = test_alloc((size_t)test.size * sizeof *all);
+        receive_reports(all);
+        passed = print_case(all);
+        free(all);
+        for (int rank = 1; rank < test.size; rank++)
+            MPI_Send(&passed, 1, MPI_INT, rank, TAG_VERDICT, MPI_COMM_WORLD);
+    } else {
+        MPI_Send(&mine, sizeof mine, MPI_BYTE, 0, TAG_REPORT, MPI_COMM_WORLD);
+        MPI_Recv(&passed, 1, MPI_INT, 0, TAG_VERDICT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    test.cases++;
+    if (!passed)
+        test.failed_cases++;
+    else if (skipping)
+        skipped_cases++;
+    return passed != 0;
+}
+
+int test_finish(void)
+{
+    if (test.rank == 0)
+        printf("DONE %d passed, %d failed, %d skipped\n", test.cases - test.failed_cases - skipped_cases,
+               test.failed_cases, skipped_cases);
+    name_case("finalize");
+    test_memory_stop();
+    MPI_Finalize();
+    alarm(0);
+    if (test.cases == 0 && test.rank == 0)
+        printf("FAIL no case ran: is --only=%s right?\n", test.only != NULL ? test.only : "");
+    return test.failed_cases > 0 || test.cases == 0;
+}

@@ -1,0 +1,89 @@
+/*
+ * What the MPI test programs share: options, cases and their report, random numbers that every rank can
+ * recompute, and MPI's persistent collectives under one name.
+ *
+ * A program tests cases. Within a case each rank notes its failures; test_end gathers them on rank 0, which prints one
+ * line: `PASS case`, `FAIL case: detail (rank, seed)` or `SKIP case: why`. The report travels by point-to-point
+ * messages only, so that a wrong collective cannot hide itself.
+ */
+#ifndef GPUCOLL_TEST_MPI_SUPPORT_H
+#define GPUCOLL_TEST_MPI_SUPPORT_H
+
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define TEST_PERSISTENT(Name) MPI_##Name##_init
+#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define TEST_PERSISTENT(Name) MPIX_##Name##_init
+#endif
+
+struct test_state {
+    int rank;
+    int size;
+    int local_rank; /* among the ranks of this host */
+    uint64_t seed;
+    bool quick;
+    bool huge;
+    const char *only; /* run the cases whose name contains this */
+    int timeout_s;    /* of one case */
+    int cases;
+    int failed_cases; /* correct on every rank after each test_end */
+};
+
+extern struct test_state test;
+
+/* A program's own option: `--name` (then `*flag` becomes true) or `--name=value` (then `*text` is set). */
+struct test_option {
+    const char *name;
+    bool *flag;
+    const char **text;
+    const char *help;
+};
+
+/* Reads the options (the program's own rows end with a NULL name), then calls MPI_Init_thread. On a bad option prints the
+ * list of options and exits with 2. */
+void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own);
+/* Prints `DONE passed failed skipped`, finalises MPI; the result is main's. */
+int test_finish(void);
+
+/* Starts a case; false if `--only` leaves it out. */
+bool test_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Notes a failure of this rank in the current case; the first one's text is printed. Any thread. */
+void test_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The current case cannot be run here; call it alike on all ranks. */
+void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Collective over MPI_COMM_WORLD. True if the case passed everywhere. */
+bool test_end(void);
+/* The ranks that call this with the same colour must have passed the same bytes, which test_end checks. Colour 0 is
+ * for all ranks; a rank uses at most one other colour in a case. */
+void test_agree(int colour, const void *bytes, size_t count);
+/* True if `code` is MPI_SUCCESS, else the failure is noted with `what`. */
+bool test_ok(int code, const char *what);
+
+/* splitmix64's finaliser: a good hash of one word. */
+uint64_t test_mix(uint64_t word);
+static inline uint64_t test_mix2(uint64_t a, uint64_t b)
+{
+    return test_mix(test_mix(a) + b);
+}
+static inline uint64_t test_mix3(uint64_t a, uint64_t b, uint64_t c)
+{
+    return test_mix(test_mix2(a, b) + c);
+}
+/* A sequence: each call moves `*state` on. */
+uint64_t test_next(uint64_t *state);
+/* From 0 to below - 1. */
+int test_draw(uint64_t *state, int below);
+/* True `percent` times in a hundred. */
+bool test_chance(uint64_t *state, int percent);
+
+/* malloc that ends the program when there is no memory. */
+void *test_alloc(size_t bytes);
+double test_seconds(void);
+void test_sleep(double seconds);
+
+#endif

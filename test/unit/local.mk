@@ -1,0 +1,15 @@
+# The engine's tests: one GoogleTest program, no MPI.
+if GTEST
+check_PROGRAMS += test/unit/unit_tests
+TESTS += test/unit/unit_tests
+endif
+
+test_unit_unit_tests_SOURCES = \
+	test/unit/base_test.cc \
+	test/unit/reduce_test.cc \
+	test/unit/segment_test.cc \
+	test/unit/unit.cc \
+	test/unit/unit.h
+test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) \
+	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
+test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)

@@ -1,0 +1,181 @@
+/*
+ * core/base/segment: shared memory by memfd. Peers are forked children, since a segment of the same process is used in place.
+ */
+#include "test/unit/unit.h"
+#include <cstring>
+#include <functional>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Runs `body` in a forked child and returns what it returned. */
+static int in_child(const std::function<int()> &body)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(body());
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+class segment : public testing::Test
+{
+  protected:
+    void SetUp() override { ASSERT_EQ(gpucoll_segment_create(&mine, 10000, log.get()), GPUCOLL_OK); }
+    void TearDown() override { gpucoll_segment_close(&mine); }
+
+    /* What a peer process gets when it opens `name`: 0 if it was refused with topic "segment-open" that has `word`. */
+    int refused(const gpucoll_segment_name &name, const char *word)
+    {
+        return in_child([&] {
+            gpucoll_segment other;
+            if (gpucoll_segment_open(&other, &name, log.get()) == GPUCOLL_OK) {
+                return 1;
+            }
+            return log.text_of("segment-open").find(word) == std::string::npos ? 2 : 0;
+        });
+    }
+
+    RecordingLog log;
+    gpucoll_segment mine;
+};
+
+TEST_F(segment, is_zero_and_page_aligned)
+{
+    EXPECT_GE(mine.name.bytes, 10000u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(mine.user) % static_cast<size_t>(getpagesize()), 0u);
+    for (size_t i = 0; i < mine.name.bytes; i++) {
+        ASSERT_EQ(static_cast<char *>(mine.user)[i], 0);
+    }
+}
+
+TEST_F(segment, is_shared_with_a_peer_process)
+{
+    int result = in_child([&] {
+        gpucoll_segment other;
+        /* What the fork copied must not be what answers. */
+        munmap(mine.map, mine.map_bytes);
+        if (gpucoll_segment_open(&other, &mine.name, log.get()) != GPUCOLL_OK) {
+            return 1;
+        }
+        strcpy(static_cast<char *>(other.user) + 9000, "from the peer");
+        gpucoll_segment_close(&other);
+        return 0;
+    });
+    EXPECT_EQ(result, 0) << log.text_of("segment-open");
+    EXPECT_STREQ(static_cast<char *>(mine.user) + 9000, "from the peer");
+}
+
+TEST_F(segment, is_used_in_place_in_the_same_process)
+{
+    gpucoll_segment other;
+    ASSERT_EQ(gpucoll_segment_open(&other, &mine.name, log.get()), GPUCOLL_OK);
+    EXPECT_EQ(other.user, mine.user);
+    EXPECT_EQ(other.map, nullptr);
+    gpucoll_segment_close(&other);
+    static_cast<char *>(mine.user)[0] = 1; /* still mapped */
+}
+
+TEST_F(segment, needs_nothing_of_dev_shm)
+{
+    gpucoll_segment another;
+    ASSERT_EQ(gpucoll_segment_create(&another, 1 << 20, log.get()), GPUCOLL_OK);
+    EXPECT_EQ(shm_traces(), std::vector<std::string>());
+    gpucoll_segment_close(&another);
+}
+
+TEST_F(segment, wrong_cookie_is_refused)
+{
+    gpucoll_segment_name name = mine.name;
+    name.cookie ^= 1;
+    EXPECT_EQ(refused(name, "reused"), 0);
+}
+
+TEST_F(segment, wrong_size_is_refused)
+{
+    gpucoll_segment_name name = mine.name;
+    name.bytes *= 2;
+    EXPECT_EQ(refused(name, "smaller"), 0);
+    name.bytes = mine.name.bytes / 2;
+    EXPECT_EQ(refused(name, "reused"), 0);
+    name.bytes = UINT64_MAX;
+    EXPECT_EQ(refused(name, "range"), 0);
+}
+
+TEST_F(segment, other_user_is_refused)
+{
+    gpucoll_segment_name name = mine.name;
+    name.owner.uid += 1;
+    EXPECT_EQ(refused(name, "user"), 0);
+}
+
+TEST_F(segment, other_host_or_container_is_refused)
+{
+    gpucoll_segment_name name = mine.name;
+    name.owner.host ^= 1;
+    EXPECT_EQ(refused(name, "host"), 0);
+    name = mine.name;
+    name.owner.pid_space ^= 1;
+    EXPECT_EQ(refused(name, "namespace"), 0);
+}
+
+TEST_F(segment, foreign_descriptor_is_refused)
+{
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    gpucoll_segment_name name = mine.name;
+    name.fd = pipes[0];
+    EXPECT_EQ(refused(name, ""), 0);
+    close(pipes[0]);
+    close(pipes[1]);
+    EXPECT_EQ(refused(name, ""), 0); /* and one that is closed */
+}
+
+TEST_F(segment, dead_owner_is_refused)
+{
+    gpucoll_segment_name name = mine.name;
+    pid_t gone = fork();
+    if (gone == 0) {
+        _exit(0);
+    }
+    waitpid(gone, nullptr, 0);
+    name.owner.pid = static_cast<uint32_t>(gone);
+    EXPECT_EQ(refused(name, "No such"), 0);
+}
+
+TEST_F(segment, impossible_size_is_an_error_not_a_signal)
+{
+    gpucoll_segment huge;
+    EXPECT_NE(gpucoll_segment_create(&huge, SIZE_MAX / 4, log.get()), GPUCOLL_OK);
+    EXPECT_NE(gpucoll_segment_create(&huge, SIZE_MAX, log.get()), GPUCOLL_OK);
+    EXPECT_EQ(log.topics(), std::vector<std::string>(2, "segment-create"));
+}
+
+TEST(segment_close, is_harmless_on_a_zeroed_struct)
+{
+    gpucoll_segment nothing;
+    memset(&nothing, 0, sizeof nothing);
+    gpucoll_segment_close(&nothing);
+    EXPECT_NE(fcntl(0, F_GETFD), -1) << "standard input was closed";
+}
+
+TEST(process, is_itself_and_not_its_child)
+{
+    gpucoll_process_id self;
+    gpucoll_process_id again;
+    gpucoll_process_id_self(&self);
+    gpucoll_process_id_self(&again);
+    EXPECT_TRUE(gpucoll_process_same(&self, &again));
+    EXPECT_TRUE(gpucoll_process_same_host(&self, &again));
+    EXPECT_NE(self.host, 0u);
+    EXPECT_NE(self.start_time, 0u);
+    int result = in_child([&] {
+        gpucoll_process_id child;
+        gpucoll_process_id_self(&child);
+        return gpucoll_process_same(&self, &child) || !gpucoll_process_same_host(&self, &child);
+    });
+    EXPECT_EQ(result, 0);
+}

@@ -1,0 +1,98 @@
+/*
+ * gpucoll's component of Open MPI's coll framework. It stands above the other components: on every communicator it saves
+ * their functions and installs its own in the same slots. A call on host memory goes on to them at once; a
+ * call on device memory runs on gpucoll's engine where that can do it, else on host copies by the saved functions.
+ */
+#ifndef COLL_GPUCOLL_H
+#define COLL_GPUCOLL_H
+
+#include "coll_gpucoll_compat.h"
+#include <stdatomic.h>
+#include "core/gpucoll.h"
+
+/* Applies X(name) to every collective that has buffers: blocking is `name`, nonblocking `i##name`, persistent
+ * `name##_init`. A barrier has none, and stays with the component that had it. */
+#define GPUCOLL_COLLECTIVES(X) \
+    X(allgather) X(allgatherv) X(allreduce) X(alltoall) X(alltoallv) X(alltoallw) X(bcast) X(exscan) X(gather) \
+    X(gatherv) X(reduce) X(reduce_scatter) X(reduce_scatter_block) X(scan) X(scatter) X(scatterv) \
+    X(neighbor_allgather) X(neighbor_allgatherv) X(neighbor_alltoall) X(neighbor_alltoallv) X(neighbor_alltoallw)
+
+/* Calls by way, readable as MPI_T performance variables. */
+struct gpucoll_counters {
+    _Atomic unsigned long long native;
+    _Atomic unsigned long long staged;
+    _Atomic unsigned long long passed;
+};
+
+struct gpucoll_component {
+    mca_coll_base_component_t super;
+    struct gpucoll_config config;
+    struct gpucoll_log log;
+    struct gpucoll_context *context; /* made in init_query */
+    struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
+    struct gpucoll_counters counters;
+    _Atomic int teams; /* alive: the context may go only when there are none */
+};
+
+extern struct gpucoll_component mca_coll_gpucoll_component;
+
+/* May calls of this communicator run on the engine? The same on every rank at every call. */
+enum gpucoll_native_state {
+    GPUCOLL_NATIVE_OFF,
+    GPUCOLL_NATIVE_UNTRIED, /* the first call that could will make the team */
+    GPUCOLL_NATIVE_READY,
+};
+
+struct gpucoll_module {
+    mca_coll_base_module_t super;
+    mca_coll_base_comm_coll_t next; /* what stood in the slots before; modules retained */
+    enum gpucoll_native_state native;
+    bool posted; /* this rank has posted a call: from then on it no longer passes */
+    struct gpucoll_team *team;
+};
+typedef struct gpucoll_module gpucoll_module;
+OBJ_CLASS_DECLARATION(gpucoll_module);
+
+mca_coll_base_module_t *gpucoll_module_query(ompi_communicator_t *comm, int *priority);
+
+/* False: this process certainly has no device memory. */
+static inline bool gpucoll_device_active(void)
+{
+    struct gpucoll_accel *accel = mca_coll_gpucoll_component.accel;
+    return accel != NULL && accel->ops->active(accel);
+}
+
+/* One writer at a time loses at most a count when threads race, and costs no locked instruction. */
+static inline void gpucoll_count_up(_Atomic unsigned long long *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+/* The MPI error code for a status that is not GPUCOLL_OK. */
+static inline int gpucoll_mpi_error(gpucoll_status status)
+{
+    return status == GPUCOLL_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+}
+
+/* How many ranks a rank of `comm` exchanges with: itself included, or on an intercommunicator the other group. */
+static inline int gpucoll_peers(ompi_communicator_t *comm)
+{
+    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+}
+
+/* What a rank is in a rooted collective. */
+enum gpucoll_role {
+    GPUCOLL_ROOT,   /* holds the one side */
+    GPUCOLL_LEAF,   /* is on the other side; the root of an intracommunicator is a leaf as well */
+    GPUCOLL_BYSTANDER, /* passed MPI_PROC_NULL on an intercommunicator */
+};
+
+static inline enum gpucoll_role gpucoll_role(ompi_communicator_t *comm, int root)
+{
+    if (OMPI_COMM_IS_INTER(comm)) {
+        return root == MPI_ROOT ? GPUCOLL_ROOT : root == MPI_PROC_NULL ? GPUCOLL_BYSTANDER : GPUCOLL_LEAF;
+    }
+    return ompi_comm_rank(comm) == root ? GPUCOLL_ROOT : GPUCOLL_LEAF;
+}
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * Regions: extents, and the walk over contiguous runs. A datatype that is one run an element is walked here, any other
+ * by Open MPI's convertor in its "raw" mode, which lists pieces of memory instead of copying them.
+ */
+#include "coll_gpucoll_region.h"
+#include <sys/uio.h>
+#include "opal/datatype/opal_convertor.h"
+
+enum { IOV_BATCH = 64 }; /* pieces asked from the convertor at a time */
+
+struct block {
+    ptrdiff_t offset;
+    size_t count;
+    const opal_datatype_t *type;
+};
+
+struct gpucoll_region gpucoll_even(size_t count, ompi_datatype_t *type, int first, int blocks)
+{
+    return (struct gpucoll_region){
+        .layout = GPUCOLL_EVEN, .first = first, .blocks = blocks, .count = count, .type = type};
+}
+
+struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *type, int first,
+                                     int blocks)
+{
+    return (struct gpucoll_region){.layout = GPUCOLL_VECTOR,
+                                   .first = first,
+                                   .blocks = blocks,
+                                   .counts = counts,
+                                   .displs = displs,
+                                   .type = type};
+}
+
+struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *const *types,
+                                    int blocks)
+{
+    return (struct gpucoll_region){
+        .layout = GPUCOLL_BYTES, .blocks = blocks, .counts = counts, .displs = displs, .types = types};
+}
+
+struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, const ptrdiff_t *displs,
+                                         ompi_datatype_t *const *types, int blocks)
+{
+    return (struct gpucoll_region){
+        .layout = GPUCOLL_BYTES_AINT, .blocks = blocks, .counts = counts, .displs_aint = displs, .types = types};
+}
+
+static struct block block_at(const struct gpucoll_region *region, int index)
+{
+    bool one_type = region->layout == GPUCOLL_EVEN || region->layout == GPUCOLL_VECTOR;
+    struct block block = {.type = one_type ? &region->type->super : &region->types[index]->super};
+    ptrdiff_t extent = block.type->ub - block.type->lb;
+    block.count = region->layout == GPUCOLL_EVEN ? region->count : gpucoll_count_at(region->counts, index);
+    switch (region->layout) {
+    case GPUCOLL_EVEN:
+        block.offset = (ptrdiff_t)block.count * index * extent;
+        break;
+    case GPUCOLL_VECTOR:
+        block.offset = gpucoll_displ_at(region->displs, index) * extent;
+        break;
+    case GPUCOLL_BYTES:
+        block.offset = gpucoll_displ_at(region->displs, index);
+        break;
+    case GPUCOLL_BYTES_AINT:
+        block.offset = region->displs_aint[index];
+        break;
+    }
+    return block;
+}
+
+static bool is_empty(const struct block *block)
+{
+    return block->count == 0 || block->type->size == 0;
+}
+
+bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent)
+{
+    *extent = (struct gpucoll_extent){0};
+    for (int i = region->first; i < region->first + region->blocks; i++) {
+        struct block block = block_at(region, i);
+        if (is_empty(&block)) {
+            continue;
+        }
+        /* A resized type may have a negative extent: its elements then go downwards. */
+        ptrdiff_t last = (ptrdiff_t)(block.count - 1) * (block.type->ub - block.type->lb);
+        ptrdiff_t low = block.offset + block.type->true_lb + (last < 0 ? last : 0);
+        ptrdiff_t high = block.offset + block.type->true_ub + (last > 0 ? last : 0);
+        if (extent->bytes == 0 || low < extent->low) {
+            extent->low = low;
+        }
+        if (extent->bytes == 0 || high > extent->high) {
+            extent->high = high;
+        }
+        extent->bytes += block.count * block.type->size;
+    }
+    return extent->bytes > 0;
+}
+
+/* Joins runs that touch, so that the callback sees as few as possible. */
+struct joiner {
+    gpucoll_run_fn run;
+    void *arg;
+    ptrdiff_t offset;
+    size_t bytes;
+};
+
+static int join(struct joiner *joiner, ptrdiff_t offset, size_t bytes)
+{
+    if (joiner->bytes > 0 && joiner->offset + (ptrdiff_t)joiner->bytes == offset) {
+        joiner->bytes += bytes;
+        return OMPI_SUCCESS;
+    }
+    int rc = joiner->bytes > 0 ? joiner->run(joiner->arg, joiner->offset, joiner->bytes) : OMPI_SUCCESS;
+    joiner->offset = offset;
+    joiner->bytes = bytes;
+    return rc;
+}
+
+static int walk_convertor(const struct block *block, struct joiner *joiner)
+{
+    opal_convertor_t convertor;
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    /* Any address will do: the convertor adds to it and does not look there. It must not be NULL, and stays clear of
+     * zero for types with negative displacements. */
+    char *const origin = (char *)((uintptr_t)1 << 62);
+    int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, block->type, block->count, origin, 0,
+                                                      &convertor);
+    bool done = false;
+    while (rc == OMPI_SUCCESS && !done) {
+        struct iovec iov[IOV_BATCH];
+        uint32_t pieces = IOV_BATCH;
+        size_t bytes = SIZE_MAX;
+        done = opal_convertor_raw(&convertor, iov, &pieces, &bytes) != 0;
+        for (uint32_t i = 0; i < pieces && rc == OMPI_SUCCESS; i++) {
+            if (iov[i].iov_len > 0) {
+                rc = join(joiner, block->offset + ((char *)iov[i].iov_base - origin), iov[i].iov_len);
+            }
+        }
+    }
+    OBJ_DESTRUCT(&convertor);
+    return rc;
+}
+
+static int walk_block(const struct block *block, struct joiner *joiner)
+{
+    const opal_datatype_t *type = block->type;
+    if (is_empty(block)) {
+        return OMPI_SUCCESS;
+    }
+    if (!(type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) || type->true_ub - type->true_lb != (ptrdiff_t)type->size) {
+        return walk_convertor(block, joiner);
+    }
+    ptrdiff_t extent = type->ub - type->lb;
+    if (extent == (ptrdiff_t)type->size) {
+        return join(joiner, block->offset + type->true_lb, block->count * type->size);
+    }
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i < block->count && rc == OMPI_SUCCESS; i++) {
+        rc = join(joiner, block->offset + type->true_lb + (ptrdiff_t)i * extent, type->size);
+    }
+    return rc;
+}
+
+int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run, void *arg)
+{
+    struct joiner joiner = {.run = run, .arg = arg};
+    int rc = OMPI_SUCCESS;
+    for (int i = region->first; i < region->first + region->blocks && rc == OMPI_SUCCESS; i++) {
+        struct block block = block_at(region, i);
+        rc = walk_block(&block, &joiner);
+    }
+    return rc == OMPI_SUCCESS && joiner.bytes > 0 ? run(arg, joiner.offset, joiner.bytes) : rc;
+}
+
+static void retain(ompi_datatype_t *type)
+{
+    if (!ompi_datatype_is_predefined(type)) {
+        OBJ_RETAIN(type);
+    }
+}
+
+static void release(ompi_datatype_t *type)
+{
+    if (!ompi_datatype_is_predefined(type)) {
+        OBJ_RELEASE(type);
+    }
+}
+
+/* Arrays lie in one allocation, widest elements first. */
+static bool keep_arrays(struct gpucoll_region *region)
+{
+    size_t blocks = (size_t)region->first + (size_t)region->blocks;
+    char *kept = malloc(blocks * (sizeof(ptrdiff_t) + sizeof(*region->types) + 2 * sizeof(int)));
+    if (kept == NULL) {
+        return false;
+    }
+    ptrdiff_t *displs_aint = (ptrdiff_t *)kept;
+    ompi_datatype_t **types = (ompi_datatype_t **)(displs_aint + blocks);
+    int *counts = (int *)(types + blocks);
+    int *displs = counts + blocks;
+    for (size_t i = 0; i < blocks; i++) {
+        counts[i] = region->counts[i];
+        if (region->displs != NULL) {
+            displs[i] = region->displs[i];
+        }
+        if (region->displs_aint != NULL) {
+            displs_aint[i] = region->displs_aint[i];
+        }
+        if (region->types != NULL) {
+            types[i] = region->types[i];
+            retain(types[i]);
+        }
+    }
+    region->counts = counts;
+    region->displs = region->displs != NULL ? displs : NULL;
+    region->displs_aint = region->displs_aint != NULL ? displs_aint : NULL;
+    region->types = region->types != NULL ? types : NULL;
+    region->kept = kept;
+    return true;
+}
+
+bool gpucoll_region_keep(struct gpucoll_region *region)
+{
+    if (region->blocks == 0) {
+        return true;
+    }
+    if (region->layout != GPUCOLL_EVEN && !keep_arrays(region)) {
+        return false;
+    }
+    if (region->type != NULL) {
+        retain(region->type);
+        if (region->kept == NULL) {
+            region->kept = region->type;
+        }
+    }
+    return true;
+}
+
+void gpucoll_region_drop(struct gpucoll_region *region)
+{
+    if (region->kept == NULL) {
+        return;
+    }
+    if (region->types != NULL) {
+        for (int i = 0; i < region->first + region->blocks; i++) {
+            release(region->types[i]);
+        }
+    }
+    if (region->type != NULL) {
+        release(region->type);
+    }
+    if (region->kept != (void *)region->type) {
+        free(region->kept);
+    }
+    region->kept = NULL;
+}

@@ -1,0 +1,58 @@
+/*
+ * Which bytes of one buffer a collective reads or writes, said the way MPI's arguments say it: `blocks` blocks,
+ * each some elements of a datatype at some displacement. A region holds no address: offsets count from the buffer's.
+ */
+#ifndef COLL_GPUCOLL_REGION_H
+#define COLL_GPUCOLL_REGION_H
+
+#include "coll_gpucoll_compat.h"
+
+enum gpucoll_layout {
+    GPUCOLL_EVEN,       /* block i begins i * count elements into the buffer */
+    GPUCOLL_VECTOR,     /* the v collectives: counts and displacements in elements of one type */
+    GPUCOLL_BYTES,      /* alltoallw: displacements in bytes, a type for each block */
+    GPUCOLL_BYTES_AINT, /* neighbor_alltoallw: the same with MPI_Aint displacements */
+};
+
+struct gpucoll_region {
+    enum gpucoll_layout layout;
+    int first; /* blocks first .. first + blocks - 1 */
+    int blocks;
+    size_t count; /* EVEN */
+    gpucoll_counts counts;
+    gpucoll_displs displs;
+    const ptrdiff_t *displs_aint;
+    ompi_datatype_t *type;         /* EVEN, VECTOR */
+    ompi_datatype_t *const *types; /* BYTES, BYTES_AINT */
+    void *kept;                    /* see gpucoll_region_keep */
+};
+
+/* The lowest and one past the highest offset, and the bytes in between that belong to the region. */
+struct gpucoll_extent {
+    ptrdiff_t low;
+    ptrdiff_t high;
+    size_t bytes;
+};
+
+struct gpucoll_region gpucoll_even(size_t count, ompi_datatype_t *type, int first, int blocks);
+struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *type, int first,
+                                     int blocks);
+struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *const *types,
+                                    int blocks);
+struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, const ptrdiff_t *displs,
+                                         ompi_datatype_t *const *types, int blocks);
+
+/* False if the region holds no byte; `extent` is then all zero. */
+bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent);
+
+/* Calls `run` for each contiguous run of bytes, neighbours joined, until it returns other than OMPI_SUCCESS;
+ * returns that. */
+typedef int (*gpucoll_run_fn)(void *arg, ptrdiff_t offset, size_t bytes);
+int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run, void *arg);
+
+/* Makes the region independent of the caller's arrays and of MPI_Type_free: for calls that end later. False if
+ * out of memory. gpucoll_region_drop undoes it and is harmless on a region not kept. */
+bool gpucoll_region_keep(struct gpucoll_region *region);
+void gpucoll_region_drop(struct gpucoll_region *region);
+
+#endif

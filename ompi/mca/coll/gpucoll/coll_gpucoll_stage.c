@@ -1,0 +1,243 @@
+/*
+ * Staging: which buffers, how much memory, and the copies.
+ */
+#include "coll_gpucoll_stage.h"
+#include <sys/mman.h>
+#include "coll_gpucoll_pool.h"
+
+/* A copy of a few bytes between device and host takes 6 to 7 us, in which 256 KiB could have passed at the 40 GB/s that
+ * one of four busy GPUs gets: reading up to so many unwanted bytes is cheaper than one more copy. */
+static const size_t copy_cost_bytes = (size_t)256 << 10;
+
+/* Buffers whose pieces are further apart than this, in absolute addresses under MPI_BOTTOM, get address space
+ * instead of memory. */
+static const size_t sparse_bytes = (size_t)1 << 30;
+
+static struct gpucoll_accel *accel(void)
+{
+    return mca_coll_gpucoll_component.accel;
+}
+
+static bool is_device(const void *pointer)
+{
+    struct gpucoll_buffer buffer;
+    accel()->ops->classify(accel(), pointer, &buffer);
+    return buffer.memory == GPUCOLL_MEMORY_DEVICE;
+}
+
+/* Under MPI_BOTTOM a datatype holds addresses, which may be of several allocations of different kinds. Any other
+ * buffer lies in one allocation, so any of its bytes tells. */
+static int stop_at_device(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    (void)arg;
+    (void)bytes;
+    return is_device((const void *)offset) ? MPI_ERR_OTHER : OMPI_SUCCESS;
+}
+
+static bool region_on_device(const void *user, const struct gpucoll_region *region)
+{
+    struct gpucoll_extent extent;
+    if (region->blocks == 0 || !gpucoll_region_extent(region, &extent)) {
+        return false;
+    }
+    if (user == MPI_BOTTOM) {
+        return gpucoll_region_runs(region, stop_at_device, NULL) != OMPI_SUCCESS;
+    }
+    return is_device((const char *)user + extent.low);
+}
+
+static bool wanted(struct gpucoll_staged *buffer)
+{
+    buffer->pointer = buffer->user;
+    return region_on_device(buffer->user, &buffer->in) || region_on_device(buffer->user, &buffer->out);
+}
+
+/* Marks the buffers that are to be staged by a size; memory comes in the next step. */
+static void mark(struct gpucoll_staged *buffer)
+{
+    struct gpucoll_extent in;
+    struct gpucoll_extent out;
+    bool any_in = gpucoll_region_extent(&buffer->in, &in);
+    bool any_out = gpucoll_region_extent(&buffer->out, &out);
+    ptrdiff_t high = !any_out || (any_in && in.high > out.high) ? in.high : out.high;
+    buffer->low = !any_out || (any_in && in.low < out.low) ? in.low : out.low;
+    buffer->memory_bytes = (size_t)(high - buffer->low);
+}
+
+bool gpucoll_stage_wanted(struct gpucoll_call *call)
+{
+    bool send = wanted(&call->send);
+    bool recv = wanted(&call->recv);
+    if (send) {
+        mark(&call->send);
+    }
+    if (recv) {
+        mark(&call->recv);
+    }
+    return send || recv;
+}
+
+static void *map_sparse(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        gpucoll_help(accel()->log, "staging-memory", bytes, "no address space of this size");
+        return NULL;
+    }
+    return memory;
+}
+
+static int alloc(struct gpucoll_staged *buffer)
+{
+    if (buffer->memory_bytes == 0) {
+        return OMPI_SUCCESS;
+    }
+    buffer->mapped = buffer->user == MPI_BOTTOM && buffer->memory_bytes > sparse_bytes;
+    buffer->memory = buffer->mapped ? map_sparse(buffer->memory_bytes)
+                                    : gpucoll_pool_get(accel(), buffer->memory_bytes);
+    if (buffer->memory == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    buffer->pointer = (void *)((uintptr_t)buffer->memory - (uintptr_t)buffer->low);
+    return OMPI_SUCCESS;
+}
+
+int gpucoll_stage_alloc(struct gpucoll_call *call)
+{
+    int rc = alloc(&call->send);
+    if (rc == OMPI_SUCCESS) {
+        rc = alloc(&call->recv);
+    }
+    if (rc != OMPI_SUCCESS) {
+        gpucoll_stage_free(call);
+    }
+    return rc;
+}
+
+/* Copies runs between `from` and `to`, the two places where the buffer lies. */
+struct copy {
+    char *to;
+    const char *from;
+    const char *call;
+};
+
+static int copy_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    const struct copy *copy = arg;
+    void *to = (void *)((uintptr_t)copy->to + (uintptr_t)offset);
+    const void *from = (const void *)((uintptr_t)copy->from + (uintptr_t)offset);
+    gpucoll_status status = accel()->ops->copy(accel(), to, from, bytes);
+    if (status != GPUCOLL_OK) {
+        gpucoll_help(accel()->log, "staging-copy", copy->call, bytes, gpucoll_status_name(status));
+        return gpucoll_mpi_error(status);
+    }
+    return OMPI_SUCCESS;
+}
+
+struct run_budget {
+    size_t runs;
+    size_t most;
+};
+
+static int count_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    (void)offset;
+    (void)bytes;
+    struct run_budget *budget = arg;
+    return ++budget->runs > budget->most ? MPI_ERR_OTHER : OMPI_SUCCESS;
+}
+
+/* Is one copy of all from the first to the last byte, gaps included, faster than a copy for each run? */
+static bool read_at_once(const struct gpucoll_staged *buffer, const struct gpucoll_extent *extent)
+{
+    size_t span = (size_t)(extent->high - extent->low);
+    struct run_budget budget = {.most = (span - extent->bytes) / copy_cost_bytes + 1};
+    if (buffer->user == MPI_BOTTOM) {
+        return false; /* what lies between may be anybody's */
+    }
+    return span <= extent->bytes || gpucoll_region_runs(&buffer->in, count_run, &budget) != OMPI_SUCCESS;
+}
+
+static int copy_in(struct gpucoll_call *call, struct gpucoll_staged *buffer)
+{
+    struct gpucoll_extent extent;
+    if (buffer->memory == NULL || !gpucoll_region_extent(&buffer->in, &extent)) {
+        return OMPI_SUCCESS;
+    }
+    struct copy copy = {.to = buffer->pointer, .from = buffer->user, .call = call->name};
+    if (mca_coll_gpucoll_component.config.sync_device && buffer->user != MPI_BOTTOM) {
+        gpucoll_status status = accel()->ops->synchronize(accel(), (char *)buffer->user + extent.low);
+        if (status != GPUCOLL_OK) {
+            return gpucoll_mpi_error(status);
+        }
+    }
+    if (read_at_once(buffer, &extent)) {
+        return copy_run(&copy, extent.low, (size_t)(extent.high - extent.low));
+    }
+    return gpucoll_region_runs(&buffer->in, copy_run, &copy);
+}
+
+static int copy_out(struct gpucoll_call *call, struct gpucoll_staged *buffer)
+{
+    if (buffer->memory == NULL || buffer->out.blocks == 0) {
+        return OMPI_SUCCESS;
+    }
+    struct copy copy = {.to = buffer->user, .from = buffer->pointer, .call = call->name};
+    return gpucoll_region_runs(&buffer->out, copy_run, &copy);
+}
+
+int gpucoll_stage_in(struct gpucoll_call *call)
+{
+    int rc = copy_in(call, &call->send);
+    return rc == OMPI_SUCCESS ? copy_in(call, &call->recv) : rc;
+}
+
+int gpucoll_stage_out(struct gpucoll_call *call)
+{
+    int rc = copy_out(call, &call->send);
+    return rc == OMPI_SUCCESS ? copy_out(call, &call->recv) : rc;
+}
+
+static void release(struct gpucoll_staged *buffer)
+{
+    if (buffer->memory != NULL && buffer->mapped) {
+        munmap(buffer->memory, buffer->memory_bytes);
+    } else if (buffer->memory != NULL) {
+        gpucoll_pool_put(accel(), buffer->memory);
+    }
+    buffer->memory = NULL;
+}
+
+void gpucoll_stage_free(struct gpucoll_call *call)
+{
+    release(&call->send);
+    release(&call->recv);
+}
+
+int gpucoll_stage_begin(struct gpucoll_call *call)
+{
+    if (!gpucoll_stage_wanted(call)) {
+        gpucoll_count_up(&mca_coll_gpucoll_component.counters.passed);
+        return OMPI_SUCCESS;
+    }
+    gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_CALL, "%s: staged through host memory", call->name);
+    gpucoll_count_up(&mca_coll_gpucoll_component.counters.staged);
+    int rc = gpucoll_stage_alloc(call);
+    if (rc != OMPI_SUCCESS) {
+        return rc;
+    }
+    rc = gpucoll_stage_in(call);
+    if (rc != OMPI_SUCCESS) {
+        gpucoll_stage_free(call);
+    }
+    return rc;
+}
+
+int gpucoll_stage_end(struct gpucoll_call *call, int rc)
+{
+    if (rc == OMPI_SUCCESS) {
+        rc = gpucoll_stage_out(call);
+    }
+    gpucoll_stage_free(call);
+    return rc;
+}

@@ -1,0 +1,43 @@
+/*
+ * Running a collective on host copies of its buffers.
+ *
+ * A collective describes its two buffers: which bytes carry data into the call and which the call writes. A buffer that
+ * is device memory gets host memory spanning all of them; its `pointer` then takes the user's place in the call to
+ * the next component. Only written bytes are copied back, gaps of a datatype excepted: the application may be using
+ * the gaps meanwhile, as in a halo exchange beside a kernel on the interior.
+ */
+#ifndef COLL_GPUCOLL_STAGE_H
+#define COLL_GPUCOLL_STAGE_H
+
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_region.h"
+
+struct gpucoll_staged {
+    void *user;
+    void *pointer;            /* what the next component gets */
+    struct gpucoll_region in; /* no blocks: nothing */
+    struct gpucoll_region out;
+    ptrdiff_t low;       /* offset of the first byte of either region */
+    size_t memory_bytes; /* 0: not staged */
+    void *memory;        /* stands for user + low */
+    bool mapped;         /* `memory` is a mapping of its own, not of the pool */
+};
+
+struct gpucoll_call {
+    const char *name; /* of the collective, for messages */
+    struct gpucoll_staged send;
+    struct gpucoll_staged recv;
+};
+
+/* Each pair of steps is undone by the last one. Errors have been shown and are MPI error codes. */
+bool gpucoll_stage_wanted(struct gpucoll_call *call);
+int gpucoll_stage_alloc(struct gpucoll_call *call);
+int gpucoll_stage_in(struct gpucoll_call *call);
+int gpucoll_stage_out(struct gpucoll_call *call);
+void gpucoll_stage_free(struct gpucoll_call *call);
+
+/* For a blocking call: all before the next component's function, and all after it, which returned `rc`. */
+int gpucoll_stage_begin(struct gpucoll_call *call);
+int gpucoll_stage_end(struct gpucoll_call *call, int rc);
+
+#endif

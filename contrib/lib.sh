@@ -89,9 +89,12 @@ fetch_nvcc() {
 }
 
 # shellcheck disable=SC2034
-# Sets `cuda_option`, what to tell configure: the toolkit at hand, else one fetched into ./.deps, else none.
+# Sets what to tell configure: `cuda_option`, the toolkit at hand, else one fetched into ./.deps, else none; and `arch_option`,
+# the architectures of the GPUs here, which saves compiling for others, or one to show that it compiles.
 find_nvcc() {
-    local nvcc
+    local nvcc archs
+    archs=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu | paste -sd ,) || archs=
+    arch_option=("--with-cuda-arch=${archs:-90}")
     for nvcc in "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$top/.deps/cuda/bin/nvcc"; do
         if [ -n "$nvcc" ] && [ -x "$nvcc" ]; then
             cuda_option=--with-cuda=$(dirname "$(dirname "$nvcc")")
@@ -103,14 +106,15 @@ find_nvcc() {
     else
         say "no nvcc could be had: building without CUDA kernels, for the host accelerator only"
         cuda_option=--without-cuda
+        arch_option=()
     fi
 }
 
 # --- Building
 
 jobs_here() {
-    # A CUDA compilation can take 2 GB.
-    awk -v cpus="$(nproc)" '/^MemAvailable/ { n = int($2 / 2000000); print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo
+    # A C++ compilation can take 1 GB.
+    awk -v cpus="$(nproc)" '/^MemAvailable/ { n = int($2 / 1000000); print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo
 }
 
 make_configure() {

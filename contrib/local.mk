@@ -29,6 +29,7 @@ dist_noinst_SCRIPTS += \
 	contrib/ompi5 \
 	contrib/quickstart
 dist_noinst_DATA += \
+	contrib/check_package.sh \
 	contrib/lib.sh
 EXTRA_DIST += \
 	contrib/env.sh.in \

@@ -63,6 +63,19 @@ AC_DEFUN([GPUCOLL_ENABLE_SANITIZERS], [
     AC_SUBST([GPUCOLL_SANITIZER_FLAGS])
 ])
 
+# `make distcheck` builds for the same Open MPI, with the same toolkit, as this build.
+AC_DEFUN([GPUCOLL_DISTCHECK], [
+    GPUCOLL_DISTCHECK_FLAGS=
+    for gpucoll_option in enable_mpi enable_werror with_ompi with_ompi_src with_cuda with_cuda_arch with_hwloc with_ucx; do
+        AS_VAR_COPY([gpucoll_value], [$gpucoll_option])
+        AS_CASE([$gpucoll_value], [auto|default|""], [], [*" "*],
+            [AC_MSG_WARN([make distcheck will not use $gpucoll_option=$gpucoll_value: it has a space])],
+            [gpucoll_option=`echo $gpucoll_option | $SED 's/_/-/g'`
+             GPUCOLL_DISTCHECK_FLAGS="$GPUCOLL_DISTCHECK_FLAGS --$gpucoll_option=$gpucoll_value"])
+    done
+    AC_SUBST([GPUCOLL_DISTCHECK_FLAGS])
+])
+
 AC_DEFUN([GPUCOLL_SUMMARY], [
     AC_MSG_NOTICE([
   gpucoll $PACKAGE_VERSION

@@ -1,0 +1,174 @@
+# shellcheck shell=bash
+# The part of contrib/check that looks at gpucoll as a package: what a packager and a centre do with it, and what configure
+# says where something is missing. Sourced by contrib/check, which sets $logs, $results and $cuda_option.
+
+# expect_error NAME TEXT...: the configure run in $package/errors, with the options in the array `with`, must fail and say each TEXT.
+expect_error() {
+    local name=$1 log="$logs/error-${1// /-}.log" text
+    shift
+    mkdir -p "$package/errors"
+    if (cd "$package/errors" && rm -rf ./* && "$top/configure" "${with[@]}") >"$log" 2>&1 </dev/null; then
+        record FAIL "configure, $name" "succeeded"
+        return
+    fi
+    for text in "$@"; do
+        grep -qF -e "$text" "$log" || { record FAIL "configure, $name" "does not say '$text': see $log"; return; }
+    done
+    record PASS "configure, $name"
+}
+
+configure_errors() {
+    local nothing=$package/nothing with
+    mkdir -p "$nothing"
+    with=(--without-cuda --with-ompi="$nothing")
+    expect_error "no Open MPI in the prefix" "$nothing/bin/mpicc was not found" "--with-ompi takes the prefix"
+    with=(--with-cuda="$nothing")
+    expect_error "no nvcc" "nvcc was not found" "apt-get install nvidia-cuda-toolkit" "--without-cuda"
+    with=(--without-cuda PKG_CONFIG_LIBDIR="$nothing" PKG_CONFIG_PATH="$nothing")
+    expect_error "no hwloc" "apt-get install libhwloc-dev" "dnf install hwloc-devel"
+    with=(--without-cuda --with-ucx PKG_CONFIG_LIBDIR="$nothing" PKG_CONFIG_PATH="$nothing" HWLOC_CFLAGS=-I. HWLOC_LIBS=-lm)
+    expect_error "no UCX" "apt-get install libucx-dev" "dnf install ucx-devel"
+    with=(--without-cuda --with-ompi-src="$nothing")
+    expect_error "no Open MPI source tree" "has no opal/include/opal_config.h" "run Open MPI's configure there"
+    if [ "$cuda_option" != --without-cuda ]; then
+        with=("$cuda_option" --with-cuda-arch=12)
+        expect_error "unknown architecture" "does not know architecture 12; it knows:"
+    fi
+    with=(--disable-mpi --without-cuda --enable-sanitizers)
+    expect_error "sanitizers without a list" "--enable-sanitizers=address,undefined"
+}
+
+# A directory of autotools that fail: in front of PATH it makes a machine that has none.
+without_autotools() {
+    local name
+    mkdir -p "$package/no-autotools"
+    for name in autoconf autoheader autom4te automake aclocal autoreconf libtool libtoolize m4; do
+        printf '#!/bin/sh\necho "%s is not installed here" >&2\nexit 127\n' "$name" >"$package/no-autotools/$name"
+        chmod +x "$package/no-autotools/$name"
+    done
+    PATH=$package/no-autotools:$PATH "$@"
+}
+
+unpack_tarball() {
+    local tarball
+    tarball=$(ls "$1"/gpucoll-*.tar.gz)
+    rm -rf "$package/source"
+    mkdir -p "$package/source"
+    tar -xzf "$tarball" -C "$package/source" --strip-components=1
+    # As in an unpacked archive of a distribution: nobody writes into the source.
+    chmod -R a-w "$package/source"
+}
+
+# For every architecture that nvcc knows: the one place where contrib/check compiles all that a release compiles.
+build_tarball() (
+    rm -rf "$package/build" "$package/prefix"
+    mkdir -p "$package/build"
+    cd "$package/build" &&
+        ../source/configure --prefix="$package/prefix" --enable-werror "$cuda_option" &&
+        make -j"$(jobs_here)"
+)
+
+# use_installed LOADER...: a program finds gpucoll after `eval`ing what LOADER prints, and nothing else.
+use_installed() {
+    local settings
+    settings=$("$@") || return 1
+    env -i HOME="$HOME" PATH=/usr/local/bin:/usr/bin:/bin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        OMPI_MCA_coll_gpucoll_accelerator=host bash -euc "$settings
+            mpirun -n 2 --oversubscribe --mca coll gpucoll gpucoll_demo --max 64K
+            ompi_info --parsable --param coll gpucoll --level 9 | grep 'mca:coll:gpucoll:.*priority' >&2"
+}
+
+environment_file() {
+    echo ". '$package/prefix/env.sh'"
+}
+
+tcl_module() {
+    local modulecmd
+    modulecmd=$(find /usr/lib /usr/share -name modulecmd.tcl 2>/dev/null | head -n 1)
+    MODULEPATH=$package/prefix/share/modulefiles/ tclsh "$modulecmd" bash load "gpucoll/$version"
+}
+
+lmod_module() {
+    # Lmod prefers the .lua file of a version.
+    MODULEPATH=$package/prefix/share/modulefiles /usr/share/lmod/lmod/libexec/lmod bash load "gpucoll/$version"
+}
+
+# uninstalled DIR: nothing but directories is left.
+uninstalled() {
+    local left
+    make -C "$package/build" uninstall || return 1
+    left=$(find "$package/prefix" ! -type d)
+    [ -z "$left" ] || { echo "make uninstall left: $left"; return 1; }
+}
+
+# An Open MPI that was installed without development headers, made of PREFIX by hiding them.
+hide_headers() {
+    local prefix=$1 bare=$2 name
+    rm -rf "$bare"
+    mkdir -p "$bare/include"
+    for name in bin lib share etc; do
+        ln -s "$prefix/$name" "$bare/$name"
+    done
+    cp "$prefix"/include/mpi*.h "$bare/include/"
+}
+
+# build_with_source PREFIX TREE
+build_with_source() (
+    rm -rf "$package/with-source"
+    mkdir -p "$package/with-source"
+    hide_headers "$1" "$package/bare" && cd "$package/with-source" || return 1
+    export OPAL_PREFIX=$package/bare
+    if "$top/configure" --without-cuda --with-ompi="$OPAL_PREFIX" >errors 2>&1; then
+        echo "configure finds development headers where there are none"
+        return 1
+    fi
+    grep 'without its development headers' errors &&
+        "$top/configure" --without-cuda --enable-werror --with-ompi="$OPAL_PREFIX" --with-ompi-src="$2" &&
+        make -j"$(jobs_here)" &&
+        "$OPAL_PREFIX/bin/mpirun" -n 2 --mca mca_base_component_path "$PWD/ompi/mca/coll/gpucoll/.libs:SYSTEM_DEFAULT" \
+            --mca coll gpucoll --mca coll_gpucoll_accelerator host ./gpucoll_demo --max 64K
+)
+
+source_tree_tests() {
+    local prefix status=0
+    prefix=$("$top/contrib/ompi5") || status=$?
+    if [ "$status" -ne 0 ] || [ ! -d "$prefix.source" ]; then
+        record SKIP "--with-ompi-src" "there is no configured source tree of an Open MPI here"
+        return
+    fi
+    attempt "--with-ompi-src" logged "$logs/ompi-src.log" build_with_source "$prefix" "$prefix.source" || true
+    local with=(--without-cuda --with-ompi-src="$prefix.source")
+    [ "$("$prefix/bin/mpicc" --showme:version)" = "$(mpicc --showme:version)" ] ||
+        expect_error "source tree of another version" "they must be"
+}
+
+installed_tests() {
+    attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
+    version=$(made_with "$package/build" VERSION)
+    attempt "environment file" logged "$logs/env.log" use_installed environment_file || true
+    if need_packages environment-modules lmod; then
+        attempt "environment module" logged "$logs/module.log" use_installed tcl_module || true
+        attempt "Lmod module" logged "$logs/lmod.log" use_installed lmod_module || true
+    else
+        record SKIP "environment module" "Environment Modules and Lmod could not be installed"
+    fi
+    attempt "make uninstall leaves nothing" logged "$logs/package-uninstall.log" uninstalled || true
+}
+
+part_package() {
+    local dir=$top/_build/mpi version
+    package=$top/_build/package
+    mkdir -p "$package"
+    chmod -R u+w "$package"
+    configure_errors
+    [ -f "$dir/Makefile" ] || build_for_path_mpi || return 0
+    rm -f "$dir"/gpucoll-*.tar.gz
+    attempt "make dist" logged "$logs/dist.log" make -C "$dir" dist || return 0
+    unpack_tarball "$dir"
+    if attempt "tarball builds without autotools, for every architecture" logged "$logs/tarball.log" \
+        without_autotools build_tarball; then
+        installed_tests
+    fi
+    source_tree_tests
+    attempt "make distcheck" logged "$logs/distcheck.log" make -C "$dir" -j"$(jobs_here)" distcheck || true
+}

@@ -11,7 +11,7 @@ struct demo {
     struct bench_options options;
     struct bench_group group;
     struct bench_device device;
-    struct bench_allreduce allreduce;
+    struct bench_case allreduce;
     struct bench_report report;
     struct bench_earlier earlier;
 };
@@ -27,8 +27,10 @@ static void print_head(const struct demo *demo)
     else
         printf("host memory");
     printf(", %s\n", bench_mpi_version(version, sizeof(version)));
-    printf("Time of the slowest rank, median. %s%s\n\n", options->label,
-           options->stage ? " by way of host memory (--stage)" : "");
+    printf("%s: time of the slowest rank, median.\n", options->label);
+    if (options->stage && demo->device.cuda)
+        printf("The program copies its data through host memory around each call, as an MPI without GPU support needs.\n");
+    printf("\n");
     printf("%8s %11s %11s %11s %11s", "size", "time us", "99% us", "algbw GB/s", "busbw GB/s");
     if (demo->earlier.count)
         printf(" %14.14s %8s", demo->earlier.library, "faster");
@@ -41,7 +43,7 @@ static void print_row(const struct demo *demo, const struct bench_row *row)
     double us = row->times.median_us;
     double earlier_us = bench_earlier_us(&demo->earlier, row->bytes);
     printf("%8s %11.1f %11.1f %11.3f %11.3f", bench_size_text(row->bytes, size), us, row->times.p99_us,
-           bench_algbw(row->bytes, us), bench_allreduce_busbw(row->bytes, us, demo->group.size));
+           bench_algbw(row->bytes, us), bench_row_busbw(row, demo->group.size));
     if (earlier_us > 0)
         printf(" %11.1f us %7.2fx", earlier_us, earlier_us / us);
     else if (demo->earlier.count)
@@ -57,7 +59,7 @@ static int run_sizes(struct demo *demo)
     double first_us = 0;
     for (size_t bytes = demo->options.min; bytes; bytes = bench_next_size(bytes, demo->options.max)) {
         struct bench_row row;
-        bench_allreduce_measure(&demo->allreduce, bytes, demo->options.iterations, &row);
+        bench_case_measure(&demo->allreduce, bytes, demo->options.iterations, &row);
         wrong += row.check == BENCH_WRONG;
         if (bytes == demo->options.min)
             first_us = row.times.first_us;
@@ -84,11 +86,11 @@ static int run(struct demo *demo, int argc, char **argv)
     if (bench_max(&demo->group, !ready) > 0 || !bench_device_open(&demo->device, &demo->group, demo->options.memory))
         return 2;
     bench_report_common(&demo->report, &demo->group, &demo->device, argc, argv);
-    bench_allreduce_open(&demo->allreduce, &demo->group, &demo->device, &demo->options, NULL, NULL);
+    bench_case_open(&demo->allreduce, &demo->group, &demo->device, &demo->options, NULL, NULL);
     if (root)
         print_head(demo);
     int wrong = run_sizes(demo);
-    bench_allreduce_close(&demo->allreduce);
+    bench_case_close(&demo->allreduce);
     bench_device_close(&demo->device);
     bool written = bench_report_close(&demo->report);
     return bench_max(&demo->group, wrong > 0 || !written) > 0;

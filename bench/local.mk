@@ -8,15 +8,18 @@ EXTRA_DIST += bench/README.md
 if MPI
 noinst_LTLIBRARIES += libbench.la
 bin_PROGRAMS += gpucoll_demo
-bench_PROGRAMS += bench_nccl
+bench_PROGRAMS += bench_compare
 if BENCHMARK
-bench_PROGRAMS += bench_allreduce
+bench_PROGRAMS += bench_mpi
 endif
 endif
 
 libbench_la_SOURCES = \
 	bench/allreduce.c \
-	bench/allreduce.h \
+	bench/case.c \
+	bench/case.h \
+	bench/coll.c \
+	bench/coll.h \
 	bench/data.c \
 	bench/data.h \
 	bench/device.c \
@@ -33,10 +36,10 @@ gpucoll_demo_SOURCES = bench/gpucoll_demo.c
 gpucoll_demo_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 gpucoll_demo_LDADD = libbench.la $(MPI_LIBS)
 
-bench_nccl_SOURCES = bench/bench_nccl.c bench/nccl_api.c bench/nccl_api.h
-bench_nccl_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
-bench_nccl_LDADD = libbench.la $(MPI_LIBS)
+bench_compare_SOURCES = bench/bench_compare.c bench/nccl_api.c bench/nccl_api.h
+bench_compare_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+bench_compare_LDADD = libbench.la $(MPI_LIBS)
 
-bench_allreduce_SOURCES = bench/bench_allreduce.cc
-bench_allreduce_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(BENCHMARK_CFLAGS)
-bench_allreduce_LDADD = libbench.la $(BENCHMARK_LIBS) $(MPI_LIBS)
+bench_mpi_SOURCES = bench/bench_mpi.cc
+bench_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(BENCHMARK_CFLAGS)
+bench_mpi_LDADD = libbench.la $(BENCHMARK_LIBS) $(MPI_LIBS)

@@ -144,19 +144,6 @@ double bench_once(struct bench_group *group, const struct bench_call *call)
     return bench_max(group, us);
 }
 
-void bench_run(struct bench_group *group, const struct bench_call *call, int iterations, struct bench_times *times)
-{
-    double *samples = malloc((size_t)iterations * sizeof(*samples));
-    if (!samples)
-        bench_fail("out of memory for %d samples", iterations);
-    for (int i = 0; i < bench_warmup(iterations); i++)
-        bench_once(group, call);
-    for (int i = 0; i < iterations; i++)
-        samples[i] = bench_once(group, call);
-    bench_statistics(samples, iterations, times);
-    free(samples);
-}
-
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -199,9 +186,4 @@ size_t bench_next_size(size_t bytes, size_t max)
 double bench_algbw(size_t bytes, double us)
 {
     return us > 0 ? (double)bytes / us * 1e-3 : 0;
-}
-
-double bench_allreduce_busbw(size_t bytes, double us, int ranks)
-{
-    return bench_algbw(bytes, us) * 2.0 * (ranks - 1) / ranks;
 }

@@ -56,8 +56,7 @@ double bench_max(struct bench_group *group, double mine);
 
 /* One iteration; returns the slowest rank's time in microseconds, the same number on every rank. */
 double bench_once(struct bench_group *group, const struct bench_call *call);
-/* Warm-up, then `iterations` iterations into samples[], then the statistics; first_us is left alone. */
-void bench_run(struct bench_group *group, const struct bench_call *call, int iterations, struct bench_times *times);
+/* Sorts the samples; first_us is left alone. */
 void bench_statistics(double *samples, int count, struct bench_times *times);
 
 /* Fixed by size alone, so that every rank does the same number. */
@@ -66,9 +65,7 @@ int bench_warmup(int iterations);
 /* The size after `bytes` on the way to `max`: 8 B x8 .. 32 KiB, 64 KiB, 256 KiB x4 ..; 0 when done. */
 size_t bench_next_size(size_t bytes, size_t max);
 
-/* nccl-tests' bus bandwidth of an all-reduce in GB/s. */
-double bench_algbw(size_t bytes, double us);
-double bench_allreduce_busbw(size_t bytes, double us, int ranks);
+double bench_algbw(size_t bytes, double us); /* GB/s */
 
 /* Prints "program: rank N: message" and ends all ranks. */
 void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

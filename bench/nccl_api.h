@@ -18,6 +18,7 @@ typedef void *bench_nccl_window;
 enum { BENCH_NCCL_WINDOW_SYMMETRIC = 1 };
 
 struct bench_nccl_api {
+    char path[1024]; /* where it was found */
     int (*ncclGetVersion)(int *version);
     int (*ncclGetUniqueId)(struct bench_nccl_id *id);
     int (*ncclCommInitRank)(bench_nccl_comm *comm, int ranks, struct bench_nccl_id id, int rank);
@@ -34,8 +35,9 @@ struct bench_nccl_api {
     int (*ncclCommWindowDeregister)(bench_nccl_comm comm, bench_nccl_window window);
 };
 
-/* False, with a message, if there is no such library. */
-bool bench_nccl_load(struct bench_nccl_api *api, const char *path);
+/* `path`: a file, or auto for the dynamic linker's places, then those of Python's packages. False, with the reason, if there is no
+ * such library. */
+bool bench_nccl_load(struct bench_nccl_api *api, const char *path, char *reason, size_t reason_bytes);
 bool bench_nccl_has_windows(const struct bench_nccl_api *api);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "bench/measure.h"
 
-enum kind { SIZE, COUNT, TYPE, OP, FLAG, TEXT };
+enum kind { SIZE, COUNT, COLL, TYPE, OP, FLAG, TEXT };
 
 struct option_row {
     const char *name;
@@ -25,20 +25,23 @@ static const struct option_row rows[] = {
     {"--max", "SIZE", "largest message (64M; bench_*: 1G)", SIZE, FIELD(max), BENCH_ALL},
     {"--iterations", "N", "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)", COUNT, FIELD(iterations),
      BENCH_ALL},
+    {"--collective", "allreduce", "what is measured (allreduce)", COLL, FIELD(coll), BENCH_GOOGLE | BENCH_COMPARE},
     {"--type", "float|double|int|long", "element type (float)", TYPE, FIELD(type), BENCH_ALL},
     {"--op", "sum|prod|max|min", "reduction (sum)", OP, FIELD(op), BENCH_ALL},
-    {"--in-place", NULL, "reduce in place (MPI_IN_PLACE)", FLAG, FIELD(in_place), BENCH_DEMO | BENCH_NCCL},
+    {"--in-place", NULL, "in place (MPI_IN_PLACE)", FLAG, FIELD(in_place), BENCH_DEMO | BENCH_COMPARE},
     {"--memory", "auto|cuda|host", "where the buffers are; auto: on a GPU if there is one (auto)", TEXT, FIELD(memory),
-     BENCH_DEMO | BENCH_GOOGLE},
-    {"--stage", NULL, "copy through host memory around each call, as an MPI without GPU support needs", FLAG,
-     FIELD(stage), BENCH_DEMO | BENCH_GOOGLE},
-    {"--label", "NAME", "what the results are called (gpucoll)", TEXT, FIELD(label), BENCH_DEMO | BENCH_GOOGLE},
-    {"--json", "FILE", "write the results to FILE", TEXT, FIELD(json), BENCH_DEMO | BENCH_NCCL},
+     BENCH_ALL},
+    {"--stage", NULL,
+     "copy buffers that are on a GPU through host memory around each MPI call, as an MPI without GPU support needs", FLAG,
+     FIELD(stage), BENCH_ALL},
+    {"--label", "NAME", "what the results of MPI are called (gpucoll)", TEXT, FIELD(label), BENCH_ALL},
+    {"--json", "FILE", "write the results to FILE", TEXT, FIELD(json), BENCH_DEMO | BENCH_COMPARE},
     {"--compare", "FILE", "show the results of an earlier run, written by --json, beside these", TEXT, FIELD(compare),
      BENCH_DEMO},
-    {"--nccl", "PATH", "the NCCL library (libnccl.so.2 as the dynamic linker finds it)", TEXT, FIELD(nccl), BENCH_NCCL},
-    {"--buffers", "all|plain|symmetric", "plain allocations, registered symmetric windows, or both in turn (all)", TEXT,
-     FIELD(buffers), BENCH_NCCL},
+    {"--nccl", "PATH", "the NCCL library (auto: the dynamic linker's, else one of a Python package)", TEXT, FIELD(nccl),
+     BENCH_COMPARE},
+    {"--libraries", "all|mpi|nccl", "what is measured; all: MPI, and NCCL where it can be (all)", TEXT, FIELD(libraries),
+     BENCH_COMPARE},
 };
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
@@ -99,6 +102,8 @@ static bool set(struct bench_options *options, const struct option_row *row, con
             return false;
         *(int *)(void *)field = (int)number;
         return true;
+    case COLL:
+        return (*(const struct bench_coll **)(void *)field = bench_coll_find(text)) != NULL;
     case TYPE:
         return (*(const struct bench_type **)(void *)field = bench_type_find(text)) != NULL;
     case OP:
@@ -115,7 +120,7 @@ static bool set(struct bench_options *options, const struct option_row *row, con
 
 static void show_help(enum bench_program_id program)
 {
-    printf("Usage: mpirun -n RANKS %s [OPTION]...\nTimes blocking all-reduces and checks their results.\n\n",
+    printf("Usage: mpirun -n RANKS %s [OPTION]...\nTimes blocking collectives and checks their results.\n\n",
            bench_program);
     for (int i = 0; i < ROW_COUNT; i++) {
         char left[64];
@@ -167,12 +172,13 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
 {
     *options = (struct bench_options){.min = 8,
                                       .max = program == BENCH_DEMO ? (size_t)64 << 20 : (size_t)1 << 30,
+                                      .coll = bench_coll_row(0),
                                       .type = bench_type_find("float"),
                                       .op = bench_op_find("sum"),
                                       .memory = "auto",
                                       .label = "gpucoll",
-                                      .nccl = "libnccl.so.2",
-                                      .buffers = "all"};
+                                      .nccl = "auto",
+                                      .libraries = "all"};
     for (int i = 1; i < argc; i++) {
         bool took_next = false;
         if (strcmp(argv[i], "--help") == 0) {

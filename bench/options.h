@@ -6,18 +6,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "bench/coll.h"
 #include "bench/data.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_NCCL = 4, BENCH_ALL = 7 };
+enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_COMPARE = 4, BENCH_ALL = 7 };
 
 struct bench_options {
     size_t min; /* bytes */
     size_t max;
     int iterations; /* 0: by size */
+    const struct bench_coll *coll;
     const struct bench_type *type;
     const struct bench_op *op;
     bool in_place;
@@ -26,8 +28,8 @@ struct bench_options {
     const char *label;
     const char *json;
     const char *compare;
-    const char *nccl;
-    const char *buffers; /* all | plain | symmetric */
+    const char *nccl;      /* auto, or a path */
+    const char *libraries; /* all | mpi | nccl */
 };
 
 enum bench_parsed { BENCH_PARSED_OK, BENCH_PARSED_HELP, BENCH_PARSED_BAD };

@@ -126,7 +126,7 @@ void bench_report_common(struct bench_report *report, const struct bench_group *
         bench_common_context(group, device, argc, argv, add_to_report, report);
 }
 
-void bench_report_row(struct bench_report *report, const struct bench_allreduce *allreduce, const char *library,
+void bench_report_row(struct bench_report *report, const struct bench_case *measured, const char *library,
                       const struct bench_row *row)
 {
     const struct bench_times *times = &row->times;
@@ -137,13 +137,13 @@ void bench_report_row(struct bench_report *report, const struct bench_allreduce 
     report->rows_begun = true;
     write_string(file, library);
     fprintf(file,
-            ", \"collective\": \"allreduce\", \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, \"bytes\": %zu"
+            ", \"collective\": \"%s\", \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, \"bytes\": %zu"
             ", \"ranks\": %d, \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f"
             ", \"first_call_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"check\": \"%s\"}",
-            allreduce->type->name, allreduce->op->name, row->in_place ? "true" : "false", row->bytes,
-            allreduce->group->size, times->iterations, times->median_us, times->p99_us, times->min_us,
+            row->coll->name, measured->type->name, measured->op->name, row->in_place ? "true" : "false", row->bytes,
+            measured->group->size, times->iterations, times->median_us, times->p99_us, times->min_us,
             times->first_us, bench_algbw(row->bytes, times->median_us),
-            bench_allreduce_busbw(row->bytes, times->median_us, allreduce->group->size),
+            bench_row_busbw(row, measured->group->size),
             bench_check_name(row->check));
 }
 

@@ -6,7 +6,7 @@
 #define BENCH_REPORT_H
 
 #include <stdio.h>
-#include "bench/allreduce.h"
+#include "bench/case.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,7 +27,7 @@ void bench_common_context(const struct bench_group *group, const struct bench_de
                           void (*add)(void *arg, const char *key, const char *value), void *arg);
 void bench_report_common(struct bench_report *report, const struct bench_group *group,
                          const struct bench_device *device, int argc, char **argv);
-void bench_report_row(struct bench_report *report, const struct bench_allreduce *allreduce, const char *library,
+void bench_report_row(struct bench_report *report, const struct bench_case *measured, const char *library,
                       const struct bench_row *row);
 bool bench_report_close(struct bench_report *report);
 

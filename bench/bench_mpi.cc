@@ -1,7 +1,7 @@
 /*
- * MPI_Allreduce under Google Benchmark, one benchmark for each size, out of place and in place:
+ * MPI collectives under Google Benchmark, one benchmark for each size, out of place and in place:
  *
- *   mpirun -n 4 --mca coll gpucoll bench_allreduce --benchmark_out=gpucoll.json
+ *   mpirun -n 4 --mca coll gpucoll bench_mpi --benchmark_out=gpucoll.json
  *
  * Every rank runs the same benchmarks the same number of times (fixed by the size), only rank 0 reports. The time
  * of an iteration is the slowest rank's, given to Google Benchmark as manual time; median, 99th percentile and first call
@@ -21,7 +21,7 @@ namespace
 bench_options options;
 bench_group group;
 bench_device device;
-bench_allreduce reduction;
+bench_case measured;
 int wrong_sizes;
 
 // What the ranks other than 0 say.
@@ -48,7 +48,7 @@ void report_counters(benchmark::State &state, const bench_row &row)
     state.counters["min_us"] = times.min_us;
     state.counters["first_call_us"] = times.first_us;
     state.counters["algbw"] = bench_algbw(row.bytes, times.median_us);
-    state.counters["busbw"] = bench_allreduce_busbw(row.bytes, times.median_us, group.size);
+    state.counters["busbw"] = bench_row_busbw(&row, group.size);
     state.counters["correct"] = row.check != BENCH_WRONG;
     state.counters["same_bits"] = row.check == BENCH_RIGHT;
 }
@@ -56,19 +56,13 @@ void report_counters(benchmark::State &state, const bench_row &row)
 // Nothing here may differ between ranks but the reporting: they meet in every call.
 void run_size(benchmark::State &state, size_t bytes, bool in_place)
 {
-    std::vector<double> samples;
     bench_row row;
-    reduction.in_place = in_place;
-    bench_allreduce_begin(&reduction, bytes, &row);
-    for (int i = 0; i < bench_warmup(static_cast<int>(state.max_iterations)); i++)
-        bench_allreduce_once(&reduction);
-    samples.reserve(static_cast<size_t>(state.max_iterations));
-    for (auto _ : state) {
-        samples.push_back(bench_allreduce_once(&reduction));
-        state.SetIterationTime(samples.back() * 1e-6);
-    }
-    bench_statistics(samples.data(), static_cast<int>(samples.size()), &row.times);
-    bench_allreduce_end(&reduction, &row);
+    measured.in_place = in_place;
+    bench_case_begin(&measured, bytes, &row);
+    bench_case_warm(&measured, bench_warmup(static_cast<int>(state.max_iterations)));
+    for (auto _ : state)
+        state.SetIterationTime(bench_case_sample(&measured) * 1e-6);
+    bench_case_end(&measured, &row);
     report_counters(state, row);
     if (row.check == BENCH_WRONG) {
         wrong_sizes++;
@@ -80,7 +74,7 @@ void register_sizes()
 {
     for (bool in_place : {false, true}) {
         for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, options.max)) {
-            std::string name = std::string("allreduce/") + options.type->name + "/" + options.op->name +
+            std::string name = std::string(options.coll->name) + "/" + options.type->name + "/" + options.op->name +
                                (in_place ? "/in_place" : "/out_of_place") + "/" + std::to_string(bytes);
             int iterations = options.iterations ? options.iterations : bench_iterations(bytes);
             benchmark::RegisterBenchmark(
@@ -108,7 +102,7 @@ int run(int argc, char **argv)
     if (!bench_device_open(&device, &group, options.memory))
         return 2;
     benchmark::AddCustomContext("library", options.label);
-    benchmark::AddCustomContext("collective", "allreduce");
+    benchmark::AddCustomContext("collective", options.coll->name);
     bench_common_context(
         &group, &device, argc, argv,
         [](void *, const char *key, const char *value) {
@@ -117,14 +111,14 @@ int run(int argc, char **argv)
                 benchmark::AddCustomContext(key, value);
         },
         nullptr);
-    bench_allreduce_open(&reduction, &group, &device, &options, nullptr, nullptr);
+    bench_case_open(&measured, &group, &device, &options, nullptr, nullptr);
     register_sizes();
     silent_reporter silent;
     if (group.rank == 0)
         benchmark::RunSpecifiedBenchmarks();
     else
         benchmark::RunSpecifiedBenchmarks(&silent);
-    bench_allreduce_close(&reduction);
+    bench_case_close(&measured);
     bench_device_close(&device);
     return wrong_sizes > 0;
 }
@@ -134,7 +128,7 @@ int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int rank = 0;
-    bench_program = "bench_allreduce";
+    bench_program = "bench_mpi";
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     std::vector<char *> arguments = arguments_of_rank(argc, argv, rank);

@@ -161,7 +161,7 @@ part_package() {
     mkdir -p "$package"
     chmod -R u+w "$package"
     configure_errors
-    [ -f "$dir/Makefile" ] || build_for_path_mpi || return 0
+    build_mpi || { record FAIL "package" "does not build"; return; }
     rm -f "$dir"/gpucoll-*.tar.gz
     attempt "make dist" logged "$logs/dist.log" make -C "$dir" dist || return 0
     unpack_tarball "$dir"

@@ -117,9 +117,14 @@ jobs_here() {
     awk -v cpus="$(nproc)" '/^MemAvailable/ { n = int($2 / 1000000); print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo
 }
 
+# In a clone, after a change to what configure and the Makefile.in are made from. A tarball brings them.
 make_configure() {
-    [ -f "$top/configure" ] && [ -z "$(find "$top/configure.ac" "$top/m4" "$top/Makefile.am" \
-        -newer "$top/configure" -name '*.[am]*' -print -quit)" ] && return 0
+    local newer
+    if [ -f "$top/configure" ] && [ -f "$top/Makefile.in" ]; then
+        newer=$(find "$top" -path "$top/_*" -prune -o -newer "$top/Makefile.in" \
+            \( -name configure.ac -o -name Makefile.am -o -name local.mk -o -path '*/m4/gpucoll_*' \) -print -quit)
+        [ -n "$newer" ] || return 0
+    fi
     logged "$top/_build/log/autogen.log" "$top/autogen.sh"
 }
 

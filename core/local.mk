@@ -51,3 +51,13 @@ libgpucoll_la_SOURCES += \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
+if CUDA
+libgpucoll_la_SOURCES += \
+	core/accel/cuda.c \
+	core/accel/cuda_accel.h \
+	core/accel/cuda_copy.c \
+	core/accel/cuda_device.c \
+	core/accel/cuda_driver.c \
+	core/accel/cuda_driver.h \
+	core/accel/cuda_stream.c
+endif

@@ -2,6 +2,40 @@
 libgpucoll_la_SOURCES += \
 	kernels/functors.h \
 	kernels/kernel_abi.h
+if CUDA
+libgpucoll_la_SOURCES += \
+	kernels/image.S \
+	kernels/image.c \
+	kernels/image.h
+endif
+
+kernel_sources = \
+	kernels/allreduce_float.cu \
+	kernels/allreduce_integer.cu \
+	kernels/allreduce_logical.cu \
+	kernels/allreduce_pair.cu
+kernel_headers = \
+	kernels/allreduce_oneshot.cuh \
+	kernels/allreduce_twoshot.cuh \
+	kernels/instantiate.cuh \
+	kernels/ll.cuh \
+	kernels/pack.cuh \
+	kernels/reduce_ops.cuh \
+	kernels/simple.cuh \
+	kernels/sync.cuh
+kernel_fatbins = $(kernel_sources:.cu=.fatbin)
+EXTRA_DIST += $(kernel_sources) $(kernel_headers)
+CLEANFILES += $(kernel_fatbins)
+
+# .incbin is seen neither by the preprocessor nor by automake's dependencies.
+kernels/image.lo kernels/libgpucoll_la-image.lo: $(kernel_fatbins)
+$(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
+
+SUFFIXES = .cu .fatbin
+.cu.fatbin:
+	@$(MKDIR_P) $(@D)
+	$(AM_V_NVCC)$(NVCC) -std=c++17 -O3 -I$(top_srcdir) $(GPUCOLL_NVCCFLAGS) $(NVCCFLAGS) $(NVCC_GENCODE) \
+	    -Xfatbin -compress-all -fatbin -o $@ $<
 
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)

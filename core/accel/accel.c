@@ -1,15 +1,17 @@
 #include "core/accel/accel.h"
+#include <gpucoll_config.h>
+#include <string.h>
 #include "core/accel/cuda.h"
 #include "core/accel/host.h"
-#include <string.h>
 
-/* In the order that `auto` tries them. The host accelerator only pretends, so it has to be asked for by name.
- */
+/* In the order that `auto` tries them. The host accelerator only pretends, so it has to be asked for by name. */
 static const struct {
     const struct gpucoll_accel_ops *ops;
     bool automatic;
 } rows[] = {
+#ifdef HAVE_CUDA_KERNELS
     {&gpucoll_accel_cuda, true},
+#endif
     {&gpucoll_accel_host, false},
 };
 
@@ -43,18 +45,17 @@ gpucoll_status gpucoll_accel_open(const struct gpucoll_config *config, const str
         open_first(config, log, accel);
         return GPUCOLL_OK;
     }
+    gpucoll_status status = GPUCOLL_ERR_UNSUPPORTED; /* what a build without it says as well */
     for (int i = 0; i < ROWS; i++) {
-        if (strcmp(wanted, rows[i].ops->name) != 0) {
-            continue;
+        if (strcmp(wanted, rows[i].ops->name) == 0) {
+            status = rows[i].ops->open(config, log, accel);
         }
-        gpucoll_status status = rows[i].ops->open(config, log, accel);
-        if (status != GPUCOLL_OK) {
-            *accel = NULL;
-            gpucoll_help(log, "accelerator-missing", wanted, gpucoll_status_name(status));
-        }
-        return GPUCOLL_OK;
     }
-    return GPUCOLL_ERR_INVALID;
+    if (status != GPUCOLL_OK) {
+        *accel = NULL;
+        gpucoll_help(log, "accelerator-missing", wanted, gpucoll_status_name(status));
+    }
+    return GPUCOLL_OK;
 }
 
 void gpucoll_accel_close(struct gpucoll_accel *accel)

@@ -1,0 +1,174 @@
+#include "core/accel/cuda.h"
+#include "core/accel/cuda_accel.h"
+#include <stdlib.h>
+#include <string.h>
+
+gpucoll_status gpucoll_cuda_check(const struct gpucoll_cuda_accel *accel, int ordinal, const char *what, CUresult result)
+{
+    if (result == CUDA_SUCCESS) {
+        return GPUCOLL_OK;
+    }
+    char text[256];
+    gpucoll_cuda_describe(accel->cuda, result, text, sizeof(text));
+    gpucoll_help(accel->base.log, "device-error", "cuda", ordinal, what, text);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_DEVICE;
+}
+
+bool gpucoll_cuda_enter(const struct gpucoll_cuda_accel *accel, CUcontext context)
+{
+    CUcontext current = NULL;
+    if (accel->cuda->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context) {
+        return false;
+    }
+    /* If this fails, so does what the caller does next, and says so. */
+    return accel->cuda->cuCtxPushCurrent(context) == CUDA_SUCCESS;
+}
+
+void gpucoll_cuda_leave(const struct gpucoll_cuda_accel *accel, bool entered)
+{
+    CUcontext left;
+    if (entered) {
+        (void)accel->cuda->cuCtxPopCurrent(&left);
+    }
+}
+
+/* Initialises neither the driver nor a device: that is the application's to do. */
+static gpucoll_status cuda_open(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                                struct gpucoll_accel **out)
+{
+    const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_driver(log);
+    if (!cuda) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    struct gpucoll_cuda_accel *accel = calloc(1, sizeof(*accel));
+    if (!accel) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    accel->base = (struct gpucoll_accel){&gpucoll_accel_cuda, config, log};
+    accel->cuda = cuda;
+    pthread_mutex_init(&accel->lock, NULL);
+    *out = &accel->base;
+    return GPUCOLL_OK;
+}
+
+static void cuda_close(struct gpucoll_accel *base)
+{
+    struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
+    gpucoll_cuda_close_places(accel);
+    pthread_mutex_destroy(&accel->lock);
+    free(accel);
+}
+
+/*
+ * The driver is initialised (by the application, or by a library such as UCX that merely looks for GPUs) and this thread has no
+ * context. The runtime API, and all that builds on it, uses primary contexts, so one that is active is enough to
+ * know. A context that a program made by itself through the driver API is seen as soon as a thread calls MPI
+ * while it is current.
+ */
+static bool primary_exists(const struct gpucoll_cuda_driver *cuda)
+{
+    int count = 0;
+    if (cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        CUdevice device;
+        unsigned flags = 0;
+        int active = 0;
+        if (cuda->cuDeviceGet(&device, i) == CUDA_SUCCESS &&
+            cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Asked on every MPI call. Before anybody has initialised the driver the one call into it fails at once; after a context has been
+ * seen it is one load. */
+static bool cuda_active(struct gpucoll_accel *base)
+{
+    struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
+    if (atomic_load_explicit(&accel->seen, memory_order_relaxed)) {
+        return true;
+    }
+    CUcontext current = NULL;
+    if (accel->cuda->cuCtxGetCurrent(&current) != CUDA_SUCCESS) {
+        return false;
+    }
+    if (!current && !primary_exists(accel->cuda)) {
+        return false;
+    }
+    atomic_store_explicit(&accel->seen, true, memory_order_relaxed);
+    return true;
+}
+
+bool gpucoll_cuda_look(const struct gpucoll_cuda_accel *accel, const void *address, struct gpucoll_cuda_pointer *pointer)
+{
+    *pointer = (struct gpucoll_cuda_pointer){.ordinal = -1};
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *values[] = {&pointer->context, &pointer->type, &pointer->managed, &pointer->ordinal, &pointer->id};
+    const unsigned count = sizeof(names) / sizeof(names[0]);
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    CUresult result = accel->cuda->cuPointerGetAttributes(count, names, values, at);
+    if (result != CUDA_SUCCESS) {
+        /* Without the number of the allocation, which not every kind of memory has. */
+        result = accel->cuda->cuPointerGetAttributes(count - 1, names, values, at);
+    }
+    if (result != CUDA_SUCCESS || (pointer->type != CU_MEMORYTYPE_DEVICE && !pointer->managed)) {
+        return false;
+    }
+    CUdevice current;
+    if (pointer->ordinal < 0 && accel->cuda->cuCtxGetDevice(&current) == CUDA_SUCCESS) {
+        pointer->ordinal = current; /* managed memory that no device is preferred for */
+    }
+    return true;
+}
+
+static void cuda_classify(struct gpucoll_accel *base, const void *address, struct gpucoll_buffer *buffer)
+{
+    struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
+    struct gpucoll_cuda_pointer pointer;
+    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_HOST, -1, 0};
+    if (!address || !gpucoll_cuda_look(accel, address, &pointer)) {
+        return;
+    }
+    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, pointer.ordinal, pointer.id};
+    if (pointer.ordinal < 0 || pointer.ordinal >= GPUCOLL_CUDA_DEVICES) {
+        buffer->device = -1;
+        return;
+    }
+    /* Kernels of the context in use cannot touch memory of another context of the same GPU. */
+    CUcontext used = atomic_load_explicit(&accel->places[pointer.ordinal].context, memory_order_acquire);
+    if (used && pointer.context && pointer.context != used) {
+        buffer->device = -1;
+    }
+}
+
+const struct gpucoll_accel_ops gpucoll_accel_cuda = {
+    .name = "cuda",
+    .help = "NVIDIA GPUs, through the driver that the machine has",
+    .open = cuda_open,
+    .close = cuda_close,
+    .active = cuda_active,
+    .classify = cuda_classify,
+    .copy = gpucoll_cuda_copy,
+    .host_alloc = gpucoll_cuda_host_alloc,
+    .host_free = gpucoll_cuda_host_free,
+    .synchronize = gpucoll_cuda_synchronize,
+    .device_open = gpucoll_cuda_device_open,
+    .device_close = gpucoll_cuda_device_close,
+    .device_id = gpucoll_cuda_device_id,
+    .device_reaches = gpucoll_cuda_device_reaches,
+    .scratch_alloc = gpucoll_cuda_scratch_alloc,
+    .scratch_free = gpucoll_cuda_scratch_free,
+    .import = gpucoll_cuda_import,
+    .release = gpucoll_cuda_release,
+    .stream_open = gpucoll_cuda_stream_open,
+    .stream_close = gpucoll_cuda_stream_close,
+    .prepare = gpucoll_cuda_prepare,
+    .launch = gpucoll_cuda_launch,
+    .stream_status = gpucoll_cuda_stream_status,
+    .stream_health = gpucoll_cuda_stream_health,
+};

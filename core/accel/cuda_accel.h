@@ -1,0 +1,107 @@
+/*
+ * What the files of the `cuda` accelerator share:
+ *   cuda.c         is there a context, what is this pointer, the table of functions
+ *   cuda_copy.c    contexts that are used, copies, pinned host memory
+ *   cuda_device.c  a bound GPU: identity, scratch, peers' scratch
+ *   cuda_stream.c  kernels: loading, launching, completion
+ */
+#ifndef GPUCOLL_ACCEL_CUDA_ACCEL_H
+#define GPUCOLL_ACCEL_CUDA_ACCEL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "core/accel/accel.h"
+#include "core/accel/cuda_driver.h"
+#include "kernels/image.h"
+
+enum { GPUCOLL_CUDA_DEVICES = 64 }; /* ordinals of one process; the driver has fewer */
+
+/* A GPU as this process uses it: in one context, the one that made the first buffer seen on it. */
+struct gpucoll_cuda_place {
+    _Atomic(CUcontext) context; /* NULL until used; stored last */
+    unsigned long long number;  /* of the context, never used again; 0 if the driver gives none */
+    bool retained;              /* it is the primary context, and we hold a reference to it */
+    CUstream copies;
+};
+
+struct gpucoll_cuda_accel {
+    struct gpucoll_accel base;
+    const struct gpucoll_cuda_driver *cuda;
+    atomic_bool seen;     /* a context: stays so */
+    pthread_mutex_t lock; /* guards the making of places */
+    struct gpucoll_cuda_place places[GPUCOLL_CUDA_DEVICES]; /* by ordinal */
+};
+
+struct gpucoll_cuda_device {
+    struct gpucoll_device base;
+    struct gpucoll_cuda_place *place;
+    struct gpucoll_device_id id;
+    pthread_mutex_t lock; /* guards loading */
+    CUmodule modules[GPUCOLL_IMAGE_COUNT];
+    _Atomic(CUfunction) functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
+};
+
+/* What the driver knows about a pointer; all zero for memory that it does not know. */
+struct gpucoll_cuda_pointer {
+    CUcontext context; /* that made it; NULL for pools and for mapped (cuMemMap) memory */
+    unsigned type;     /* CU_MEMORYTYPE_* */
+    unsigned managed;
+    int ordinal;
+    unsigned long long id;
+};
+
+static inline struct gpucoll_cuda_accel *gpucoll_cuda_accel(struct gpucoll_accel *accel)
+{
+    return (struct gpucoll_cuda_accel *)accel;
+}
+
+static inline struct gpucoll_cuda_device *gpucoll_cuda_device(struct gpucoll_device *device)
+{
+    return (struct gpucoll_cuda_device *)device;
+}
+
+/* GPUCOLL_OK, or shows topic "device-error": `what` was tried on device `ordinal`. */
+gpucoll_status gpucoll_cuda_check(const struct gpucoll_cuda_accel *accel, int ordinal, const char *what,
+                                  CUresult result) GPUCOLL_CHECKED;
+
+/* Makes `context` current in this thread. True if it has to be taken back by gpucoll_cuda_leave. */
+bool gpucoll_cuda_enter(const struct gpucoll_cuda_accel *accel, CUcontext context);
+void gpucoll_cuda_leave(const struct gpucoll_cuda_accel *accel, bool entered);
+
+/* True if kernels and copies of a device have to be used on `pointer`: then it is filled in. */
+bool gpucoll_cuda_look(const struct gpucoll_cuda_accel *accel, const void *address,
+                       struct gpucoll_cuda_pointer *pointer);
+
+/* The place of device memory, made at the first call for its device. Errors are shown. */
+gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_pointer *pointer,
+                                       struct gpucoll_cuda_place **place) GPUCOLL_CHECKED;
+/* Is the context still the one that was found? An application may reset its device, or destroy its context, before MPI_Finalize:
+ * then all that was made in it is gone, and its handles must not be given to the driver. */
+bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place, int ordinal);
+void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel);
+
+gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *accel, void *to, const void *from, size_t bytes) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *accel, size_t bytes, void **pointer) GPUCOLL_CHECKED;
+void gpucoll_cuda_host_free(struct gpucoll_accel *accel, void *pointer);
+gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *accel, const void *pointer) GPUCOLL_CHECKED;
+
+gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void *pointer,
+                                        struct gpucoll_device **device) GPUCOLL_CHECKED;
+void gpucoll_cuda_device_close(struct gpucoll_device *device);
+void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
+bool gpucoll_cuda_device_reaches(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
+gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *device, size_t bytes, void **pointer,
+                                          struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
+void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer);
+gpucoll_status gpucoll_cuda_import(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
+                                   void **pointer) GPUCOLL_CHECKED;
+void gpucoll_cuda_release(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
+
+gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
+void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
+gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *stream);
+gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+
+#endif

@@ -1,0 +1,245 @@
+#include "core/accel/cuda_accel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(CUipcMemHandle) <= sizeof(((struct gpucoll_memory_handle *)0)->opaque),
+               "a handle carries what CUDA IPC needs");
+_Static_assert(sizeof(CUuuid) == sizeof(struct gpucoll_device_id), "a device is known by its UUID");
+
+/* The driver cuts smaller allocations from shared blocks, and a peer would map the whole block. */
+static const size_t granularity = (size_t)2 << 20;
+
+static CUcontext context_of(const struct gpucoll_cuda_device *device)
+{
+    return atomic_load_explicit(&device->place->context, memory_order_relaxed);
+}
+
+static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice device, struct gpucoll_device_id *id)
+{
+    CUuuid uuid;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (cuda->uuid_of_slice) {
+        result = cuda->uuid_of_slice(&uuid, device);
+    } else if (cuda->uuid_of_device) {
+        result = cuda->uuid_of_device(&uuid, device);
+    }
+    if (result == CUDA_SUCCESS) {
+        memcpy(id, &uuid, sizeof(uuid));
+    }
+    return result;
+}
+
+/* Loads a first kernel, so that a GPU for which there is no code is refused here, before any call relies on it. */
+static gpucoll_status try_device(struct gpucoll_cuda_device *device)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
+    CUresult result = read_uuid(accel->cuda, (CUdevice)device->base.ordinal, &device->id);
+    gpucoll_status status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the UUID of the GPU", result);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    return gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
+}
+
+gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *address, struct gpucoll_device **out)
+{
+    struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
+    struct gpucoll_cuda_pointer pointer;
+    if (!gpucoll_cuda_look(accel, address, &pointer)) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    struct gpucoll_cuda_device *device = calloc(1, sizeof(*device));
+    if (!device) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    device->base = (struct gpucoll_device){.accel = base, .ordinal = pointer.ordinal};
+    pthread_mutex_init(&device->lock, NULL);
+    gpucoll_status status = gpucoll_cuda_find_place(accel, &pointer, &device->place);
+    if (status == GPUCOLL_OK) {
+        status = try_device(device);
+    }
+    if (status != GPUCOLL_OK) {
+        gpucoll_cuda_device_close(&device->base);
+        return status;
+    }
+    *out = &device->base;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_cuda_device_close(struct gpucoll_device *base)
+{
+    struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    if (device->place && gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
+        bool entered = gpucoll_cuda_enter(accel, context_of(device));
+        for (int i = 0; i < GPUCOLL_IMAGE_COUNT; i++) {
+            if (device->modules[i]) {
+                (void)accel->cuda->cuModuleUnload(device->modules[i]);
+            }
+        }
+        gpucoll_cuda_leave(accel, entered);
+    }
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id)
+{
+    *id = gpucoll_cuda_device(device)->id;
+}
+
+/*
+ * A GPU that CUDA_VISIBLE_DEVICES hides from this process cannot be asked about, but its memory can still be mapped by CUDA
+ * IPC (since CUDA 10.1) where the hardware allows it. So the answer is yes, and `import` finds out.
+ */
+bool gpucoll_cuda_device_reaches(struct gpucoll_device *base, const struct gpucoll_device_id *peer)
+{
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_accel(base->accel)->cuda;
+    if (memcmp(&device->id, peer, sizeof(*peer)) == 0) {
+        return true;
+    }
+    int count = 0;
+    if (cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        struct gpucoll_device_id id;
+        if (read_uuid(cuda, (CUdevice)i, &id) == CUDA_SUCCESS && memcmp(&id, peer, sizeof(id)) == 0) {
+            int reaches = 0;
+            return cuda->cuDeviceCanAccessPeer(&reaches, (CUdevice)base->ordinal, (CUdevice)i) == CUDA_SUCCESS && reaches;
+        }
+    }
+    return true;
+}
+
+/* An opaque part of zeros: this memory cannot be mapped by other processes. */
+static void export_memory(const struct gpucoll_cuda_accel *accel, CUdeviceptr memory, struct gpucoll_memory_handle *handle)
+{
+    CUipcMemHandle opaque;
+    CUresult result = accel->cuda->cuIpcGetMemHandle(&opaque, memory);
+    if (result == CUDA_SUCCESS) {
+        memcpy(handle->opaque, &opaque, sizeof(opaque));
+        return;
+    }
+    char text[256];
+    gpucoll_cuda_describe(accel->cuda, result, text, sizeof(text));
+    gpucoll_log(accel->base.log, GPUCOLL_LOG_WARN,
+                "the driver does not let other processes map GPU memory (cuIpcGetMemHandle: %s): collectives between processes are "
+                "staged through host memory",
+                text);
+}
+
+gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *base, size_t bytes, void **pointer,
+                                          struct gpucoll_memory_handle *handle)
+{
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    const struct gpucoll_cuda_driver *cuda = accel->cuda;
+    if (bytes == 0 || bytes > SIZE_MAX - granularity) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    size_t whole = (bytes + granularity - 1) / granularity * granularity;
+    CUdeviceptr memory = 0;
+    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    CUresult result = cuda->cuMemAlloc(&memory, whole);
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuMemsetD8Async(memory, 0, whole, device->place->copies);
+        if (result == CUDA_SUCCESS) {
+            result = cuda->cuStreamSynchronize(device->place->copies);
+        }
+        if (result != CUDA_SUCCESS) {
+            (void)cuda->cuMemFree(memory);
+        }
+    }
+    if (result == CUDA_SUCCESS) {
+        memset(handle, 0, sizeof(*handle));
+        gpucoll_process_id_self(&handle->owner);
+        handle->address = memory;
+        handle->bytes = whole;
+        export_memory(accel, memory, handle);
+        *pointer = (void *)(uintptr_t)memory;
+    }
+    gpucoll_cuda_leave(accel, entered);
+    return gpucoll_cuda_check(accel, base->ordinal, "allocating scratch memory", result);
+}
+
+void gpucoll_cuda_scratch_free(struct gpucoll_device *base, void *pointer)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    if (!gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
+        return;
+    }
+    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    (void)accel->cuda->cuMemFree((CUdeviceptr)(uintptr_t)pointer);
+    gpucoll_cuda_leave(accel, entered);
+}
+
+/* Of this process: the address is the same, the contexts may have to be introduced to each other. */
+static CUresult reach_own(const struct gpucoll_cuda_driver *cuda, CUcontext mine, CUdeviceptr address)
+{
+    CUcontext owner = NULL;
+    CUresult result = cuda->cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address);
+    if (result != CUDA_SUCCESS || owner == mine) {
+        return result;
+    }
+    result = cuda->cuCtxEnablePeerAccess(owner, 0);
+    return result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : result;
+}
+
+static CUresult open_handle(const struct gpucoll_cuda_driver *cuda, const struct gpucoll_memory_handle *handle, void **pointer)
+{
+    CUipcMemHandle opaque;
+    static const CUipcMemHandle none;
+    memcpy(&opaque, handle->opaque, sizeof(opaque));
+    if (memcmp(&opaque, &none, sizeof(none)) == 0) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    CUdeviceptr mapped = 0;
+    CUresult result = cuda->cuIpcOpenMemHandle(&mapped, opaque, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    *pointer = (void *)(uintptr_t)mapped;
+    return result;
+}
+
+static bool is_own(const struct gpucoll_memory_handle *handle)
+{
+    struct gpucoll_process_id self;
+    gpucoll_process_id_self(&self);
+    return gpucoll_process_same(&handle->owner, &self);
+}
+
+gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle, void **pointer)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    CUcontext context = context_of(gpucoll_cuda_device(base));
+    CUresult result;
+    bool entered = gpucoll_cuda_enter(accel, context);
+    if (is_own(handle)) {
+        *pointer = (void *)(uintptr_t)handle->address;
+        result = reach_own(accel->cuda, context, (CUdeviceptr)handle->address);
+    } else {
+        result = open_handle(accel->cuda, handle, pointer);
+    }
+    gpucoll_cuda_leave(accel, entered);
+    char what[256];
+    snprintf(what, sizeof(what),
+             "mapping the GPU memory of process %u (CUDA IPC: containers must share the PID and IPC namespaces of their host, and "
+             "each must see both GPUs)",
+             handle->owner.pid);
+    return gpucoll_cuda_check(accel, base->ordinal, what, result);
+}
+
+void gpucoll_cuda_release(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle, void *pointer)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    /* Other mappings of this process may still use the way between two of its contexts. */
+    if (is_own(handle) || !gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
+        return;
+    }
+    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    (void)accel->cuda->cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)pointer);
+    gpucoll_cuda_leave(accel, entered);
+}

@@ -1,0 +1,70 @@
+/*
+ * The functions of the CUDA driver that gpucoll calls, found at run time: nothing is linked, so one build serves machines
+ * with and without a GPU, and an application's own choice of driver library is never overruled.
+ *
+ * A field has the name that cuda.h gives the function, its version suffix included where cuda.h says so: write
+ * `cuda->cuMemAlloc` as one would write `cuMemAlloc`.
+ */
+#ifndef GPUCOLL_ACCEL_CUDA_DRIVER_H
+#define GPUCOLL_ACCEL_CUDA_DRIVER_H
+
+#include <cuda.h>
+#include "core/base/log.h"
+#include "core/base/status.h"
+
+#define GPUCOLL_CUDA_FUNCTIONS(F)                                                                            \
+    F(cuCtxGetCurrent)                                                                                       \
+    F(cuCtxPushCurrent)                                                                                      \
+    F(cuCtxPopCurrent)                                                                                       \
+    F(cuCtxGetDevice)                                                                                        \
+    F(cuCtxSynchronize)                                                                                      \
+    F(cuCtxEnablePeerAccess)                                                                                 \
+    F(cuCtxGetStreamPriorityRange)                                                                           \
+    F(cuDeviceGet)                                                                                           \
+    F(cuDeviceGetCount)                                                                                      \
+    F(cuDeviceCanAccessPeer)                                                                                 \
+    F(cuDevicePrimaryCtxGetState)                                                                            \
+    F(cuDevicePrimaryCtxRetain)                                                                              \
+    F(cuDevicePrimaryCtxRelease)                                                                             \
+    F(cuGetErrorName)                                                                                        \
+    F(cuGetErrorString)                                                                                      \
+    F(cuIpcGetMemHandle)                                                                                     \
+    F(cuIpcOpenMemHandle)                                                                                    \
+    F(cuIpcCloseMemHandle)                                                                                   \
+    F(cuLaunchKernel)                                                                                        \
+    F(cuMemAlloc)                                                                                            \
+    F(cuMemFree)                                                                                             \
+    F(cuMemcpyAsync)                                                                                         \
+    F(cuMemsetD8Async)                                                                                       \
+    F(cuMemHostRegister)                                                                                     \
+    F(cuMemHostUnregister)                                                                                   \
+    F(cuMemHostGetDevicePointer)                                                                             \
+    F(cuModuleLoadData)                                                                                      \
+    F(cuModuleUnload)                                                                                        \
+    F(cuModuleGetFunction)                                                                                   \
+    F(cuPointerGetAttribute)                                                                                 \
+    F(cuPointerGetAttributes)                                                                                \
+    F(cuStreamCreateWithPriority)                                                                            \
+    F(cuStreamDestroy)                                                                                       \
+    F(cuStreamQuery)                                                                                         \
+    F(cuStreamSynchronize)
+
+#define GPUCOLL_CUDA_FIELD(name) __typeof__(name) *name;
+struct gpucoll_cuda_driver {
+    GPUCOLL_CUDA_FUNCTIONS(GPUCOLL_CUDA_FIELD)
+    /* NULL in drivers that are older than the function. */
+    CUresult(CUDAAPI *uuid_of_device)(CUuuid *uuid, CUdevice device);
+    CUresult(CUDAAPI *uuid_of_slice)(CUuuid *uuid, CUdevice device); /* tells MIG slices of one GPU apart */
+    CUresult(CUDAAPI *context_number)(CUcontext context, unsigned long long *number); /* never used again */
+    CUresult(CUDAAPI *load_function)(CUfunction function); /* loads code that the driver would load at its first launch */
+};
+#undef GPUCOLL_CUDA_FIELD
+
+/* The process's driver, loaded by the first call and never unloaded: the application may use it too. NULL if there is none,
+ * or one too old for gpucoll (a warning says so). Initialises nothing. */
+const struct gpucoll_cuda_driver *gpucoll_cuda_driver(const struct gpucoll_log *log);
+
+/* "CUDA_ERROR_X: what it means", into `text`. */
+void gpucoll_cuda_describe(const struct gpucoll_cuda_driver *cuda, CUresult error, char *text, size_t bytes);
+
+#endif

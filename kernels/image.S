@@ -1,0 +1,19 @@
+/* The fatbins as read-only data. The paths are relative to the build's top folder, where the assembler runs; the symbols stay
+ * inside the shared object. */
+    .macro image name
+    .globl gpucoll_image_\name
+    .hidden gpucoll_image_\name
+    .type gpucoll_image_\name, STT_OBJECT
+    .balign 64
+gpucoll_image_\name:
+    .incbin "kernels/allreduce_\name\().fatbin"
+    .size gpucoll_image_\name, . - gpucoll_image_\name
+    .endm
+
+    .section .rodata
+    image integer
+    image logical
+    image float
+    image pair
+
+    .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,28 @@
+/*
+ * The kernels as they are embedded: one fatbin for each allreduce_*.cu, with machine code for the architectures of
+ * configure's --with-cuda-arch and PTX for later ones. Exists where HAVE_CUDA_KERNELS is defined.
+ */
+#ifndef GPUCOLL_KERNELS_IMAGE_H
+#define GPUCOLL_KERNELS_IMAGE_H
+
+#include "kernels/functors.h"
+#include "kernels/kernel_abi.h"
+
+enum gpucoll_image {
+    GPUCOLL_IMAGE_INTEGER,
+    GPUCOLL_IMAGE_LOGICAL,
+    GPUCOLL_IMAGE_FLOAT,
+    GPUCOLL_IMAGE_PAIR,
+    GPUCOLL_IMAGE_COUNT
+};
+
+/* The fatbin, as the driver loads it: its length stands in its header. */
+const void *gpucoll_image_data(enum gpucoll_image image);
+
+/* Which fatbin holds the functor's kernels. */
+enum gpucoll_image gpucoll_image_of(int functor);
+
+/* The entry of (kernel, functor) in its fatbin, such as "gpucoll_oneshot_sum_f32". */
+const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor);
+
+#endif

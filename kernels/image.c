@@ -1,6 +1,6 @@
 #include "kernels/image.h"
 
-/* In image.S. */
+/* In fatbins.S. */
 extern const char gpucoll_image_integer[];
 extern const char gpucoll_image_logical[];
 extern const char gpucoll_image_float[];

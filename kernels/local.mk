@@ -4,7 +4,7 @@ libgpucoll_la_SOURCES += \
 	kernels/kernel_abi.h
 if CUDA
 libgpucoll_la_SOURCES += \
-	kernels/image.S \
+	kernels/fatbins.S \
 	kernels/image.c \
 	kernels/image.h
 endif
@@ -28,7 +28,7 @@ EXTRA_DIST += $(kernel_sources) $(kernel_headers)
 CLEANFILES += $(kernel_fatbins)
 
 # .incbin is seen neither by the preprocessor nor by automake's dependencies.
-kernels/image.lo kernels/libgpucoll_la-image.lo: $(kernel_fatbins)
+kernels/libgpucoll_la-fatbins.lo: $(kernel_fatbins)
 $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
 
 SUFFIXES = .cu .fatbin

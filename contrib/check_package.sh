@@ -82,15 +82,16 @@ environment_file() {
     echo ". '$package/prefix/env.sh'"
 }
 
-tcl_module() {
-    local modulecmd
-    modulecmd=$(find /usr/lib /usr/share -name modulecmd.tcl 2>/dev/null | head -n 1)
-    MODULEPATH=$package/prefix/share/modulefiles/ tclsh "$modulecmd" bash load "gpucoll/$version"
-}
-
-lmod_module() {
-    # Lmod prefers the .lua file of a version.
-    MODULEPATH=$package/prefix/share/modulefiles /usr/share/lmod/lmod/libexec/lmod bash load "gpucoll/$version"
+environment_module() {
+    local tcl lmod
+    tcl=$(find /usr/lib /usr/share -name modulecmd.tcl 2>/dev/null | head -n 1)
+    lmod=$(find /usr/share/lmod -path '*/libexec/lmod' 2>/dev/null | head -n 1)
+    export MODULEPATH=$package/prefix/share/modulefiles
+    if [ -n "$tcl" ]; then
+        tclsh "$tcl" bash load "gpucoll/$version"
+    else
+        "$lmod" bash load "gpucoll/$version"
+    fi
 }
 
 # uninstalled DIR: nothing but directories is left.
@@ -146,11 +147,10 @@ installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
     version=$(made_with "$package/build" VERSION)
     attempt "environment file" logged "$logs/env.log" use_installed environment_file || true
-    if need_packages environment-modules lmod; then
-        attempt "environment module" logged "$logs/module.log" use_installed tcl_module || true
-        attempt "Lmod module" logged "$logs/lmod.log" use_installed lmod_module || true
+    if has_package lmod || need_packages environment-modules; then
+        attempt "environment module" logged "$logs/module.log" use_installed environment_module || true
     else
-        record SKIP "environment module" "Environment Modules and Lmod could not be installed"
+        record SKIP "environment module" "neither Environment Modules nor Lmod could be installed"
     fi
     attempt "make uninstall leaves nothing" logged "$logs/package-uninstall.log" uninstalled || true
 }
@@ -160,8 +160,8 @@ part_package() {
     package=$top/_build/package
     mkdir -p "$package"
     chmod -R u+w "$package"
-    configure_errors
     build_mpi || { record FAIL "package" "does not build"; return; }
+    configure_errors
     rm -f "$dir"/gpucoll-*.tar.gz
     attempt "make dist" logged "$logs/dist.log" make -C "$dir" dist || return 0
     unpack_tarball "$dir"

@@ -1,4 +1,4 @@
-# The environment file and the environment modules carry the installed paths, so make writes them, not configure.
+# The environment file and the environment module carry the installed paths, so make writes them, not configure.
 contrib_expand = $(AM_V_GEN)$(MKDIR_P) contrib && $(SED) \
 	-e 's|@prefix[@]|$(prefix)|g' \
 	-e 's|@bindir[@]|$(bindir)|g' \
@@ -12,14 +12,12 @@ contrib/env.sh: contrib/env.sh.in Makefile
 	$(contrib_expand) $(srcdir)/contrib/env.sh.in > $@
 contrib/$(VERSION): contrib/gpucoll.modulefile.in Makefile
 	$(contrib_expand) $(srcdir)/contrib/gpucoll.modulefile.in > $@
-contrib/$(VERSION).lua: contrib/gpucoll.lua.in Makefile
-	$(contrib_expand) $(srcdir)/contrib/gpucoll.lua.in > $@
 
 if MPI
 envdir = $(prefix)
 env_DATA = contrib/env.sh
 modulefiledir = $(datadir)/modulefiles/gpucoll
-modulefile_DATA = contrib/$(VERSION) contrib/$(VERSION).lua
+modulefile_DATA = contrib/$(VERSION)
 CLEANFILES += $(env_DATA) $(modulefile_DATA)
 endif
 
@@ -33,5 +31,4 @@ dist_noinst_DATA += \
 	contrib/lib.sh
 EXTRA_DIST += \
 	contrib/env.sh.in \
-	contrib/gpucoll.lua.in \
 	contrib/gpucoll.modulefile.in

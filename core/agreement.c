@@ -100,6 +100,41 @@ static bool shares_device(const struct gpucoll_request *request)
     return false;
 }
 
+/* What decides plans beside the call itself; the worst of all ranks is taken, so that all make the same plan. */
+struct reach {
+    bool whole_lines;
+    unsigned crew;
+    double latency_us;
+    double bandwidth;
+};
+
+static void take_worst(struct reach *worst, const struct reach *reach)
+{
+    worst->whole_lines &= reach->whole_lines;
+    worst->crew = reach->crew < worst->crew ? reach->crew : worst->crew;
+    worst->latency_us = reach->latency_us > worst->latency_us ? reach->latency_us : worst->latency_us;
+    worst->bandwidth = reach->bandwidth < worst->bandwidth ? reach->bandwidth : worst->bandwidth;
+}
+
+static const struct reach nothing_worse = {.whole_lines = true, .crew = GPUCOLL_CREW_CTAS, .bandwidth = 1e15};
+
+/* One word: MB/s in bits 32 up, ns in 9 to 31, crew in 1 to 8, whole_lines in bit 0. */
+static uint64_t pack_reach(const struct reach *reach)
+{
+    return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)(reach->latency_us * 1e3) << 9 |
+           (uint64_t)reach->crew << 1 | reach->whole_lines;
+}
+
+static struct reach unpack_reach(uint64_t word)
+{
+    return (struct reach){
+        .whole_lines = word & 1,
+        .crew = word >> 1 & 0xff,
+        .latency_us = (double)(word >> 9 & 0x7fffff) / 1e3,
+        .bandwidth = (double)(word >> 32) * 1e6,
+    };
+}
+
 bool gpucoll_agreement_connect(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
@@ -109,6 +144,8 @@ bool gpucoll_agreement_connect(struct gpucoll_request *request)
     links->gpu = request->gpu;
     links->shared_device = shares_device(request);
     bool reached = true;
+    struct reach worst = nothing_worse;
+    worst.crew = request->gpu->device->accel->ops->device_crew(request->gpu->device);
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
         links->card[i] = gpucoll_agreement_post(request, i)->card;
@@ -122,17 +159,29 @@ bool gpucoll_agreement_connect(struct gpucoll_request *request)
             continue;
         }
         links->scratch[i] = connection->endpoint.scratch;
-        links->latency_us = connection->cost.latency_us;
-        links->bandwidth = connection->cost.bandwidth;
+        const struct gpucoll_tl_cost *cost = &connection->cost;
+        take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, cost->latency_us, cost->bandwidth});
     }
     pthread_mutex_unlock(&team->context->lock);
+    atomic_store_explicit(&team->board->reach, pack_reach(&worst), memory_order_relaxed);
     return reached;
 }
 
 void gpucoll_agreement_connected(struct gpucoll_request *request, bool all)
 {
-    request->team->links.known = true;
-    request->team->links.usable = all;
+    struct gpucoll_team *team = request->team;
+    struct gpucoll_links *links = &team->links;
+    struct reach worst = nothing_worse;
+    for (uint32_t i = 0; i < team->size; i++) {
+        struct reach reach = unpack_reach(atomic_load_explicit(&team->members[i].board->reach, memory_order_relaxed));
+        take_worst(&worst, &reach);
+    }
+    links->known = true;
+    links->usable = all;
+    links->whole_lines = worst.whole_lines;
+    links->crew = worst.crew;
+    links->latency_us = worst.latency_us;
+    links->bandwidth = worst.bandwidth;
 }
 
 /* What a rank that has entered the request's present barrier has stored, without the failure bit. */

@@ -10,6 +10,7 @@
 
 struct gpucoll_algorithm {
     const char *name; /* as typed in coll_gpucoll_<collective>_algorithm */
+    const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
     enum gpucoll_coll coll;
     /* NULL if it can run the input, else a constant clause that says why not. */
@@ -24,6 +25,7 @@ struct gpucoll_algorithm {
 
 extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
 extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot;
+extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128;
 extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
 
 /* The rows; NULL past the end. */
@@ -32,10 +34,9 @@ const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
 /* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);
 
-/* Launches the plan's shape of a kernel on the request's lane; completion is then seen by gpucoll_kernel_done. */
+/* Launches the plan's shape of a kernel on the request's lane. */
 gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
                                     struct gpucoll_kernel_args *args) GPUCOLL_CHECKED;
-bool gpucoll_kernel_done(const struct gpucoll_request *request);
 /* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
 

@@ -2,6 +2,7 @@
 
 static const struct gpucoll_algorithm *const rows[] = {
     &gpucoll_allreduce_oneshot,
+    &gpucoll_allreduce_twoshot_ll128,
     &gpucoll_allreduce_twoshot,
     &gpucoll_allreduce_phased,
 };

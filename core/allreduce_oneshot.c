@@ -18,16 +18,8 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
-    uint64_t packs = (input->bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    plan->threads = (uint32_t)input->config->threads;
-    uint64_t ctas = (packs + plan->threads - 1) / plan->threads;
-    uint64_t most = (uint64_t)input->config->max_ctas;
-    plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);
-    double stored = 2.0 * (double)input->bytes * (input->nranks - 1);
-    double bandwidth = model->ll_bandwidth * plan->ctas;
-    bandwidth = bandwidth < input->bandwidth ? bandwidth : input->bandwidth;
-    plan->predicted_us = model->agree_us + model->launch_us + input->latency_us + stored / bandwidth * 1e6;
+    uint64_t stored = 2 * input->bytes * (input->nranks - 1);
+    gpucoll_model_shape_lines(input, 1, stored, gpucoll_model_default.ll_cta_bandwidth, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)
@@ -39,7 +31,8 @@ static gpucoll_status start(struct gpucoll_request *request)
 
 const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {
     .name = "oneshot",
-    .help = "one kernel, LL protocol: all to all, every rank reduces everything; lowest latency",
+    .protocol = "ll",
+    .help = "one kernel: all to all, every rank reduces everything; lowest latency",
     .coll = GPUCOLL_ALLREDUCE,
     .unusable = unusable,
     .shape = shape,

@@ -85,6 +85,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
 
 const struct gpucoll_algorithm gpucoll_allreduce_phased = {
     .name = "phased",
+    .protocol = "simple",
     .help = "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ALLREDUCE,
     .unusable = unusable,

@@ -31,10 +31,9 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     uint64_t bytes = end > begin ? (end - begin) * GPUCOLL_PACK_BYTES : 1;
     plan->rounds = (bytes + round - 1) / round;
     double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
-    double bandwidth = model->cta_bandwidth * plan->ctas;
-    bandwidth = bandwidth < input->bandwidth ? bandwidth : input->bandwidth;
     double local = 4.0 * (double)input->bytes / model->local_bandwidth;
-    plan->predicted_us = (leaves / bandwidth + local) * 1e6;
+    plan->predicted_us =
+        gpucoll_model_transfer_us(input, (uint64_t)leaves, plan->ctas, model->simple_cta_bandwidth) + local * 1e6;
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -53,7 +52,8 @@ static gpucoll_status start(struct gpucoll_request *request)
 
 const struct gpucoll_algorithm gpucoll_allreduce_twoshot = {
     .name = "twoshot",
-    .help = "one kernel, Simple protocol: reduce-scatter then all-gather by stores; least traffic",
+    .protocol = "simple",
+    .help = "one kernel, in rounds: reduce-scatter then all-gather by stores; least traffic",
     .coll = GPUCOLL_ALLREDUCE,
     .unusable = unusable,
     .shape = shape,

@@ -31,34 +31,36 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
 {
     struct gpucoll_lane *lane = request->lane;
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
+    const struct gpucoll_plan *plan = request->plan;
+    args->kernel = kernel;
     args->done_value = ++lane->done;
+    args->linger_ns = (uint32_t)request->team->context->config->linger * 1000;
     const struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,
-        .ctas = request->plan->ctas,
-        .threads = request->plan->threads,
+        .ctas = plan->ctas,
+        .threads = plan->threads,
+        /* One crew a GPU: the first lane is the one that a program with one call at a time always gets. */
+        .linger = plan->linger && lane == request->gpu->lanes,
         .args = args,
     };
     gpucoll_watchdog_reset(request);
     return ops->launch(lane->stream, &launch);
 }
 
-bool gpucoll_kernel_done(const struct gpucoll_request *request)
-{
-    const struct gpucoll_lane *lane = request->lane;
-    return __atomic_load_n(&lane->status->done, __ATOMIC_ACQUIRE) == lane->done;
-}
-
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
 {
-    if (gpucoll_kernel_done(request)) {
-        return GPUCOLL_OK;
+    struct gpucoll_stream *stream = request->lane->stream;
+    const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
+    gpucoll_status status = ops->stream_poll(stream);
+    if (status != GPUCOLL_IN_PROGRESS) {
+        return status;
     }
     uint64_t looked = request->looked_ns;
-    gpucoll_status status = gpucoll_watchdog(request, request->team->rank, "waiting for its own kernel");
+    status = gpucoll_watchdog(request, request->team->rank, "waiting for its own kernel");
     if (status == GPUCOLL_IN_PROGRESS && request->looked_ns != looked) {
         /* As often as the watchdog looks at the peers, ask the device whether it met an error. */
-        gpucoll_status health = request->gpu->device->accel->ops->stream_health(request->lane->stream);
+        gpucoll_status health = ops->stream_health(stream);
         return health == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : health;
     }
     return status;

@@ -18,6 +18,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_oneshot.c \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
+	core/allreduce_twoshot_ll128.c \
 	core/base/clock.h \
 	core/base/config.c \
 	core/base/config.h \

@@ -5,16 +5,32 @@
 #ifndef GPUCOLL_MODEL_H
 #define GPUCOLL_MODEL_H
 
+#include <stdbool.h>
+#include "core/plan.h"
+
 struct gpucoll_model {
-    double launch_us;      /* launch of an empty kernel until the host sees its flag: limits bench, 7.2 on H200 */
-    double agree_us;       /* all ranks of a host seeing each other's posts: engine test, two cache line transfers */
-    double fence_us;       /* system-scope fence after a CTA's stores and the flag behind it: kernel probe on H200 */
-    double cta_bandwidth;  /* bytes/s that one CTA of 512 threads stores to peers: limits bench, 30 CTAs reach 339 GB/s */
-    double ll_bandwidth;   /* bytes/s of LL words that one CTA stores: half of them data, 8-byte granules */
-    double local_bandwidth; /* bytes/s of device memory, read and written: limits bench, 4260 GB/s on H200 */
-    double barrier_us;     /* host barrier between two kernels, stream completion included */
+    double agree_us;  /* all ranks of a host seeing each other's posts */
+    double launch_us; /* launch of a kernel until it runs, and its end until the host sees it */
+    double ring_us;   /* the same for a call given to a lingering kernel */
+    double crew_us;   /* what a crew of several CTAs costs above one CTA: its two barriers */
+    double hop_us;    /* one step of LL or LL128, without the link's own latency: load, store, notice */
+    double fence_us;  /* one step of Simple, likewise: with CTA barrier, system-scope fence and flag */
+    double ll_cta_bandwidth;     /* bytes/s that one CTA of 512 threads stores to peers by LL, flags counted */
+    double ll128_cta_bandwidth;  /* by LL128, flags counted, when there is no flag to wait for between */
+    double simple_cta_bandwidth; /* by Simple */
+    double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
+    double local_bandwidth;      /* bytes/s of device memory, read and written */
+    double barrier_us;           /* host barrier between two kernels, stream completion included */
 };
 
 extern const struct gpucoll_model gpucoll_model_default;
+
+/* Microseconds until `bytes` have left a rank, by `ctas` CTAs of `cta_bandwidth` each. */
+double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, uint64_t bytes, unsigned ctas, double cta_bandwidth);
+
+/* Fills ctas, threads, linger and predicted_us of a plan for a kernel of the LL family: as a lingering crew or as a launch of
+ * its own, whichever is predicted to be faster. `hops` steps one after the other; `bytes` leave each rank. */
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, uint64_t bytes, double cta_bandwidth,
+                               struct gpucoll_plan *plan);
 
 #endif

@@ -18,6 +18,8 @@ struct gpucoll_plan_input {
     uint32_t nranks;
     uint64_t data_bytes; /* data area of a lane */
     bool shared_device;  /* two ranks of the team drive one GPU */
+    unsigned crew;       /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
+    bool whole_lines;    /* every link keeps 128 bytes stored at once whole */
     double latency_us;   /* of the slowest link of the team */
     double bandwidth;    /* bytes/s out of one rank, all peers together */
     const struct gpucoll_config *config;
@@ -27,6 +29,7 @@ struct gpucoll_plan {
     const struct gpucoll_algorithm *algorithm;
     uint32_t ctas;
     uint32_t threads;
+    bool linger;         /* the kernel may stay for the next call; then `ctas` is its crew */
     uint64_t rounds;     /* of the channel with the most work */
     double predicted_us; /* host-blocking: call to return, all ranks arriving at once */
 };

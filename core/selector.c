@@ -15,36 +15,27 @@ static void shape(const struct gpucoll_algorithm *algorithm, const struct gpucol
     algorithm->shape(input, plan);
 }
 
-static bool select_forced(const struct gpucoll_plan_input *input, const char *name, const struct gpucoll_log *log,
-                          struct gpucoll_plan *plan)
+static bool is_any(const char *forced)
 {
-    const char *why = "there is no such algorithm";
-    const struct gpucoll_algorithm *row;
-    for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (row->coll == input->coll && strcmp(row->name, name) == 0) {
-            why = row->unusable(input);
-            if (why == NULL) {
-                shape(row, input, plan);
-                return true;
-            }
-        }
-    }
-    gpucoll_help(log, "algorithm-unusable", name, gpucoll_coll_name(input->coll), (size_t)input->bytes,
-                 (unsigned)input->nranks, why);
-    return false;
+    return strcmp(forced, "auto") == 0;
 }
 
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
-                              struct gpucoll_plan *plan)
+/* The row of the least predicted time among those of the named algorithm and protocol. False if none can be used; then
+ * `why` says what stood against the last one of that name. */
+static bool choose(const struct gpucoll_plan_input *input, const char *name, const char *protocol, const char **why,
+                   struct gpucoll_plan *plan)
 {
-    const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
-    if (strcmp(forced, "auto") != 0 && select_forced(input, forced, log, plan)) {
-        return GPUCOLL_OK;
-    }
     plan->algorithm = NULL;
+    *why = "there is no such algorithm with this protocol";
     const struct gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (row->coll != input->coll || row->unusable(input) != NULL) {
+        if (row->coll != input->coll || (!is_any(name) && strcmp(row->name, name) != 0) ||
+            (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
+            continue;
+        }
+        const char *unusable = row->unusable(input);
+        if (unusable != NULL) {
+            *why = unusable;
             continue;
         }
         struct gpucoll_plan candidate;
@@ -53,5 +44,22 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
             *plan = candidate;
         }
     }
-    return plan->algorithm != NULL ? GPUCOLL_OK : GPUCOLL_DECLINED;
+    return plan->algorithm != NULL;
+}
+
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+                              struct gpucoll_plan *plan)
+{
+    const char *name = gpucoll_forced_algorithm(input->config, input->coll);
+    const char *protocol = input->config->protocol;
+    const char *why = NULL;
+    if (choose(input, name, protocol, &why, plan)) {
+        return GPUCOLL_OK;
+    }
+    if (is_any(name) && is_any(protocol)) {
+        return GPUCOLL_DECLINED;
+    }
+    gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll), (size_t)input->bytes,
+                 (unsigned)input->nranks, why);
+    return choose(input, "auto", "auto", &why, plan) ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }

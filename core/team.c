@@ -31,6 +31,8 @@ static uint64_t settings_hash(const struct gpucoll_config *config)
 {
     uint64_t value = 14695981039346656037u;
     value = hash(value, config->allreduce_algorithm, strlen(config->allreduce_algorithm) + 1);
+    value = hash(value, config->protocol, strlen(config->protocol) + 1);
+    value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, config->tuning_file, strlen(config->tuning_file) + 1);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
     value = hash(value, &config->threads, sizeof config->threads);
@@ -186,10 +188,10 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
         return;
     }
     gpucoll_log(team->context->log, GPUCOLL_LOG_PLAN,
-                "%s: %s of %llu bytes with %s: %s, %u CTAs of %u threads, predicted %.1f us", team->name,
+                "%s: %s of %llu bytes with %s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us", team->name,
                 gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
-                gpucoll_functor_name(input->functor), plan->algorithm->name, plan->ctas, plan->threads,
-                plan->predicted_us);
+                gpucoll_functor_name(input->functor), plan->algorithm->name, plan->algorithm->protocol, plan->ctas,
+                plan->threads, plan->linger ? " that linger" : "", plan->predicted_us);
 }
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll coll, int functor, uint64_t bytes,
@@ -206,6 +208,8 @@ gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll co
             .nranks = team->size,
             .data_bytes = team->links.gpu->data_bytes,
             .shared_device = team->links.shared_device,
+            .crew = team->links.crew,
+            .whole_lines = team->links.whole_lines,
             .latency_us = team->links.latency_us,
             .bandwidth = team->links.bandwidth,
             .config = team->context->config,

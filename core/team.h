@@ -19,6 +19,9 @@ struct gpucoll_links {
     bool known;
     bool usable;        /* all ranks reached all others */
     bool shared_device; /* two ranks drive one GPU; equal on every rank */
+    /* The worst of all pairs of ranks, equal on every rank. */
+    bool whole_lines;
+    unsigned crew; /* CTAs that can linger together on a GPU */
     double latency_us;
     double bandwidth;
     uint32_t card[GPUCOLL_MAX_LOCAL];

@@ -9,6 +9,7 @@
 #ifndef GPUCOLL_KERNELS_ALLREDUCE_ONESHOT_CUH
 #define GPUCOLL_KERNELS_ALLREDUCE_ONESHOT_CUH
 
+#include "kernels/crew.cuh"
 #include "kernels/ll.cuh"
 #include "kernels/reduce_ops.cuh"
 
@@ -60,31 +61,33 @@ __device__ __forceinline__ bool gather_and_reduce(const gpucoll_kernel_args &arg
     return true;
 }
 
-template <typename Op> __device__ __forceinline__ void allreduce_oneshot(const gpucoll_kernel_args &args)
+/* False if the wait was given up. */
+template <typename Op> __device__ __forceinline__ bool allreduce_oneshot(const gpucoll_kernel_args &args, crew_share share)
 {
     const message send(args.send, args.bytes);
     const message recv(args.recv, args.bytes);
+    const uint32_t nranks = args.nranks;
+    const uint32_t rank = args.rank;
     const uint64_t packs = (args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    const uint64_t start = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    const uint64_t start = static_cast<uint64_t>(share.cta) * blockDim.x + threadIdx.x;
+    const uint64_t stride = static_cast<uint64_t>(share.ctas) * blockDim.x;
 
     for (uint64_t index = start; index < packs; index += stride) {
         const pack own = send.load(index);
-        for (uint32_t i = 1; i < args.nranks; i++) {
-            const uint32_t peer = args.rank + i < args.nranks ? args.rank + i : args.rank + i - args.nranks;
-            ll_area(args.lane[peer], args.nranks, args.rank).store(index, own, args.epoch[peer]);
+        for (uint32_t i = 1; i < nranks; i++) {
+            const uint32_t peer = rank + i < nranks ? rank + i : rank + i - nranks;
+            ll_area(args.lane[peer], nranks, rank).store(index, own, args.epoch[peer]);
         }
     }
-    bool failed = false;
     waiter wait(args.status);
-    for (uint64_t index = start; index < packs && !failed; index += stride) {
+    for (uint64_t index = start; index < packs; index += stride) {
         pack result;
-        failed = !gather_and_reduce<Op>(args, index, send.load(index), wait, &result);
-        if (!failed) {
-            recv.store(index, result);
+        if (!gather_and_reduce<Op>(args, index, send.load(index), wait, &result)) {
+            return false;
         }
+        recv.store(index, result);
     }
-    finish(args, failed);
+    return true;
 }
 
 } // namespace gpucoll

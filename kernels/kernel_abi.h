@@ -7,7 +7,7 @@
  * An *epoch* is a number that the owner raises each time it uses the lane; data and flags of older calls carry
  * older epochs and are never taken for new ones.
  *
- *   lane:  | flags | LL area | data area |
+ *   lane:  | flags | LL area | LL128 area | data area |
  *
  *   flags      one uint64_t for each (phase, channel, source rank). Written by the source with a release store of
  *              system scope after its data stores; read by the owner with acquire loads. Value: epoch << 32 | round + 1.
@@ -15,6 +15,10 @@
  *   LL area    GPUCOLL_LL_BYTES / nranks bytes for each source rank. Every 8-byte word in it is, for ever, a pair
  *              (4 bytes of data, 4 bytes of epoch) written by one 8-byte store: a word is complete when its epoch is
  *              this call's. (LL protocol, "Demystifying NCCL", table I.)
+ *   LL128 area lines of 128 bytes: seven packs of data and one pack of which the first word is an epoch, stored by
+ *              eight threads of one warp at once. A link that keeps such a store whole (NVLink) makes a line complete when
+ *              its epoch is this call's. Two parts (inputs, results) of one block for each source rank.
+ *              (LL128 protocol, "Demystifying NCCL", table I.)
  *   data area  cut evenly among the channels; in a channel two slots (round modulo 2); in a slot `nranks` input
  *              blocks, one for each source, then `nranks` result blocks, one for each source.
  */
@@ -33,18 +37,23 @@
 enum {
     GPUCOLL_MAX_LOCAL = 32,    /* ranks of one kernel */
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
+    GPUCOLL_CREW_CTAS = 8,     /* of a lingering kernel, at most: the portable size of a cluster */
     GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
     GPUCOLL_PACK_BYTES = 16,   /* unit of work of one thread; whole elements of every type */
+    GPUCOLL_LINE_PACKS = 7,    /* of data in a line of LL128 */
+    GPUCOLL_LINE_BYTES = 128,
     GPUCOLL_PHASES = 2,
     GPUCOLL_SLOTS = 2
 };
 
 #define GPUCOLL_FLAG_BYTES ((size_t)GPUCOLL_PHASES * GPUCOLL_MAX_CHANNELS * GPUCOLL_MAX_LOCAL * 8)
-#define GPUCOLL_LL_BYTES ((size_t)4 << 20)
+#define GPUCOLL_LL_BYTES ((size_t)2 << 20)
+#define GPUCOLL_LL128_BYTES ((size_t)10 << 20)
 
 enum gpucoll_kernel {
-    GPUCOLL_KERNEL_ONESHOT,  /* allreduce, LL: every rank sends all to all and reduces all */
-    GPUCOLL_KERNEL_TWOSHOT,  /* allreduce, Simple: reduce-scatter then all-gather, by stores only */
+    GPUCOLL_KERNEL_ONESHOT,       /* allreduce, LL: every rank sends all to all and reduces all */
+    GPUCOLL_KERNEL_TWOSHOT_LL128, /* allreduce, LL128: reduce-scatter then all-gather, by stores only */
+    GPUCOLL_KERNEL_TWOSHOT,       /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_COUNT
 };
 
@@ -62,7 +71,28 @@ struct gpucoll_kernel_status {
     uint32_t done;  /* written by the kernel's last CTA: args.done_value, after all results are visible */
     uint32_t abort; /* written by the host: non-zero makes every wait in a kernel give up */
     uint32_t stuck_rank; /* written by a kernel that gave up: 1 + the rank it was waiting for */
-    uint32_t reserved;
+    uint32_t left; /* written by a lingering kernel that ends: the done_value of the last call it ran */
+};
+
+/*
+ * How the host gives a lingering kernel its next call, in host memory that the device polls. A chunk is written by one 16-byte
+ * store and carries its own sequence number (the call's done_value), so a warp that reads all chunks with one load for each lane
+ * knows from the numbers whether it has the call, whatever the order in which they became visible.
+ *
+ *   chunk 0        send buffer | bytes
+ *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE
+ *   chunk 2 + i    lane of rank i | its epoch
+ */
+struct gpucoll_bell_chunk {
+    uint64_t pointer;
+    uint32_t value;
+    uint32_t sequence;
+};
+
+enum { GPUCOLL_BELL_CHUNKS = 32, GPUCOLL_BELL_MAX_RANKS = GPUCOLL_BELL_CHUNKS - 2, GPUCOLL_BELL_LEAVE = 0xffff };
+
+struct gpucoll_bell {
+    struct gpucoll_bell_chunk chunk[GPUCOLL_BELL_CHUNKS];
 };
 
 struct gpucoll_kernel_args {
@@ -78,6 +108,9 @@ struct gpucoll_kernel_args {
     uint32_t rank;
     uint32_t nranks;
     uint32_t stages;
+    uint32_t kernel; /* enum gpucoll_kernel: the LL and LL128 kernels are one entry */
+    uint32_t linger_ns; /* with a bell: how long the kernel waits for another call after each */
+    const struct gpucoll_bell *bell; /* as the device sees it; NULL: the kernel ends after this call */
     void *lane[GPUCOLL_MAX_LOCAL];     /* by rank, as this rank's device sees them */
     uint32_t epoch[GPUCOLL_MAX_LOCAL]; /* by rank: the epoch its owner gave its lane for this call */
 };
@@ -85,7 +118,7 @@ struct gpucoll_kernel_args {
 /* Bytes of one lane with a data area of `data_bytes`. */
 static inline GPUCOLL_HD size_t gpucoll_lane_bytes(size_t data_bytes)
 {
-    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + data_bytes;
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES + data_bytes;
 }
 
 static inline GPUCOLL_HD size_t gpucoll_flag_index(uint32_t phase, uint32_t channel, uint32_t source)
@@ -109,6 +142,26 @@ static inline GPUCOLL_HD size_t gpucoll_ll_capacity(uint32_t nranks)
     return GPUCOLL_LL_BYTES / nranks / 64 * 64 / 2;
 }
 
+/* Lines of LL128 that one rank's slice of a message takes, and the most there is room for. */
+static inline GPUCOLL_HD uint64_t gpucoll_ll128_lines(uint64_t bytes, uint32_t nranks)
+{
+    uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    uint64_t slice = (packs + nranks - 1) / nranks;
+    return (slice + GPUCOLL_LINE_PACKS - 1) / GPUCOLL_LINE_PACKS;
+}
+
+static inline GPUCOLL_HD uint64_t gpucoll_ll128_capacity(uint32_t nranks)
+{
+    return GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES / (2 * nranks);
+}
+
+/* Where line 0 of (part, source) starts in a lane; part 0 is input, part 1 is result. */
+static inline GPUCOLL_HD size_t gpucoll_ll128_offset(uint32_t nranks, uint32_t part, uint32_t source)
+{
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES +
+           (part * nranks + source) * gpucoll_ll128_capacity(nranks) * GPUCOLL_LINE_BYTES;
+}
+
 /* Bytes of one block of a slot: the most that one rank's slice can have in one round of one channel. */
 static inline GPUCOLL_HD size_t gpucoll_block_bytes(size_t data_bytes, uint32_t nranks, uint32_t channels)
 {
@@ -122,7 +175,7 @@ static inline GPUCOLL_HD size_t gpucoll_block_offset(size_t data_bytes, uint32_t
 {
     size_t block = gpucoll_block_bytes(data_bytes, nranks, channels);
     size_t index = (((size_t)channel * GPUCOLL_SLOTS + slot) * 2 + part) * nranks + source;
-    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + index * block;
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES + index * block;
 }
 
 /* The packs [begin, end) of a message that a channel works on. */

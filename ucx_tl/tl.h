@@ -22,6 +22,7 @@ struct gpucoll_tl_card {
 struct gpucoll_tl_cost {
     bool reachable;
     bool same_device; /* both ranks drive one GPU: kernels that wait for each other must not be used */
+    bool whole_lines; /* 128 bytes stored at once by a warp arrive whole */
     const char *reason; /* why it is not reachable: a constant clause such as "no peer access" */
     double latency_us;  /* of one store becoming visible */
     double bandwidth;   /* bytes/s out of one device, towards all its peers together */

@@ -52,7 +52,17 @@ struct gpucoll_launch {
     int functor; /* an index from gpucoll_functor() */
     unsigned ctas;
     unsigned threads;
-    const struct gpucoll_kernel_args *args; /* copied; `status` and `arrived` are filled in by the stream */
+    /* Another call of this kind is likely to follow soon on this stream: the kernel may stay and wait for it a while. */
+    bool linger;
+    const struct gpucoll_kernel_args *args; /* copied; what belongs to the stream is filled in by it */
+};
+
+/* How kernels of one device reach the memory of another. */
+enum gpucoll_link {
+    GPUCOLL_LINK_NONE,
+    GPUCOLL_LINK_PCIE,   /* stores of up to 8 bytes arrive whole */
+    GPUCOLL_LINK_NVLINK, /* 128 bytes that a warp stores at once arrive whole (protocol LL128) */
+    GPUCOLL_LINK_SAME    /* one device */
 };
 
 struct gpucoll_accel_ops {
@@ -80,8 +90,9 @@ struct gpucoll_accel_ops {
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;
     void (*device_close)(struct gpucoll_device *device);
     void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
-    /* Can kernels of this device load and store the memory of that one? The same device: true. */
-    bool (*device_reaches)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
+    /* How many CTAs can linger together on this device, at most GPUCOLL_CREW_CTAS; 0: kernels do not linger. */
+    unsigned (*device_crew)(struct gpucoll_device *device);
+    enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
     /* Zero-filled memory that peers can map. */
     gpucoll_status (*scratch_alloc)(struct gpucoll_device *device, size_t bytes, void **pointer,
                                     struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
@@ -97,6 +108,8 @@ struct gpucoll_accel_ops {
     gpucoll_status (*launch)(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
     /* The status block the stream's kernels write, as the host sees it. */
     struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
+    /* Polls for the end of the latest call: GPUCOLL_OK, GPUCOLL_IN_PROGRESS, or an error that has been shown. */
+    gpucoll_status (*stream_poll)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
     /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 };

@@ -167,13 +167,24 @@ static void host_device_id(struct gpucoll_device *device, struct gpucoll_device_
     *id = ((struct host_device *)device)->id;
 }
 
-static bool host_device_reaches(struct gpucoll_device *device, const struct gpucoll_device_id *peer)
+/* A worker thread that lingers would take a core from the application. */
+static unsigned host_device_crew(struct gpucoll_device *device)
+{
+    (void)device;
+    return 0;
+}
+
+static enum gpucoll_link host_device_link(struct gpucoll_device *device, const struct gpucoll_device_id *peer)
 {
     struct host_uuid mine;
     struct host_uuid other;
     memcpy(&mine, &((struct host_device *)device)->id, sizeof(mine));
     memcpy(&other, peer, sizeof(other));
-    return mine.place == other.place;
+    if (memcmp(&mine, &other, sizeof(mine)) == 0) {
+        return GPUCOLL_LINK_SAME;
+    }
+    /* The host kernel of LL128 does not rely on whole lines. */
+    return mine.place == other.place ? GPUCOLL_LINK_NVLINK : GPUCOLL_LINK_NONE;
 }
 
 static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t bytes, void **pointer,
@@ -260,7 +271,8 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .device_open = host_device_open,
     .device_close = host_device_close,
     .device_id = host_device_id,
-    .device_reaches = host_device_reaches,
+    .device_crew = host_device_crew,
+    .device_link = host_device_link,
     .scratch_alloc = host_scratch_alloc,
     .scratch_free = host_scratch_free,
     .import = host_import,
@@ -270,5 +282,6 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .prepare = host_prepare,
     .launch = gpucoll_host_stream_launch,
     .stream_status = gpucoll_host_stream_status,
+    .stream_poll = gpucoll_host_stream_poll,
     .stream_health = host_stream_health,
 };

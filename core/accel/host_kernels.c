@@ -166,6 +166,102 @@ static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor,
     return true;
 }
 
+/* ---- two-shot: LL128 ---- */
+
+enum { LINE_DATA = GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES };
+
+static uint32_t *line_epoch(char *line)
+{
+    return (uint32_t *)(line + LINE_DATA);
+}
+
+static char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part, uint32_t source, uint64_t line)
+{
+    return (char *)args->lane[lane] + gpucoll_ll128_offset(args->nranks, part, source) + line * GPUCOLL_LINE_BYTES;
+}
+
+/* The data of a line in the slice of `rank`; empty past the message. */
+static struct span line_span(const struct gpucoll_kernel_args *args, uint32_t rank, uint64_t line)
+{
+    uint64_t index = rank * gpucoll_ll128_lines(args->bytes, args->nranks) + line;
+    return span_of_packs(args->bytes, index * GPUCOLL_LINE_PACKS, (index + 1) * GPUCOLL_LINE_PACKS);
+}
+
+static void line_store(const struct gpucoll_kernel_args *args, uint32_t peer, uint32_t part, uint64_t line,
+                       const char *data, uint64_t bytes)
+{
+    char *to = line_at(args, peer, part, args->rank, line);
+    memcpy(to, data, bytes);
+    __atomic_store_n(line_epoch(to), args->epoch[peer], __ATOMIC_RELEASE);
+}
+
+/* The line from `source`, once it is complete; NULL if the wait was given up. */
+static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t part, uint32_t source, uint64_t line)
+{
+    char *from = line_at(args, args->rank, part, source, line);
+    struct wait wait = {.args = args, .source = source};
+    while (__atomic_load_n(line_epoch(from), __ATOMIC_ACQUIRE) != args->epoch[args->rank]) {
+        if (!wait_turn(&wait)) {
+            return NULL;
+        }
+    }
+    return from;
+}
+
+static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uint64_t line)
+{
+    _Alignas(GPUCOLL_PACK_BYTES) char sum[LINE_DATA];
+    struct span span = line_span(args, args->rank, line);
+    size_t count = span.bytes / gpucoll_host_functor_size(functor);
+    for (uint32_t source = 0; source < args->nranks; source++) {
+        const char *part = source == args->rank ? (const char *)args->send + span.begin : line_wait(args, 0, source, line);
+        if (part == NULL) {
+            return false;
+        }
+        if (source == 0) {
+            memcpy(sum, part, span.bytes);
+        } else {
+            gpucoll_host_reduce(functor, sum, sum, part, count);
+        }
+    }
+    for (uint32_t i = 1; i < args->nranks; i++) {
+        line_store(args, (args->rank + i) % args->nranks, 1, line, sum, span.bytes);
+    }
+    memcpy((char *)args->recv + span.begin, sum, span.bytes);
+    return true;
+}
+
+static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel, uint32_t channels)
+{
+    uint64_t lines = gpucoll_ll128_lines(args->bytes, args->nranks);
+    for (uint64_t line = channel; line < lines; line += channels) {
+        for (uint32_t i = 1; i < args->nranks; i++) {
+            uint32_t peer = (args->rank + i) % args->nranks;
+            struct span span = line_span(args, peer, line);
+            line_store(args, peer, 0, line, (const char *)args->send + span.begin, span.bytes);
+        }
+    }
+    for (uint64_t line = channel; line < lines; line += channels) {
+        if (!line_reduce(args, functor, line)) {
+            return false;
+        }
+    }
+    for (uint64_t line = channel; line < lines; line += channels) {
+        for (uint32_t source = 0; source < args->nranks; source++) {
+            if (source == args->rank) {
+                continue;
+            }
+            const char *from = line_wait(args, 1, source, line);
+            if (from == NULL) {
+                return false;
+            }
+            struct span span = line_span(args, source, line);
+            memcpy((char *)args->recv + span.begin, from, span.bytes);
+        }
+    }
+    return true;
+}
+
 /* ---- two-shot: Simple ---- */
 
 enum { PHASE_INPUT = 0, PHASE_RESULT = 1 };
@@ -298,6 +394,7 @@ typedef bool channel_function(const struct gpucoll_kernel_args *args, int functo
 
 static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_ONESHOT] = oneshot_channel,
+    [GPUCOLL_KERNEL_TWOSHOT_LL128] = ll128_channel,
     [GPUCOLL_KERNEL_TWOSHOT] = twoshot_channel,
 };
 

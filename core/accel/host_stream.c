@@ -30,6 +30,7 @@ struct host_stream {
     pthread_cond_t ran;      /* to launchers that found the queue full */
     uint64_t launches;
     uint64_t runs;
+    uint32_t done_value; /* of the latest launch; the launching thread's */
     bool closing;
     struct entry queue[QUEUE];
 };
@@ -124,6 +125,7 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     memcpy(entry->args.lane, args->lane, args->nranks * sizeof(args->lane[0]));
     memcpy(entry->args.epoch, args->epoch, args->nranks * sizeof(args->epoch[0]));
     entry->args.status = &stream->status;
+    stream->done_value = args->done_value;
     stream->launches++;
     pthread_cond_signal(&stream->launched);
     pthread_mutex_unlock(&stream->lock);
@@ -133,4 +135,11 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
 struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *base)
 {
     return &((struct host_stream *)base)->status;
+}
+
+gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *base)
+{
+    const struct host_stream *stream = (const struct host_stream *)base;
+    uint32_t done = __atomic_load_n(&stream->status.done, __ATOMIC_ACQUIRE);
+    return done == stream->done_value ? GPUCOLL_OK : GPUCOLL_IN_PROGRESS;
 }

@@ -12,5 +12,6 @@ void gpucoll_host_stream_close(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *stream,
                                           const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *stream);
+gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
 #endif

@@ -36,6 +36,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased", 3,
         "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
         "share a GPU), or auto (by message size)."),
+    ROW(protocol, STRING, "auto", "auto|ll|ll128|simple", 3,
+        "Protocol of the kernels: ll (4 bytes of data and 4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), "
+        "simple (plain stores, then a flag), or auto."),
+    ROW(linger, INT, "20", "0..10000", 5,
+        "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it then serves "
+        "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
     ROW(threads, INT, "512", "32..1024", 5, "Threads of each CTA; rounded down to whole warps."),

@@ -20,6 +20,8 @@ struct gpucoll_config {
     int host_devices;          /* devices that the processes of a host pretend to share; 0: one each */
     char *transports;          /* comma-separated names, or all */
     char *allreduce_algorithm; /* auto, or a name from the table of algorithms */
+    char *protocol;            /* auto | ll | ll128 | simple */
+    int linger;                /* microseconds */
     int max_ctas;
     int threads;               /* of a CTA */
     int lanes;                 /* concurrent calls of one process that can run natively */

@@ -1,0 +1,44 @@
+/*
+ * Two-shot all-reduce over LL128: as allreduce_twoshot.c, but lines carry their own flags, so that there are no fences and no
+ * rounds: for messages whose slices fit the LL128 area, over links that keep lines whole.
+ */
+#include "core/algorithm.h"
+#include "core/model.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (input->shared_device) {
+        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
+    }
+    if (!input->whole_lines) {
+        return "a link between the GPUs may tear a line of 128 bytes";
+    }
+    if (gpucoll_ll128_lines(input->bytes, input->nranks) > gpucoll_ll128_capacity(input->nranks)) {
+        return "the message is larger than the LL128 area of a lane";
+    }
+    return NULL;
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    uint64_t slice = gpucoll_ll128_lines(input->bytes, input->nranks) * GPUCOLL_LINE_BYTES;
+    gpucoll_model_shape_lines(input, 2, 2 * (input->nranks - 1) * slice, gpucoll_model_default.ll128_cta_bandwidth, plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_TWOSHOT_LL128, &args);
+}
+
+const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
+    .name = "twoshot",
+    .protocol = "ll128",
+    .help = "one kernel: reduce-scatter then all-gather by stores, each line with its flag; for middle sizes over NVLink",
+    .coll = GPUCOLL_ALLREDUCE,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_kernel_wait,
+};

@@ -1,0 +1,163 @@
+/*
+ * Two-shot all-reduce over LL128, by stores only: slice p of every message goes to rank p, which reduces its slice over all ranks
+ * in rank order and stores the result to everyone. No flags and no fences: two store latencies in all, for messages that fit
+ * the LL128 area whole.
+ *
+ * The message is n slices of whole lines. Line i of every slice is handled by the same eight threads in all three steps, so a
+ * pack of the user's buffers is read and written by one thread only, read first: in place is right. A call has
+ * ended on a rank only when every line that peers store into its lane has arrived, so the lane is then free for reuse.
+ */
+#ifndef GPUCOLL_KERNELS_ALLREDUCE_LL128_CUH
+#define GPUCOLL_KERNELS_ALLREDUCE_LL128_CUH
+
+#include "kernels/crew.cuh"
+#include "kernels/ll128.cuh"
+#include "kernels/reduce_ops.cuh"
+
+namespace gpucoll {
+
+constexpr uint32_t ll128_batch = 4; /* lines of different ranks in flight together */
+
+enum { LL128_INPUT = 0, LL128_RESULT = 1 };
+
+/* What is the same in all three steps. */
+class ll128_call {
+  public:
+    __device__ __forceinline__ ll128_call(const gpucoll_kernel_args &args, crew_share share)
+        : args(args), send(args.send, args.bytes), recv(args.recv, args.bytes), wait(args.status),
+          lines(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, args.nranks))),
+          packs((args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES),
+          begin((share.cta * blockDim.x + threadIdx.x) / line_threads), step(share.ctas * blockDim.x / line_threads),
+          end((lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp)
+    {
+    }
+
+    /* This thread's pack of line `line` in the slice of `rank`; may lie past the message. */
+    __device__ __forceinline__ uint64_t pack_index(uint32_t rank, uint32_t line) const
+    {
+        return (static_cast<uint64_t>(rank) * lines + line) * GPUCOLL_LINE_PACKS + line_thread();
+    }
+
+    __device__ __forceinline__ bool holds_data(uint64_t index) const
+    {
+        return !carries_epoch() && index < packs;
+    }
+
+    __device__ __forceinline__ pack load(uint64_t index) const
+    {
+        return holds_data(index) ? send.load(index) : make_uint4(0, 0, 0, 0);
+    }
+
+    __device__ __forceinline__ void store(uint64_t index, pack value) const
+    {
+        if (holds_data(index)) {
+            recv.store(index, value);
+        }
+    }
+
+    __device__ __forceinline__ uint32_t peer(uint32_t turn) const
+    {
+        return args.rank + turn < args.nranks ? args.rank + turn : args.rank + turn - args.nranks;
+    }
+
+    const gpucoll_kernel_args &args;
+    const message send;
+    const message recv;
+    waiter wait;
+    const uint32_t lines; /* of each slice */
+    const uint64_t packs;
+    /* The lines of each slice that this thread's warp works on: from `begin` by `step`, up to `end`, which is past `lines`
+     * so that warps stay whole. */
+    const uint32_t begin;
+    const uint32_t step;
+    const uint32_t end;
+};
+
+__device__ __forceinline__ void ll128_send(const ll128_call &call)
+{
+    const gpucoll_kernel_args &args = call.args;
+    for (uint32_t line = call.begin; line < call.lines; line += call.step) {
+        for (uint32_t first = 1; first < args.nranks; first += ll128_batch) {
+            pack value[ll128_batch];
+#pragma unroll
+            for (uint32_t i = 0; i < ll128_batch; i++) {
+                if (first + i < args.nranks) {
+                    value[i] = call.load(call.pack_index(call.peer(first + i), line));
+                }
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < ll128_batch; i++) {
+                if (first + i < args.nranks) {
+                    const uint32_t peer = call.peer(first + i);
+                    store_line(line_at(args.lane[peer], args.nranks, LL128_INPUT, args.rank, line), value[i],
+                               args.epoch[peer]);
+                }
+            }
+        }
+    }
+}
+
+template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &call)
+{
+    const gpucoll_kernel_args &args = call.args;
+    for (uint32_t line = call.begin; line < call.end; line += call.step) {
+        const bool present = line < call.lines;
+        const uint64_t index = call.pack_index(args.rank, line);
+        const pack own = present ? call.load(index) : make_uint4(0, 0, 0, 0);
+        pack sum = own;
+        for (uint32_t first = 0; first < args.nranks; first += ll128_batch) {
+            pack value[ll128_batch];
+            if (!receive_lines(args, LL128_INPUT, first, line, present, call.wait, value)) {
+                return false;
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < ll128_batch; i++) {
+                if (first + i < args.nranks) {
+                    const pack term = first + i == args.rank ? own : value[i];
+                    sum = first + i == 0 ? term : reduce<Op>(sum, term);
+                }
+            }
+        }
+        if (present) {
+            for (uint32_t turn = 1; turn < args.nranks; turn++) {
+                const uint32_t peer = call.peer(turn);
+                store_line(line_at(args.lane[peer], args.nranks, LL128_RESULT, args.rank, line), sum, args.epoch[peer]);
+            }
+            call.store(index, sum);
+        }
+    }
+    return true;
+}
+
+__device__ __forceinline__ bool ll128_gather(ll128_call &call)
+{
+    const gpucoll_kernel_args &args = call.args;
+    for (uint32_t line = call.begin; line < call.end; line += call.step) {
+        const bool present = line < call.lines;
+        for (uint32_t first = 0; first < args.nranks; first += ll128_batch) {
+            pack value[ll128_batch];
+            if (!receive_lines(args, LL128_RESULT, first, line, present, call.wait, value)) {
+                return false;
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < ll128_batch; i++) {
+                if (present && first + i < args.nranks && first + i != args.rank) {
+                    call.store(call.pack_index(first + i, line), value[i]);
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* False if a wait was given up. */
+template <typename Op> __device__ __forceinline__ bool allreduce_ll128(const gpucoll_kernel_args &args, crew_share share)
+{
+    ll128_call call(args, share);
+    ll128_send(call);
+    return ll128_reduce<Op>(call) && ll128_gather(call);
+}
+
+} // namespace gpucoll
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * The LL128 protocol: a line of 128 bytes, seven packs of data and one that carries the epoch, stored and loaded by eight
+ * neighbouring threads of one warp at once. Where the link keeps such a store whole, a line whose epoch has arrived is complete:
+ * the latency of LL with 7/8 of the link's bandwidth instead of half. (Thread 7 of each eight carries the epoch.)
+ */
+#ifndef GPUCOLL_KERNELS_LL128_CUH
+#define GPUCOLL_KERNELS_LL128_CUH
+
+#include "kernels/pack.cuh"
+#include "kernels/sync.cuh"
+
+namespace gpucoll {
+
+constexpr uint32_t line_threads = 8;
+constexpr uint32_t lines_per_warp = 4;
+constexpr uint32_t whole_warp = 0xffffffffu;
+
+/* This thread's place in its line. */
+__device__ __forceinline__ uint32_t line_thread()
+{
+    return threadIdx.x % line_threads;
+}
+
+__device__ __forceinline__ bool carries_epoch()
+{
+    return line_thread() == GPUCOLL_LINE_PACKS;
+}
+
+__device__ __forceinline__ pack load_line(const char *from)
+{
+    const words value = load_words(from);
+    return make_uint4(static_cast<uint32_t>(value.low), static_cast<uint32_t>(value.low >> 32),
+                      static_cast<uint32_t>(value.high), static_cast<uint32_t>(value.high >> 32));
+}
+
+__device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch)
+{
+    const pack out = carries_epoch() ? make_uint4(epoch, epoch, epoch, epoch) : value;
+    store_words(to, {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z});
+}
+
+/* This thread's 16 bytes of line `line` of the block (part, source) in a lane. */
+__device__ __forceinline__ char *line_at(void *lane, uint32_t nranks, uint32_t part, uint32_t source, uint32_t line)
+{
+    return static_cast<char *>(lane) + gpucoll_ll128_offset(nranks, part, source) +
+           static_cast<uint64_t>(line) * GPUCOLL_LINE_BYTES + line_thread() * GPUCOLL_PACK_BYTES;
+}
+
+/* Loads line `line` of `Count` sources from `first` on, skipping the own rank, until all of them are complete; to be called by
+ * whole warps. Threads with `present` false only keep step. False if the wait was given up. */
+template <uint32_t Count>
+__device__ __forceinline__ bool receive_lines(const gpucoll_kernel_args &args, uint32_t part, uint32_t first, uint32_t line,
+                                              bool present, waiter &wait, pack (&value)[Count])
+{
+    const uint32_t epoch = args.epoch[args.rank];
+    for (;;) {
+        uint32_t missing = args.nranks;
+        if (present) {
+#pragma unroll
+            for (uint32_t i = 0; i < Count; i++) {
+                if (first + i < args.nranks && first + i != args.rank) {
+                    value[i] = load_line(line_at(args.lane[args.rank], args.nranks, part, first + i, line));
+                }
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < Count; i++) {
+                if (first + i < args.nranks && first + i != args.rank && carries_epoch() && value[i].x != epoch) {
+                    missing = first + i;
+                }
+            }
+        }
+        if (__all_sync(whole_warp, missing == args.nranks)) {
+            return true;
+        }
+        const bool on = missing == args.nranks || wait.again(missing);
+        if (!__all_sync(whole_warp, on)) {
+            return false;
+        }
+    }
+}
+
+} // namespace gpucoll
+
+#endif

@@ -20,7 +20,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 {
     const struct gpucoll_model *model = &gpucoll_model_default;
     uint64_t packs = (input->bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    plan->threads = (uint32_t)input->config->threads;
+    plan->threads = gpucoll_whole_warps(input->config->threads);
     uint64_t ctas = (packs + plan->threads - 1) / plan->threads;
     uint64_t most = (uint64_t)input->config->max_ctas;
     plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);

@@ -21,7 +21,7 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     args->stages = GPUCOLL_STAGE_ALL;
     for (uint32_t i = 0; i < team->size; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
-        args->lane[i] = (char *)team->links.scratch[i] + post->lane;
+        args->lane[i] = (char *)request->links->scratch[i] + post->lane;
         args->epoch[i] = post->epoch;
     }
 }
@@ -35,8 +35,8 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
     const struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,
-        .ctas = request->plan->ctas,
-        .threads = request->plan->threads,
+        .ctas = request->plan.ctas,
+        .threads = request->plan.threads,
         .args = args,
     };
     gpucoll_watchdog_reset(request);

@@ -16,7 +16,7 @@ static void shape(const struct gpucoll_algorithm *algorithm, const struct gpucol
 }
 
 static bool select_forced(const struct gpucoll_plan_input *input, const char *name, const struct gpucoll_log *log,
-                          struct gpucoll_plan *plan)
+                          bool *said, struct gpucoll_plan *plan)
 {
     const char *why = "there is no such algorithm";
     const struct gpucoll_algorithm *row;
@@ -29,16 +29,19 @@ static bool select_forced(const struct gpucoll_plan_input *input, const char *na
             }
         }
     }
-    gpucoll_help(log, "algorithm-unusable", name, gpucoll_coll_name(input->coll), (size_t)input->bytes,
-                 (unsigned)input->nranks, why);
+    if (!*said) {
+        *said = true;
+        gpucoll_help(log, "algorithm-unusable", name, gpucoll_coll_name(input->coll), (size_t)input->bytes,
+                     (unsigned)input->nranks, why);
+    }
     return false;
 }
 
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log, bool *said,
                               struct gpucoll_plan *plan)
 {
     const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
-    if (strcmp(forced, "auto") != 0 && select_forced(input, forced, log, plan)) {
+    if (strcmp(forced, "auto") != 0 && select_forced(input, forced, log, said, plan)) {
         return GPUCOLL_OK;
     }
     plan->algorithm = NULL;

@@ -30,6 +30,7 @@ static void show_help(void)
     printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
     printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
     printf("  %-22s %s\n", "", "more keys: op=sum type=float32 shared_gpu=no latency_us=0.6 bandwidth=350 (GB/s)");
+    printf("  --%-20s %s\n", "explain COLL SIZE", "the same for one size on the GPUs of this machine: --explain allreduce 4M");
     printf("  --%-20s %s\n", "markdown", "the parameters as docs/parameters.md");
     printf("  --%-20s %s\n", "version", "the version alone");
     printf("\nParameters are taken from the environment (OMPI_MCA_coll_gpucoll_NAME). What Open MPI itself sees, its files and\n"
@@ -54,6 +55,13 @@ static const struct section *find_section(const char *option)
     return NULL;
 }
 
+static bool explain(struct info *info, const char *coll, const char *bytes)
+{
+    char query[128];
+    snprintf(query, sizeof(query), "coll=%s,bytes=%s", coll, bytes);
+    return info_select(info, query);
+}
+
 /* One option; `*took` says how many arguments it used. 0 fine, 1 something is wrong, 2 not understood. */
 static int run_option(struct info *info, char **argv, int *took)
 {
@@ -73,6 +81,10 @@ static int run_option(struct info *info, char **argv, int *took)
     if (strcmp(argv[0], "--markdown") == 0) {
         info_parameters_markdown();
         return 0;
+    }
+    if (strcmp(argv[0], "--explain") == 0 && argv[1] && argv[2]) {
+        *took = 3;
+        return explain(info, argv[1], argv[2]) ? 0 : 2;
     }
     const char *query = strncmp(argv[0], "--select=", 9) == 0 ? argv[0] + 9 : NULL;
     if (strcmp(argv[0], "--select") == 0 && argv[1]) {

@@ -7,6 +7,7 @@
 #include "core/accel/host.h"
 #include "core/algorithm.h"
 #include "core/selector.h"
+#include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/tl.h"
 
@@ -172,6 +173,15 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
     input->bandwidth = cost.bandwidth;
 }
 
+/* One for each GPU of this machine; two where there are fewer. */
+static uint32_t ranks_here(void)
+{
+    static struct gpu_list list;
+    char reason[512];
+    bool found = gpu_list_from_cuda(&list, reason, sizeof(reason));
+    return found && list.count > 2 ? (uint32_t)list.count : 2;
+}
+
 static void size_text(uint64_t bytes, char *text, size_t text_bytes)
 {
     static const char *const units[] = {"", "K", "M", "G"};
@@ -249,7 +259,7 @@ bool info_select(struct info *info, const char *text)
     struct gpucoll_plan_input *input = &query.input;
     char bytes[16];
     input->coll = GPUCOLL_ALLREDUCE;
-    input->nranks = 2;
+    input->nranks = ranks_here();
     input->config = &info->config;
     input->data_bytes = info->config.scratch_bytes / 4096 * 4096;
     ask_transport(info, input);
@@ -258,6 +268,10 @@ bool info_select(struct info *info, const char *text)
     }
     input->functor = gpucoll_functor(query.op, query.type);
     size_text(input->bytes, bytes, sizeof(bytes));
+    if (input->nranks == 1) {
+        printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
+        return true;
+    }
     printf("%s of %s %s, %u ranks%s, links of %.2f us and %.0f GB/s%s%s\n", gpucoll_coll_name(input->coll),
            gpucoll_op_name(query.op), gpucoll_type_name(query.type), input->nranks,
            input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9,

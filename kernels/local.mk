@@ -27,8 +27,10 @@ kernel_fatbins = $(kernel_sources:.cu=.fatbin)
 EXTRA_DIST += $(kernel_sources) $(kernel_headers)
 CLEANFILES += $(kernel_fatbins)
 
-# .incbin is seen neither by the preprocessor nor by automake's dependencies.
-kernels/libgpucoll_la-fatbins.lo: $(kernel_fatbins)
+# .incbin is seen neither by the preprocessor nor by automake's dependencies. Through a variable, since automake takes a target that
+# it finds by name for a replacement of its own rule.
+fatbins_object = kernels/libgpucoll_la-fatbins.lo
+$(fatbins_object): $(kernel_fatbins)
 $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
 
 SUFFIXES = .cu .fatbin

@@ -1,10 +1,24 @@
 #include "core/agreement.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank)
 {
     return &request->team->members[rank].board->ring[request->call % GPUCOLL_RING];
+}
+
+/* Does the peer read the post of `call` no more? `head` is read before `active_from`, which is final for calls up to it. */
+static bool has_read(struct gpucoll_team_board *peer, uint64_t call)
+{
+    if (atomic_load_explicit(&peer->agreed, memory_order_acquire) >= call) {
+        return true;
+    }
+    if (atomic_load_explicit(&peer->head, memory_order_acquire) < call) {
+        return false;
+    }
+    uint64_t active_from = atomic_load_explicit(&peer->active_from, memory_order_acquire);
+    return active_from == 0 || call < active_from; /* it passed the call */
 }
 
 bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missing)
@@ -16,11 +30,7 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
         return false;
     }
     for (uint32_t i = 0; i < team->size; i++) {
-        struct gpucoll_team_board *peer = team->members[i].board;
-        /* A rank that has not read call n - RING could still be reading the entry; one that passes reads none. */
-        if (request->call > GPUCOLL_RING &&
-            atomic_load_explicit(&peer->agreed, memory_order_acquire) < request->call - GPUCOLL_RING &&
-            atomic_load_explicit(&peer->active_from, memory_order_acquire) != 0) {
+        if (request->call > GPUCOLL_RING && !has_read(team->members[i].board, request->call - GPUCOLL_RING)) {
             *missing = i;
             return false;
         }
@@ -69,18 +79,24 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
     return status;
 }
 
-bool gpucoll_agreement_links_known(const struct gpucoll_request *request)
+static bool fits(const struct gpucoll_links *links, const struct gpucoll_request *request)
 {
-    const struct gpucoll_team *team = request->team;
-    if (!team->links.known) {
-        return false;
-    }
-    for (uint32_t i = 0; i < team->size; i++) {
-        if (team->links.card[i] != gpucoll_agreement_post(request, i)->card) {
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        if (links->card[i] != gpucoll_agreement_post(request, i)->card) {
             return false;
         }
     }
     return true;
+}
+
+bool gpucoll_agreement_find_links(struct gpucoll_request *request)
+{
+    struct gpucoll_links *links = request->team->links;
+    while (links != NULL && !fits(links, request)) {
+        links = links->next;
+    }
+    request->links = links;
+    return links != NULL;
 }
 
 /* Do two ranks of the call drive one GPU? From the cards alone, so the same on every rank. */
@@ -135,15 +151,17 @@ static struct reach unpack_reach(uint64_t word)
     };
 }
 
-bool gpucoll_agreement_connect(struct gpucoll_request *request)
+gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *reached)
 {
     struct gpucoll_team *team = request->team;
-    struct gpucoll_links *links = &team->links;
-    memset(links, 0, sizeof *links);
-    memset(team->plans, 0, sizeof team->plans);
+    struct gpucoll_links *links = calloc(1, sizeof *links);
+    if (links == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
     links->gpu = request->gpu;
     links->shared_device = shares_device(request);
-    bool reached = true;
+    request->links = links;
+    *reached = true;
     struct reach worst = nothing_worse;
     worst.crew = request->gpu->device->accel->ops->device_crew(request->gpu->device);
     pthread_mutex_lock(&team->context->lock);
@@ -155,7 +173,7 @@ bool gpucoll_agreement_connect(struct gpucoll_request *request)
         }
         const struct gpucoll_connection *connection = NULL;
         if (gpucoll_peer_connect(team->members[i].peer, request->gpu, links->card[i], &connection) != GPUCOLL_OK) {
-            reached = false;
+            *reached = false;
             continue;
         }
         links->scratch[i] = connection->endpoint.scratch;
@@ -163,25 +181,27 @@ bool gpucoll_agreement_connect(struct gpucoll_request *request)
         take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, cost->latency_us, cost->bandwidth});
     }
     pthread_mutex_unlock(&team->context->lock);
-    atomic_store_explicit(&team->board->reach, pack_reach(&worst), memory_order_relaxed);
-    return reached;
+    atomic_store_explicit(&team->board->reach[request->call % GPUCOLL_RING], pack_reach(&worst), memory_order_relaxed);
+    return GPUCOLL_OK;
 }
 
 void gpucoll_agreement_connected(struct gpucoll_request *request, bool all)
 {
     struct gpucoll_team *team = request->team;
-    struct gpucoll_links *links = &team->links;
+    struct gpucoll_links *links = request->links;
     struct reach worst = nothing_worse;
     for (uint32_t i = 0; i < team->size; i++) {
-        struct reach reach = unpack_reach(atomic_load_explicit(&team->members[i].board->reach, memory_order_relaxed));
+        const _Atomic uint64_t *word = &team->members[i].board->reach[request->call % GPUCOLL_RING];
+        struct reach reach = unpack_reach(atomic_load_explicit(word, memory_order_relaxed));
         take_worst(&worst, &reach);
     }
-    links->known = true;
     links->usable = all;
     links->whole_lines = worst.whole_lines;
     links->crew = worst.crew;
     links->latency_us = worst.latency_us;
     links->bandwidth = worst.bandwidth;
+    links->next = team->links;
+    team->links = links;
 }
 
 /* What a rank that has entered the request's present barrier has stored, without the failure bit. */

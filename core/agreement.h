@@ -17,12 +17,13 @@ gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32
 /* From the posts alone: GPUCOLL_OK to run natively, GPUCOLL_DECLINED, or GPUCOLL_ERR_MISMATCH (topic "arguments-differ"). */
 gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
-/* Are the GPUs of this call those of the team's links? The same answer on every rank. */
-bool gpucoll_agreement_links_known(const struct gpucoll_request *request);
+/* Finds the team's links to the GPUs of this call; false if they are new. The same answer on every rank. */
+bool gpucoll_agreement_find_links(struct gpucoll_request *request);
 
-/* Connects this rank to the GPUs of this call; false if one cannot be reached. To be followed by a barrier, and then by
- * `connected` with the barrier's outcome. */
-bool gpucoll_agreement_connect(struct gpucoll_request *request);
+/* Makes the links: connects this rank to the GPUs of this call; `*reached` is false if one cannot be reached. To be
+ * followed by a barrier, and then by `connected` with the barrier's outcome, which adds them to the team's. Between the two
+ * no other call of the team is decided. */
+gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *reached) GPUCOLL_CHECKED;
 void gpucoll_agreement_connected(struct gpucoll_request *request, bool all);
 
 /* Host barriers of the ranks of a call. `enter` tells the others that this rank has arrived, with or without a failure; `done`

@@ -52,7 +52,7 @@ static gpucoll_status next_stage(struct gpucoll_request *request)
     } else {
         request->stage = GPUCOLL_STAGE_SEND;
         request->next_round += GPUCOLL_SLOTS;
-        if (request->next_round >= request->plan->rounds) {
+        if (request->next_round >= request->plan.rounds) {
             return GPUCOLL_OK;
         }
     }

@@ -9,6 +9,8 @@
 
 /* Less than this for a channel and the fixed cost of its flags outweighs what another channel brings. */
 static const uint64_t least_channel_bytes = 8192;
+/* Nor is a block ever smaller than this: with many ranks and little scratch there are fewer channels instead. */
+static const uint64_t least_block_bytes = 1024;
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
@@ -20,9 +22,10 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = &gpucoll_model_default;
-    uint64_t most = (uint64_t)input->config->max_ctas;
+    uint64_t most = input->data_bytes / (least_block_bytes * 2 * GPUCOLL_SLOTS * input->nranks);
+    most = most < (uint64_t)input->config->max_ctas ? most : (uint64_t)input->config->max_ctas;
     uint64_t ctas = (input->bytes + least_channel_bytes - 1) / least_channel_bytes;
-    plan->threads = (uint32_t)input->config->threads;
+    plan->threads = gpucoll_whole_warps(input->config->threads);
     plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);
     uint64_t begin;
     uint64_t end;

@@ -45,15 +45,15 @@ struct gpucoll_post {
  *   step         Host barriers of the calls in the ring. Entry [call % RING][k & 1] holds (call << 16 | k) << 1 | failed of
  *                barrier k = 1, 2, ... of that call. It is overwritten two barriers later, which nobody reaches before all have read
  *                it, or RING calls later, when all have ended the call.
- *   reach        How well this rank reaches its peers, as gpucoll_reach packs it. Stored before the barrier that ends
- *                connecting, read after it.
+ *   reach        How well this rank reaches its peers (core/agreement.c packs it), by call modulo GPUCOLL_RING. Stored before the
+ *                barrier that ends connecting, read after it.
  *   ring         The posts, by call modulo GPUCOLL_RING.
  */
 struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t active_from;
     _Atomic uint32_t broken;
-    _Atomic uint64_t reach;
+    _Atomic uint64_t reach[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t agreed;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];

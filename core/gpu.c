@@ -72,16 +72,36 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
     free(gpu);
 }
 
+/* Stores zeros over the whole lane, as fresh scratch holds them. No peer stores into it: its last call has ended, which
+ * takes everything that peers store in a call. */
+static bool clear_lane(struct gpucoll_gpu *gpu, struct gpucoll_lane *lane)
+{
+    struct gpucoll_accel *accel = gpu->device->accel;
+    size_t bytes = gpucoll_lane_bytes(gpu->data_bytes);
+    void *zeros = calloc(1, bytes);
+    bool cleared = zeros != NULL &&
+                   accel->ops->copy(accel, (char *)gpu->scratch + lane->offset, zeros, bytes) == GPUCOLL_OK;
+    free(zeros);
+    return cleared;
+}
+
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
 {
     for (uint32_t i = 0; i < gpu->lane_count; i++) {
         struct gpucoll_lane *lane = &gpu->lanes[i];
-        if (!lane->taken && !lane->poisoned) {
-            lane->taken = true;
-            /* Zero is what fresh scratch holds, so it can never mark a call. */
-            lane->epoch = lane->epoch + 1 == 0 ? 1 : lane->epoch + 1;
-            return lane;
+        if (lane->taken || lane->poisoned) {
+            continue;
         }
+        if (lane->epoch == UINT32_MAX) { /* flags of the coming epochs would look older than these */
+            lane->poisoned = !clear_lane(gpu, lane);
+            if (lane->poisoned) {
+                continue;
+            }
+            lane->epoch = 0; /* what cleared scratch holds; it never marks a call */
+        }
+        lane->taken = true;
+        lane->epoch++;
+        return lane;
     }
     return NULL;
 }

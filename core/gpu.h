@@ -34,7 +34,8 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
                                 struct gpucoll_gpu **gpu) GPUCOLL_CHECKED;
 void gpucoll_gpu_close(struct gpucoll_gpu *gpu); /* harmless on NULL */
 
-/* A free lane with a new epoch, or NULL when all are taken. Caller serialises. */
+/* A free lane with a new epoch, or NULL when all are taken. Caller serialises. After 2^32 - 1 calls the epochs begin
+ * anew on a lane that is cleared first. */
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
 

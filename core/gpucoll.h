@@ -50,6 +50,9 @@ struct gpucoll_coll_args {
 /* `config` and `log` must outlive the context. Creating a context touches no GPU. */
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **context) GPUCOLL_CHECKED;
+/* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
+ * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped. */
+void gpucoll_context_disconnect(struct gpucoll_context *context);
 /* All teams must be gone. Harmless on NULL. */
 void gpucoll_context_destroy(struct gpucoll_context *context);
 /* NULL in a process without an accelerator. */
@@ -70,9 +73,15 @@ void gpucoll_pass(struct gpucoll_team *team);
 /* Starts a collective. Returns GPUCOLL_OK and a request, or an error that is local (out of memory). */
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **request) GPUCOLL_CHECKED;
-/* Moves the call on. GPUCOLL_IN_PROGRESS: call again. Anything else is final, and the request is then freed:
+/* Moves the call on. GPUCOLL_IN_PROGRESS: call again; a call moves only as far as the earlier calls of its team let it,
+ * so all that are outstanding are to be tested. Anything else is final, and the request is then freed:
  * GPUCOLL_OK: the receive buffer is complete; GPUCOLL_DECLINED: hand the call to the fallback, every rank does;
- * GPUCOLL_ERR_TIMEOUT, GPUCOLL_ERR_DEVICE: shown already, this team runs nothing natively from now on. */
+ * GPUCOLL_ERR_MISMATCH: the ranks' arguments differ; shown, on every rank, and the team can be used on;
+ * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
+ * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Gives a call up that cannot complete any more (the communicator was revoked, a rank has failed) and frees the request. The
+ * receive buffer is undefined and the team is left as after an error. */
+void gpucoll_cancel(struct gpucoll_request *request);
 
 #endif

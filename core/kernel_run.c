@@ -21,7 +21,7 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     args->stages = GPUCOLL_STAGE_ALL;
     for (uint32_t i = 0; i < team->size; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
-        args->lane[i] = (char *)team->links.scratch[i] + post->lane;
+        args->lane[i] = (char *)request->links->scratch[i] + post->lane;
         args->epoch[i] = post->epoch;
     }
 }
@@ -31,17 +31,16 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
 {
     struct gpucoll_lane *lane = request->lane;
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
-    const struct gpucoll_plan *plan = request->plan;
-    args->kernel = kernel;
+    const struct gpucoll_plan *plan = &request->plan;
+    const uint32_t linger_ns = (uint32_t)request->team->context->config->linger * 1000;
     args->done_value = ++lane->done;
-    args->linger_ns = (uint32_t)request->team->context->config->linger * 1000;
     const struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,
         .ctas = plan->ctas,
         .threads = plan->threads,
         /* One crew a GPU: the first lane is the one that a program with one call at a time always gets. */
-        .linger = plan->linger && lane == request->gpu->lanes,
+        .linger_ns = plan->linger && lane == request->gpu->lanes ? linger_ns : 0,
         .args = args,
     };
     gpucoll_watchdog_reset(request);

@@ -60,5 +60,7 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
-	core/accel/cuda_stream.c
+	core/accel/cuda_stream.c \
+	core/accel/nvml.c \
+	core/accel/nvml.h
 endif

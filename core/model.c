@@ -40,7 +40,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned 
     const struct gpucoll_model *model = &gpucoll_model_default;
     const struct gpucoll_config *config = input->config;
     double steps = model->agree_us + hops * (model->hop_us + input->latency_us);
-    plan->threads = (uint32_t)config->threads;
+    plan->threads = gpucoll_whole_warps(config->threads);
     plan->ctas = launch_ctas(input, plan->threads);
     plan->predicted_us = steps + model->launch_us + gpucoll_model_transfer_us(input, bytes, plan->ctas, cta_bandwidth);
 

@@ -34,4 +34,10 @@ struct gpucoll_plan {
     double predicted_us; /* host-blocking: call to return, all ranks arriving at once */
 };
 
+/* A number of threads without the last, incomplete warp. */
+static inline uint32_t gpucoll_whole_warps(int threads)
+{
+    return (uint32_t)threads / 32 * 32;
+}
+
 #endif

@@ -59,6 +59,17 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     }
 }
 
+/* The peers may reuse the ring entries of the calls up to the first that has not ended here. */
+static void raise_agreed(struct gpucoll_team *team, uint64_t call)
+{
+    uint64_t agreed = atomic_load_explicit(&team->board->agreed, memory_order_relaxed);
+    team->ended |= 1u << (call % GPUCOLL_RING);
+    for (uint32_t bit; (bit = 1u << ((agreed + 1) % GPUCOLL_RING)) & team->ended; agreed++) {
+        team->ended &= ~bit;
+    }
+    atomic_store_explicit(&team->board->agreed, agreed, memory_order_release);
+}
+
 static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
@@ -67,9 +78,11 @@ static void end(struct gpucoll_request *request)
         gpucoll_gpu_give_lane(request->lane);
         pthread_mutex_unlock(&team->context->lock);
     }
-    if (team->board != NULL) {
-        /* This rank reads the posts of this call no more. */
-        atomic_store_explicit(&team->board->agreed, request->call, memory_order_release);
+    if (team->board != NULL && request->state > GPUCOLL_QUEUED) {
+        raise_agreed(team, request->call);
+    }
+    if (team->decided < request->call) {
+        team->decided = request->call;
     }
     free(team->spare);
     team->spare = request;
@@ -107,7 +120,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
     request->bytes = args->count * gpucoll_type_size(args->type);
     request->call = ++team->calls;
-    if (team->size > 1) {
+    if (team->size > 1 && !team->given_up) {
+        request->state = GPUCOLL_QUEUED;
         fill_post(request, args);
     }
     *out = request;
@@ -130,24 +144,30 @@ static gpucoll_status decide(struct gpucoll_request *request)
     if (status != GPUCOLL_OK) {
         return status;
     }
-    if (!gpucoll_agreement_links_known(request)) {
-        bool connected = gpucoll_agreement_connect(request);
+    if (!gpucoll_agreement_find_links(request)) {
+        bool connected = false;
+        status = gpucoll_agreement_connect(request, &connected);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
         gpucoll_barrier_enter(request, !connected);
+        gpucoll_watchdog_reset(request);
         request->state = GPUCOLL_CONNECTING;
         return GPUCOLL_IN_PROGRESS;
     }
-    return request->team->links.usable ? GPUCOLL_OK : GPUCOLL_DECLINED;
+    return request->links->usable ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
 static gpucoll_status run(struct gpucoll_request *request)
 {
-    gpucoll_status status =
-        gpucoll_team_plan(request->team, request->coll, request->functor, request->bytes, &request->plan);
+    request->team->decided = request->call;
+    gpucoll_status status = gpucoll_team_plan(request->team, request->links, request->coll, request->functor,
+                                              request->bytes, &request->plan);
     if (status != GPUCOLL_OK) {
         return status;
     }
     request->state = GPUCOLL_RUNNING;
-    status = request->plan->algorithm->start(request);
+    status = request->plan.algorithm->start(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
@@ -157,6 +177,8 @@ static gpucoll_status advance(struct gpucoll_request *request)
     gpucoll_status status = GPUCOLL_OK;
     uint32_t missing = 0;
     switch (request->state) {
+    case GPUCOLL_GIVEN_UP:
+        return GPUCOLL_DECLINED;
     case GPUCOLL_QUEUED:
         if (!gpucoll_agreement_publish(request, &missing)) {
             return gpucoll_watchdog(request, missing, "publishing its call");
@@ -169,19 +191,24 @@ static gpucoll_status advance(struct gpucoll_request *request)
             return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
         }
         if (status == GPUCOLL_OK) {
+            if (request->team->decided < request->call - 1) {
+                return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+            }
             status = decide(request);
         }
         break;
     case GPUCOLL_CONNECTING:
         status = gpucoll_barrier_done(request, &missing);
         if (status == GPUCOLL_IN_PROGRESS) {
-            return gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
+            status = gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
+        }
+        if (status == GPUCOLL_IN_PROGRESS) {
+            return status;
         }
         gpucoll_agreement_connected(request, status == GPUCOLL_OK);
         break;
     case GPUCOLL_RUNNING:
-        status = request->plan->algorithm->progress(request);
-        return status;
+        return request->plan.algorithm->progress(request);
     }
     return status == GPUCOLL_OK ? run(request) : status;
 }
@@ -190,10 +217,17 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
 {
     gpucoll_status status = request->team->size == 1 ? test_alone(request) : advance(request);
     if (status != GPUCOLL_IN_PROGRESS) {
-        if (status < 0) {
+        /* Arguments that differ are seen by all ranks alike before anything is started. */
+        if (status < 0 && status != GPUCOLL_ERR_MISMATCH) {
             gpucoll_watchdog_abandon(request);
         }
         end(request);
     }
     return status;
+}
+
+void gpucoll_cancel(struct gpucoll_request *request)
+{
+    gpucoll_watchdog_abandon(request);
+    end(request);
 }

@@ -2,8 +2,10 @@
  * A request: one call on one team, as a small state machine that gpucoll_test moves (internal; public face in
  * core/gpucoll.h).
  *
+ *   GIVEN_UP   an earlier call of the team has failed here: declined without a word, the peers are told by `broken`
  *   QUEUED     the ring entry is still being read by a slow peer; then the post is published
- *   AGREEING   waiting for every rank's post of this call; then every rank takes the same decision from the same posts
+ *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
+ *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, a barrier tells who could not
  *   RUNNING    the plan's algorithm is at work
  */
@@ -12,7 +14,13 @@
 
 #include "core/team.h"
 
-enum gpucoll_request_state { GPUCOLL_QUEUED, GPUCOLL_AGREEING, GPUCOLL_CONNECTING, GPUCOLL_RUNNING };
+enum gpucoll_request_state {
+    GPUCOLL_GIVEN_UP,
+    GPUCOLL_QUEUED,
+    GPUCOLL_AGREEING,
+    GPUCOLL_CONNECTING,
+    GPUCOLL_RUNNING
+};
 
 struct gpucoll_request {
     struct gpucoll_team *team;
@@ -32,7 +40,8 @@ struct gpucoll_request {
     uint32_t arrived;          /* ranks below this one are known to have posted */
     bool passed;               /* some rank passes this call */
     uint32_t barriers;         /* entered */
-    const struct gpucoll_plan *plan;
+    struct gpucoll_links *links;
+    struct gpucoll_plan plan;
 
     uint64_t started_ns; /* of the present wait, when first looked at; 0: not looked at yet */
     uint64_t looked_ns;  /* when the peers were last looked at */

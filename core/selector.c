@@ -47,7 +47,7 @@ static bool choose(const struct gpucoll_plan_input *input, const char *name, con
     return plan->algorithm != NULL;
 }
 
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log, bool *said,
                               struct gpucoll_plan *plan)
 {
     const char *name = gpucoll_forced_algorithm(input->config, input->coll);
@@ -59,7 +59,10 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
     if (is_any(name) && is_any(protocol)) {
         return GPUCOLL_DECLINED;
     }
-    gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll), (size_t)input->bytes,
-                 (unsigned)input->nranks, why);
+    if (!*said) {
+        *said = true;
+        gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll), (size_t)input->bytes,
+                     (unsigned)input->nranks, why);
+    }
     return choose(input, "auto", "auto", &why, plan) ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }

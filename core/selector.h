@@ -10,8 +10,8 @@
 const char *gpucoll_forced_algorithm(const struct gpucoll_config *config, enum gpucoll_coll coll);
 
 /* GPUCOLL_DECLINED if nothing can run the input; a forced algorithm that cannot is shown by topic
- * "algorithm-unusable" once a team, and the choice is then made as if by "auto". */
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+ * "algorithm-unusable", unless `*said` tells that it was before, and the choice is then made as if by "auto". */
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log, bool *said,
                               struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

@@ -113,7 +113,11 @@ static gpucoll_status connect_team(struct gpucoll_team *team, const struct gpuco
 {
     struct team_card mine;
     struct team_card cards[GPUCOLL_MAX_LOCAL];
+    pthread_mutex_t *lock = &team->context->lock;
+    /* Never held in an exchange: a peer may come to it only after a call that needs the lock here. */
+    pthread_mutex_lock(lock);
     fill_card(team, &mine);
+    pthread_mutex_unlock(lock);
     if (exchange->allgather(exchange->arg, &mine, cards, sizeof mine) != 0) {
         return GPUCOLL_ERR_EXCHANGE;
     }
@@ -122,7 +126,10 @@ static gpucoll_status connect_team(struct gpucoll_team *team, const struct gpuco
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
         return GPUCOLL_DECLINED;
     }
-    return confirm(team, exchange, open_members(team, cards));
+    pthread_mutex_lock(lock);
+    gpucoll_status opened = open_members(team, cards);
+    pthread_mutex_unlock(lock);
+    return confirm(team, exchange, opened);
 }
 
 gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
@@ -145,9 +152,7 @@ gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct
     if (team->size == 1) { /* nobody to reach: needs no board */
         status = context->accel != NULL ? GPUCOLL_OK : GPUCOLL_DECLINED;
     } else {
-        pthread_mutex_lock(&context->lock);
         status = connect_team(team, exchange);
-        pthread_mutex_unlock(&context->lock);
     }
     if (status != GPUCOLL_OK) {
         gpucoll_team_destroy(team);
@@ -168,13 +173,18 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
         gpucoll_board_give(&team->context->board, team->region);
         pthread_mutex_unlock(&team->context->lock);
     }
+    while (team->links != NULL) {
+        struct gpucoll_links *links = team->links;
+        team->links = links->next;
+        free(links);
+    }
     free(team->spare);
     free(team);
 }
 
 void gpucoll_pass(struct gpucoll_team *team)
 {
-    team->calls++;
+    team->decided = ++team->calls;
     if (team->board != NULL) {
         atomic_store_explicit(&team->board->head, team->calls, memory_order_release);
     }
@@ -194,36 +204,37 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
                 plan->threads, plan->linger ? " that linger" : "", plan->predicted_us);
 }
 
-gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll coll, int functor, uint64_t bytes,
-                                 const struct gpucoll_plan **plan)
+gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links, enum gpucoll_coll coll,
+                                 int functor, uint64_t bytes, struct gpucoll_plan *plan)
 {
     uint64_t key = (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31) * 0x9E3779B97F4A7C15u;
     struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
     _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
-    if (!cached->valid || cached->coll != coll || cached->functor != functor || cached->bytes != bytes) {
+    if (cached->links != links || cached->coll != coll || cached->functor != functor || cached->bytes != bytes) {
         const struct gpucoll_plan_input input = {
             .coll = coll,
             .functor = functor,
             .bytes = bytes,
             .nranks = team->size,
-            .data_bytes = team->links.gpu->data_bytes,
-            .shared_device = team->links.shared_device,
-            .crew = team->links.crew,
-            .whole_lines = team->links.whole_lines,
-            .latency_us = team->links.latency_us,
-            .bandwidth = team->links.bandwidth,
+            .data_bytes = links->gpu->data_bytes,
+            .shared_device = links->shared_device,
+            .crew = links->crew,
+            .whole_lines = links->whole_lines,
+            .latency_us = links->latency_us,
+            .bandwidth = links->bandwidth,
             .config = team->context->config,
         };
-        gpucoll_status status = gpucoll_select(&input, team->context->log, &cached->plan);
+        cached->links = NULL;
+        gpucoll_status status = gpucoll_select(&input, team->context->log, &team->forced_said, &cached->plan);
         if (status != GPUCOLL_OK) {
             return status;
         }
-        cached->valid = true;
+        cached->links = links;
         cached->coll = coll;
         cached->functor = functor;
         cached->bytes = bytes;
         log_plan(team, &input, &cached->plan);
     }
-    *plan = &cached->plan;
+    *plan = cached->plan;
     return GPUCOLL_OK;
 }

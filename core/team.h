@@ -14,9 +14,9 @@ struct gpucoll_member {
     struct gpucoll_team_board *board; /* that rank's region */
 };
 
-/* The GPUs that the ranks used in the latest native call, and how this rank reaches them. */
+/* One choice of a GPU for each rank, and how this rank reaches them. Lives as long as the team: calls under way use it. */
 struct gpucoll_links {
-    bool known;
+    struct gpucoll_links *next;
     bool usable;        /* all ranks reached all others */
     bool shared_device; /* two ranks drive one GPU; equal on every rank */
     /* The worst of all pairs of ranks, equal on every rank. */
@@ -30,7 +30,7 @@ struct gpucoll_links {
 };
 
 struct gpucoll_cached_plan {
-    bool valid;
+    const struct gpucoll_links *links; /* NULL: empty */
     enum gpucoll_coll coll;
     int functor;
     uint64_t bytes;
@@ -45,15 +45,19 @@ struct gpucoll_team {
     uint32_t region; /* on the own board */
     struct gpucoll_team_board *board;
     uint64_t calls;    /* posted or passed */
+    uint64_t decided;  /* calls up to this one are declined, have failed, or have their links */
+    uint32_t ended;    /* bit call % RING: that call has ended before an earlier one */
     bool active;       /* has posted */
+    bool given_up;     /* a call has failed: nothing is run natively any more */
+    bool forced_said;  /* that the forced algorithm cannot be used */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
-    struct gpucoll_links links;
+    struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
     struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
 };
 
-/* The plan for a call on the team's present links, from the cache when it was made before. */
-gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, enum gpucoll_coll coll, int functor, uint64_t bytes,
-                                 const struct gpucoll_plan **plan) GPUCOLL_CHECKED;
+/* The plan for a call on these links, from the cache when it was made before. */
+gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links, enum gpucoll_coll coll,
+                                 int functor, uint64_t bytes, struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

@@ -97,6 +97,7 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
         request->lane->poisoned = true;
         __atomic_store_n(&request->lane->status->abort, 1, __ATOMIC_RELEASE);
     }
+    team->given_up = true;
     if (team->board != NULL) {
         atomic_store_explicit(&team->board->broken, 1, memory_order_release);
     }

@@ -20,7 +20,8 @@ struct row {
 
 #define ROW(functor, file)                                                                                   \
     [GPUCOLL_FN_##functor] = {GPUCOLL_IMAGE_##file,                                                          \
-                              {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_oneshot_" #functor,                       \
+                              {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #functor,                         \
+                               [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #functor,                   \
                                [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)

@@ -22,7 +22,7 @@ const void *gpucoll_image_data(enum gpucoll_image image);
 /* Which fatbin holds the functor's kernels. */
 enum gpucoll_image gpucoll_image_of(int functor);
 
-/* The entry of (kernel, functor) in its fatbin, such as "gpucoll_oneshot_sum_f32". */
+/* The entry of (kernel, functor) in its fatbin, such as "gpucoll_lines_sum_f32". */
 const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor);
 
 #endif

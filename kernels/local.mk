@@ -15,10 +15,14 @@ kernel_sources = \
 	kernels/allreduce_logical.cu \
 	kernels/allreduce_pair.cu
 kernel_headers = \
+	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
 	kernels/allreduce_twoshot.cuh \
+	kernels/crew.cuh \
 	kernels/instantiate.cuh \
+	kernels/linger.cuh \
 	kernels/ll.cuh \
+	kernels/ll128.cuh \
 	kernels/pack.cuh \
 	kernels/reduce_ops.cuh \
 	kernels/simple.cuh \
@@ -27,8 +31,10 @@ kernel_fatbins = $(kernel_sources:.cu=.fatbin)
 EXTRA_DIST += $(kernel_sources) $(kernel_headers)
 CLEANFILES += $(kernel_fatbins)
 
-# .incbin is seen neither by the preprocessor nor by automake's dependencies.
-kernels/libgpucoll_la-fatbins.lo: $(kernel_fatbins)
+# .incbin is seen neither by the preprocessor nor by automake's dependencies. Through a variable, since automake takes a target that
+# it finds by name for a replacement of its own rule.
+fatbins_object = kernels/libgpucoll_la-fatbins.lo
+$(fatbins_object): $(kernel_fatbins)
 $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
 
 SUFFIXES = .cu .fatbin

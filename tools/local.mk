@@ -1,0 +1,24 @@
+bin_PROGRAMS += gpucoll_info
+gpucoll_info_SOURCES = \
+	tools/gpu_list.h \
+	tools/gpu_list_cuda.c \
+	tools/gpu_list_hwloc.c \
+	tools/gpu_list_nvml.c \
+	tools/gpucoll_info.c \
+	tools/gpucoll_info.h \
+	tools/info_build.c \
+	tools/info_gpus.c \
+	tools/info_parameters.c \
+	tools/info_select.c
+gpucoll_info_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS) $(UCX_CFLAGS) \
+	-DINFO_OMPI_VERSION='"$(OMPI_VERSION)"' -DINFO_GENCODE='"$(NVCC_GENCODE)"'
+gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)
+
+EXTRA_DIST += tools/README.md
+
+# docs/parameters.md says what the table of parameters says.
+TESTS += tools/check_parameters.sh
+dist_noinst_SCRIPTS += tools/check_parameters.sh
+update-docs: gpucoll_info$(EXEEXT)
+	./gpucoll_info$(EXEEXT) --markdown >$(srcdir)/docs/parameters.md
+.PHONY: update-docs

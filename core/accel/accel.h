@@ -52,8 +52,9 @@ struct gpucoll_launch {
     int functor; /* an index from gpucoll_functor() */
     unsigned ctas;
     unsigned threads;
-    /* Another call of this kind is likely to follow soon on this stream: the kernel may stay and wait for it a while. */
-    bool linger;
+    /* Not 0: another call of this kind is likely to follow soon on this stream, and the kernel may wait for it so long
+     * after it has ended this one. Then `ctas` is its crew. */
+    uint32_t linger_ns;
     const struct gpucoll_kernel_args *args; /* copied; what belongs to the stream is filled in by it */
 };
 

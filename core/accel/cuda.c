@@ -160,7 +160,8 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .device_open = gpucoll_cuda_device_open,
     .device_close = gpucoll_cuda_device_close,
     .device_id = gpucoll_cuda_device_id,
-    .device_reaches = gpucoll_cuda_device_reaches,
+    .device_crew = gpucoll_cuda_device_crew,
+    .device_link = gpucoll_cuda_device_link,
     .scratch_alloc = gpucoll_cuda_scratch_alloc,
     .scratch_free = gpucoll_cuda_scratch_free,
     .import = gpucoll_cuda_import,
@@ -170,5 +171,6 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .prepare = gpucoll_cuda_prepare,
     .launch = gpucoll_cuda_launch,
     .stream_status = gpucoll_cuda_stream_status,
+    .stream_poll = gpucoll_cuda_stream_poll,
     .stream_health = gpucoll_cuda_stream_health,
 };

@@ -36,6 +36,7 @@ struct gpucoll_cuda_device {
     struct gpucoll_device base;
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
+    unsigned crew;        /* CTAs of a lingering kernel */
     pthread_mutex_t lock; /* guards loading */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     _Atomic(CUfunction) functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
@@ -89,7 +90,8 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void 
                                         struct gpucoll_device **device) GPUCOLL_CHECKED;
 void gpucoll_cuda_device_close(struct gpucoll_device *device);
 void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
-bool gpucoll_cuda_device_reaches(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
+unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
+enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
 gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *device, size_t bytes, void **pointer,
                                           struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
 void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer);
@@ -102,6 +104,9 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *stream);
+gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+/* CTAs of one cluster of `function`, 1 where the GPU has no clusters. */
+unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
 #endif

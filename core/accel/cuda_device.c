@@ -1,4 +1,5 @@
 #include "core/accel/cuda_accel.h"
+#include "core/accel/nvml.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,11 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     if (status != GPUCOLL_OK) {
         return status;
     }
-    return gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
+    status = gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
+    if (status == GPUCOLL_OK) {
+        device->crew = gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
+    }
+    return status;
 }
 
 gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *address, struct gpucoll_device **out)
@@ -89,29 +94,46 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
     *id = gpucoll_cuda_device(device)->id;
 }
 
+unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
+{
+    return gpucoll_cuda_device(device)->crew;
+}
+
+static bool has_p2p(const struct gpucoll_cuda_driver *cuda, CUdevice_P2PAttribute what, CUdevice from, CUdevice to)
+{
+    int value = 0;
+    return cuda->cuDeviceGetP2PAttribute(&value, what, from, to) == CUDA_SUCCESS && value != 0;
+}
+
 /*
- * A GPU that CUDA_VISIBLE_DEVICES hides from this process cannot be asked about, but its memory can still be mapped by CUDA
- * IPC (since CUDA 10.1) where the hardware allows it. So the answer is yes, and `import` finds out.
+ * Native atomics between two GPUs are what NVLink has and PCIe has not. A GPU that CUDA_VISIBLE_DEVICES hides from this
+ * process cannot be asked about, but its memory can still be mapped by CUDA IPC (since CUDA 10.1) where the hardware allows it:
+ * then NVML, which sees all GPUs, is asked, and `import` finds out whether the memory can be mapped.
  */
-bool gpucoll_cuda_device_reaches(struct gpucoll_device *base, const struct gpucoll_device_id *peer)
+enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *base, const struct gpucoll_device_id *peer)
 {
     const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
     const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_accel(base->accel)->cuda;
     if (memcmp(&device->id, peer, sizeof(*peer)) == 0) {
-        return true;
+        return GPUCOLL_LINK_SAME;
     }
     int count = 0;
     if (cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS) {
-        return false;
+        return GPUCOLL_LINK_NONE;
     }
+    CUdevice own = (CUdevice)base->ordinal;
     for (int i = 0; i < count; i++) {
         struct gpucoll_device_id id;
         if (read_uuid(cuda, (CUdevice)i, &id) == CUDA_SUCCESS && memcmp(&id, peer, sizeof(id)) == 0) {
             int reaches = 0;
-            return cuda->cuDeviceCanAccessPeer(&reaches, (CUdevice)base->ordinal, (CUdevice)i) == CUDA_SUCCESS && reaches;
+            if (cuda->cuDeviceCanAccessPeer(&reaches, own, (CUdevice)i) != CUDA_SUCCESS || !reaches) {
+                return GPUCOLL_LINK_NONE;
+            }
+            bool nvlink = has_p2p(cuda, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, own, (CUdevice)i);
+            return nvlink ? GPUCOLL_LINK_NVLINK : GPUCOLL_LINK_PCIE;
         }
     }
-    return true;
+    return gpucoll_nvml_has_nvlink(&device->id, peer) ? GPUCOLL_LINK_NVLINK : GPUCOLL_LINK_PCIE;
 }
 
 /* An opaque part of zeros: this memory cannot be mapped by other processes. */

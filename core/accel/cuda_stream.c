@@ -3,15 +3,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pinned host memory that kernels of the stream reach. */
+struct shared {
+    struct gpucoll_kernel_status status;
+    _Alignas(128) struct gpucoll_bell bell;
+};
+
 struct cuda_stream {
     struct gpucoll_stream base;
     CUstream handle;
-    struct gpucoll_kernel_status *status; /* pinned host memory */
-    CUdeviceptr device_status;            /* the same, as kernels see it */
-    CUdeviceptr arrived;                  /* device memory: see kernel_abi.h */
+    struct shared *shared;
+    CUdeviceptr device_shared; /* the same, as kernels see it */
+    CUdeviceptr arrived;       /* device memory: see kernel_abi.h */
+    struct gpucoll_kernel_args args; /* of the latest call */
+    unsigned threads;
+    CUfunction crew; /* the kernel that may be lingering; NULL: none */
+    bool rung;       /* it was given the latest call by its bell */
 };
 
 static const unsigned warp = 32;
+
+static void dismiss(struct cuda_stream *stream);
 
 static CUcontext context_of(const struct gpucoll_device *device)
 {
@@ -28,7 +40,7 @@ static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_stream 
         result = cuda->cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, greatest);
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemHostGetDevicePointer(&stream->device_status, stream->status, 0);
+        result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
     }
     if (result == CUDA_SUCCESS) {
         result = cuda->cuMemAlloc(&stream->arrived, sizeof(uint32_t));
@@ -49,10 +61,10 @@ gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gp
     stream->base.device = device;
     bool entered = gpucoll_cuda_enter(accel, context_of(device)); /* the status is pinned in it */
     void *memory = NULL;
-    gpucoll_status status = gpucoll_cuda_host_alloc(device->accel, sizeof(*stream->status), &memory);
+    gpucoll_status status = gpucoll_cuda_host_alloc(device->accel, sizeof(*stream->shared), &memory);
     if (status == GPUCOLL_OK) {
-        stream->status = memory;
-        memset(stream->status, 0, sizeof(*stream->status));
+        stream->shared = memory;
+        memset(stream->shared, 0, sizeof(*stream->shared));
         status = gpucoll_cuda_check(accel, device->ordinal, "making a stream", fill(accel->cuda, stream));
     }
     if (status == GPUCOLL_OK) {
@@ -72,15 +84,16 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
     bool alive = gpucoll_cuda_alive(accel, gpucoll_cuda_device(device)->place, device->ordinal);
     bool entered = alive && gpucoll_cuda_enter(accel, context_of(device));
     if (alive && stream->handle) {
-        /* A kernel that still waits for a peer writes to the status when it gives up. */
-        __atomic_store_n(&stream->status->abort, 1, __ATOMIC_RELEASE);
+        /* A kernel that still waits for a peer, or for another call, writes to the status when it gives up. */
+        __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
+        dismiss(stream);
         (void)accel->cuda->cuStreamSynchronize(stream->handle);
         (void)accel->cuda->cuStreamDestroy(stream->handle);
     }
     if (alive && stream->arrived) {
         (void)accel->cuda->cuMemFree(stream->arrived);
     }
-    gpucoll_cuda_host_free(device->accel, stream->status);
+    gpucoll_cuda_host_free(device->accel, stream->shared);
     gpucoll_cuda_leave(accel, entered);
     free(stream);
 }
@@ -143,11 +156,76 @@ static unsigned usable_threads(unsigned threads)
     return most < warp ? warp : most / warp * warp;
 }
 
+/* The latest call, by a launch of its own; a kernel with a bell is one cluster, and lingers. */
+static gpucoll_status start(struct cuda_stream *stream, CUfunction function, unsigned ctas)
+{
+    struct gpucoll_device *device = stream->base.device;
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
+    void *parameters[] = {&stream->args};
+    CUresult result;
+    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    if (stream->args.bell && ctas > 1) {
+        CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {ctas, 1, 1}};
+        const CUlaunchConfig config = {.gridDimX = ctas, .gridDimY = 1, .gridDimZ = 1,
+                                       .blockDimX = stream->threads, .blockDimY = 1, .blockDimZ = 1,
+                                       .hStream = stream->handle, .attrs = &cluster, .numAttrs = 1};
+        result = accel->cuda->launch_cluster(&config, function, parameters, NULL);
+    } else {
+        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1, 0, stream->handle, parameters, NULL);
+    }
+    gpucoll_cuda_leave(accel, entered);
+    stream->crew = stream->args.bell ? function : NULL;
+    stream->rung = false;
+    return result == CUDA_SUCCESS ? GPUCOLL_OK : gpucoll_cuda_check(accel, device->ordinal, "launching a kernel", result);
+}
+
+/* The lingering kernel reads a chunk at once, and takes it when it sees the sequence number: that goes last. */
+static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value, uint32_t sequence)
+{
+    __atomic_store_n(&chunk->pointer, (uint64_t)(uintptr_t)pointer, __ATOMIC_RELAXED);
+    uint64_t word = (uint64_t)sequence << 32 | value;
+    __atomic_store_n((uint64_t *)(void *)&chunk->value, word, __ATOMIC_RELEASE);
+}
+
+/* The latest call, to the kernel that lingers. */
+static void ring(struct cuda_stream *stream)
+{
+    const struct gpucoll_kernel_args *args = &stream->args;
+    struct gpucoll_bell_chunk *chunk = stream->shared->bell.chunk;
+    for (uint32_t i = 0; i < args->nranks; i++) {
+        write_chunk(&chunk[2 + i], args->lane[i], args->epoch[i], args->done_value);
+    }
+    write_chunk(&chunk[1], args->recv, args->kernel, args->done_value);
+    write_chunk(&chunk[0], args->send, (uint32_t)args->bytes, args->done_value);
+    stream->rung = true;
+}
+
+/* Tells a kernel that may be lingering to end, since another is wanted on its stream. */
+static void dismiss(struct cuda_stream *stream)
+{
+    if (!stream->crew) {
+        return;
+    }
+    struct gpucoll_bell_chunk *chunk = stream->shared->bell.chunk;
+    uint32_t next = stream->args.done_value + 1;
+    for (uint32_t i = 0; i < stream->args.nranks; i++) {
+        write_chunk(&chunk[2 + i], NULL, 0, next);
+    }
+    write_chunk(&chunk[1], NULL, GPUCOLL_BELL_LEAVE, next);
+    write_chunk(&chunk[0], NULL, 0, next);
+    stream->crew = NULL;
+}
+
+/* Did the kernel leave after the call before the latest? */
+static bool has_left(const struct cuda_stream *stream)
+{
+    return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == stream->args.done_value - 1;
+}
+
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
     struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
-    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
     const struct gpucoll_kernel_args *given = launch->args;
     if (launch->ctas < 1 || launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 || given->nranks > GPUCOLL_MAX_LOCAL) {
         return GPUCOLL_ERR_INVALID;
@@ -157,25 +235,60 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     if (status != GPUCOLL_OK) {
         return status;
     }
-    struct gpucoll_kernel_args args;
+    struct gpucoll_kernel_args *args = &stream->args;
+    const unsigned threads = usable_threads(launch->threads);
+    const bool lingers = launch->linger_ns > 0;
+    /* The bell goes to a crew of the same kernel, of as many threads, for a team of as many ranks. */
+    const bool same = lingers && stream->crew == function && stream->threads == threads && args->nranks == given->nranks &&
+                      args->rank == given->rank && given->done_value == args->done_value + 1;
+    if (!same) {
+        dismiss(stream);
+    }
     /* Of the arrays only the team's part was filled. */
-    memcpy(&args, given, offsetof(struct gpucoll_kernel_args, lane));
-    memcpy(args.lane, given->lane, given->nranks * sizeof(given->lane[0]));
-    memcpy(args.epoch, given->epoch, given->nranks * sizeof(given->epoch[0]));
-    args.status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_status;
-    args.arrived = (uint32_t *)(uintptr_t)stream->arrived;
-    void *parameters[] = {&args};
-    bool entered = gpucoll_cuda_enter(accel, context_of(base->device));
-    CUresult result = accel->cuda->cuLaunchKernel(function, launch->ctas, 1, 1, usable_threads(launch->threads), 1, 1, 0,
-                                                  stream->handle, parameters, NULL);
-    gpucoll_cuda_leave(accel, entered);
-    return result == CUDA_SUCCESS ? GPUCOLL_OK
-                                  : gpucoll_cuda_check(accel, base->device->ordinal, "launching a kernel", result);
+    memcpy(args, given, offsetof(struct gpucoll_kernel_args, lane));
+    memcpy(args->lane, given->lane, given->nranks * sizeof(given->lane[0]));
+    memcpy(args->epoch, given->epoch, given->nranks * sizeof(given->epoch[0]));
+    args->kernel = launch->kernel;
+    args->linger_ns = launch->linger_ns;
+    args->status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;
+    args->bell = lingers ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell)) : NULL;
+    args->arrived = (uint32_t *)(uintptr_t)stream->arrived;
+    stream->threads = threads;
+    if (same && !has_left(stream)) {
+        ring(stream);
+        return GPUCOLL_OK;
+    }
+    return start(stream, function, lingers ? device->crew : launch->ctas);
+}
+
+gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    if (__atomic_load_n(&stream->shared->status.done, __ATOMIC_ACQUIRE) == stream->args.done_value) {
+        return GPUCOLL_OK;
+    }
+    if (stream->rung && has_left(stream)) {
+        gpucoll_status status = start(stream, stream->crew, gpucoll_cuda_device(base->device)->crew);
+        return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    }
+    return GPUCOLL_IN_PROGRESS;
+}
+
+unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function)
+{
+    const CUlaunchConfig config = {.gridDimX = GPUCOLL_CREW_CTAS, .gridDimY = 1, .gridDimZ = 1,
+                                   .blockDimX = GPUCOLL_MAX_THREADS, .blockDimY = 1, .blockDimZ = 1};
+    int most = 0;
+    if (!cuda->launch_cluster || !cuda->cluster_size || cuda->cluster_size(&most, function, &config) != CUDA_SUCCESS ||
+        most < 1) {
+        return 1;
+    }
+    return most < GPUCOLL_CREW_CTAS ? (unsigned)most : GPUCOLL_CREW_CTAS;
 }
 
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *base)
 {
-    return ((struct cuda_stream *)base)->status;
+    return &((struct cuda_stream *)base)->shared->status;
 }
 
 gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *base)

@@ -44,7 +44,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
-    ROW(threads, INT, "512", "32..1024", 5, "Threads of each CTA; rounded down to whole warps."),
+    ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones are staged through "
         "host memory."),

@@ -5,11 +5,18 @@ TESTS += test/unit/unit_tests
 endif
 
 test_unit_unit_tests_SOURCES = \
+	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/ranks.cc \
+	test/unit/ranks.h \
 	test/unit/reduce_test.cc \
 	test/unit/segment_test.cc \
+	test/unit/small_float.cc \
+	test/unit/small_float.h \
 	test/unit/unit.cc \
-	test/unit/unit.h
+	test/unit/unit.h \
+	test/unit/values.cc \
+	test/unit/values.h
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)

@@ -2,7 +2,7 @@
  * gpucoll_host_reduce for every functor against a reference made another way: integers in 128 bits, floats in quadruple precision
  * rounded once, 16-bit floats by search in the list of all their values.
  */
-#include "test/unit/unit.h"
+#include "test/unit/small_float.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,62 +20,6 @@ template <typename T> static T load(const void *from)
     T value;
     memcpy(&value, from, sizeof value);
     return value;
-}
-
-/* ---- 16-bit floats: the list of all non-negative finite values, in order of their bits ---- */
-
-class SmallFloat
-{
-  public:
-    SmallFloat(int exponent_bits, int fraction_bits)
-        : fraction_bits(fraction_bits), infinity(((1u << exponent_bits) - 1) << fraction_bits)
-    {
-        int bias = (1 << (exponent_bits - 1)) - 1;
-        for (uint32_t bits = 0; bits <= infinity; bits++) {
-            int exponent = static_cast<int>(bits >> fraction_bits);
-            double fraction = bits & ((1u << fraction_bits) - 1);
-            double hidden = exponent > 0 ? 1 << fraction_bits : 0;
-            values.push_back(ldexp(fraction + hidden, std::max(exponent, 1) - bias - fraction_bits));
-        }
-    }
-
-    double decode(uint16_t bits) const
-    {
-        uint32_t body = bits & 0x7fff;
-        double value = body > infinity ? NAN : body == infinity ? INFINITY : values[body];
-        return bits & 0x8000 ? -value : value;
-    }
-
-    /* To nearest, ties to even bits. The value after the largest finite one stands for infinity. */
-    uint16_t encode(double value) const
-    {
-        if (std::isnan(value)) {
-            return 0x7fff;
-        }
-        uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-        double size = std::fabs(value);
-        if (size >= values.back()) {
-            return static_cast<uint16_t>(sign | infinity);
-        }
-        auto above = static_cast<uint32_t>(std::upper_bound(values.begin(), values.end(), size) - values.begin());
-        uint32_t below = above - 1;
-        double down = size - values[below];
-        double up = values[above] - size;
-        uint32_t nearest = down < up ? below : up < down ? above : below % 2 == 0 ? below : above;
-        return static_cast<uint16_t>(sign | nearest);
-    }
-
-  private:
-    int fraction_bits;
-    uint32_t infinity;
-    std::vector<double> values;
-};
-
-static const SmallFloat &small_float(gpucoll_type type)
-{
-    static const SmallFloat half(5, 10);
-    static const SmallFloat brain(8, 7);
-    return type == GPUCOLL_FLOAT16 ? half : brain;
 }
 
 /* ---- one element ---- */
@@ -132,7 +76,7 @@ template <typename T> static void real(gpucoll_op op, const char *a, const char 
 
 static void small(gpucoll_op op, gpucoll_type type, const char *a, const char *b, char *to)
 {
-    const SmallFloat &format = small_float(type);
+    const SmallFloat &format = SmallFloat::of(type);
     double x = format.decode(load<uint16_t>(a));
     double y = format.decode(load<uint16_t>(b));
     if (op == GPUCOLL_MAX || op == GPUCOLL_MIN) {

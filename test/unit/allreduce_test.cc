@@ -1,0 +1,273 @@
+/*
+ * All-reduce by the whole engine on the host accelerator: values, sizes, buffers, algorithms.
+ */
+#include <cstring>
+#include <map>
+#include "test/unit/ranks.h"
+#include "test/unit/values.h"
+
+namespace
+{
+struct Call {
+    gpucoll_op op = GPUCOLL_SUM;
+    gpucoll_type type = GPUCOLL_FLOAT32;
+    size_t count = 1;
+    size_t send_offset = 0;
+    size_t recv_offset = 0;
+    bool in_place = false;
+};
+
+/* Runs one call on this rank and checks everything about it; the result. */
+Bytes check(Rank &rank, const Call &call)
+{
+    uint32_t ranks = rank.meeting.size;
+    uint64_t seed = call.count * 1000 + call.op * 50u + call.type;
+    std::vector<Bytes> inputs = make_inputs(call.type, call.count, seed, ranks);
+    const Bytes &mine = inputs[rank.number];
+    Buffer send(mine.size(), call.send_offset);
+    Buffer recv(mine.size(), call.recv_offset);
+    std::copy(mine.begin(), mine.end(), call.in_place ? recv.data() : send.data());
+    gpucoll_coll_args args = {GPUCOLL_ALLREDUCE, call.op,     call.type,
+                              call.in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), call.count};
+    gpucoll_status status = rank.call(args);
+    EXPECT_EQ(status, GPUCOLL_OK) << gpucoll_status_name(status);
+    EXPECT_TRUE(reduces(call.op, call.type, inputs, recv.data()))
+        << "rank " << rank.number << " offsets " << call.send_offset << ' ' << call.recv_offset << " in place "
+        << call.in_place << " seed " << seed;
+    Bytes result(recv.data(), recv.data() + recv.size());
+    EXPECT_EQ(result, reduce_in_order(call.op, call.type, inputs)) << "not reduced in rank order";
+    EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
+    if (!call.in_place) {
+        EXPECT_TRUE(std::equal(mine.begin(), mine.end(), send.data())) << "the input was changed";
+    }
+    return result;
+}
+
+std::vector<Call> every_pair(size_t count)
+{
+    std::vector<Call> calls;
+    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
+        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
+            Call call;
+            call.op = static_cast<gpucoll_op>(op);
+            call.type = static_cast<gpucoll_type>(type);
+            call.count = count;
+            if (gpucoll_functor(call.op, call.type) >= 0) {
+                calls.push_back(call);
+            }
+        }
+    }
+    return calls;
+}
+} // namespace
+
+/* ---- by ranks and algorithm ---- */
+
+class allreduce : public testing::TestWithParam<std::tuple<uint32_t, const char *>>
+{
+  protected:
+    uint32_t ranks() const { return std::get<0>(GetParam()); }
+    Settings settings() const { return {{"allreduce_algorithm", std::get<1>(GetParam())}}; }
+};
+
+TEST_P(allreduce, every_operator_and_type)
+{
+    on_threads(ranks(), settings(), [](Rank &rank) {
+        size_t count = 0;
+        for (Call call : every_pair(1)) {
+            call.count = 1 + count++ * 37 % 500;
+            call.in_place = count % 3 == 0;
+            check(rank, call);
+        }
+        EXPECT_TRUE(rank.log.topics().empty()) << rank.log.topics()[0];
+    });
+}
+
+TEST_P(allreduce, counts_around_packs_blocks_and_channels)
+{
+    on_threads(ranks(), settings(), [](Rank &rank) {
+        Call call;
+        call.type = GPUCOLL_UINT8;
+        for (size_t edge : {0, 16, 128, 4096, 8192, 16384}) {
+            for (int step = -1; step <= 1; step++) {
+                if (edge > 0 || step >= 0) {
+                    call.count = edge + static_cast<size_t>(step);
+                    check(rank, call);
+                }
+            }
+        }
+    });
+}
+
+TEST_P(allreduce, any_alignment_in_place_or_not)
+{
+    on_threads(ranks(), settings(), [](Rank &rank) {
+        for (gpucoll_type type : {GPUCOLL_INT16, GPUCOLL_FLOAT32, GPUCOLL_DOUBLE_INT}) {
+            for (size_t offset : {1, 2, 4, 7, 8}) {
+                Call call;
+                call.op = type == GPUCOLL_DOUBLE_INT ? GPUCOLL_MINLOC : GPUCOLL_SUM;
+                call.type = type;
+                call.count = 1003;
+                call.send_offset = offset;
+                check(rank, call);
+                call.recv_offset = rank.number % 2 ? 16 - offset : offset; /* not alike on all ranks */
+                check(rank, call);
+                call.in_place = true;
+                check(rank, call);
+            }
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, allreduce,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                                          testing::Values("auto", "oneshot", "twoshot", "phased")),
+                         [](const auto &info) {
+                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                         });
+
+/* ---- sizes ---- */
+
+/* The first sizes that the LL area cannot hold. */
+TEST(allreduce_sizes, around_the_capacity_of_ll)
+{
+    on_threads(3, {}, [](Rank &rank) {
+        Call call;
+        call.type = GPUCOLL_INT16;
+        for (int step = -1; step <= 1; step++) {
+            call.count = gpucoll_ll_capacity(3) / 2 + static_cast<size_t>(step);
+            check(rank, call);
+        }
+    });
+}
+
+TEST(allreduce_sizes, many_rounds)
+{
+    for (const char *algorithm : {"twoshot", "phased"}) {
+        for (const char *ctas : {"1", "5", "64"}) {
+            on_threads(4, {{"allreduce_algorithm", algorithm}, {"max_ctas", ctas}}, [](Rank &rank) {
+                Call call;
+                call.type = GPUCOLL_INT8;
+                /* A quarter of the data area is one round of all channels; a few rounds, the last not whole. */
+                for (size_t bytes : {(1u << 18) - 1, (1u << 18) + 1, (1u << 19) + 16, (5u << 18) + 12345}) {
+                    call.count = bytes;
+                    check(rank, call);
+                }
+                call.in_place = true;
+                check(rank, call);
+            });
+        }
+    }
+}
+
+TEST(allreduce_sizes, small_and_large_in_turn_reuse_lanes)
+{
+    on_threads(3, {{"lanes", "1"}}, [](Rank &rank) {
+        Random random(5);
+        Call call;
+        call.type = GPUCOLL_INT32;
+        for (int i = 0; i < 150; i++) {
+            call.count = random.below(2) ? random.below(100) : random.below(60000);
+            call.in_place = random.below(2) != 0;
+            check(rank, call);
+        }
+    });
+}
+
+/* ---- determinism ---- */
+
+TEST(allreduce_bits, are_those_of_every_other_rank_run_and_algorithm)
+{
+    std::map<size_t, Bytes> first;
+    for (const char *algorithm : {"oneshot", "twoshot", "phased", "twoshot"}) {
+        for (const char *ctas : {"3", "64"}) {
+            on_threads(7, {{"allreduce_algorithm", algorithm}, {"max_ctas", ctas}}, [&](Rank &rank) {
+                for (size_t count : {3, 1000, 20001}) {
+                    Call call;
+                    call.count = count;
+                    Bytes result = check(rank, call);
+                    EXPECT_TRUE(rank.agree(result.data(), result.size()));
+                    if (rank.number == 0) {
+                        EXPECT_EQ(first.emplace(count, result).first->second, result) << algorithm << ' ' << count;
+                    }
+                }
+            });
+        }
+    }
+}
+
+/* ---- processes ---- */
+
+TEST(allreduce_processes, every_operator_and_type)
+{
+    on_processes(3, {}, [](Rank &rank) {
+        for (Call call : every_pair(129)) {
+            Bytes result = check(rank, call);
+            EXPECT_TRUE(rank.agree(result.data(), result.size()));
+        }
+    });
+}
+
+TEST(allreduce_processes, every_algorithm_and_size)
+{
+    for (const char *algorithm : {"oneshot", "twoshot", "phased"}) {
+        on_processes(4, {{"allreduce_algorithm", algorithm}}, [](Rank &rank) {
+            for (size_t count : {1, 1001, 100003}) {
+                Call call;
+                call.count = count;
+                call.send_offset = 3;
+                check(rank, call);
+            }
+            EXPECT_EQ(shm_traces(), std::vector<std::string>());
+        });
+    }
+}
+
+/* ---- pretended GPUs that several ranks share ---- */
+
+TEST(allreduce_shared_gpu, is_phased)
+{
+    for (const char *devices : {"1", "2"}) {
+        on_threads(4, {{"host_devices", devices}}, [](Rank &rank) {
+            for (size_t count : {1, 5000, 300000}) {
+                Call call;
+                call.count = count;
+                check(rank, call);
+            }
+            if (rank.number == 0) {
+                std::string lines;
+                for (const std::string &line : rank.log.lines()) {
+                    lines += line + "\n";
+                }
+                EXPECT_NE(lines.find("phased"), std::string::npos) << lines;
+                EXPECT_EQ(lines.find("shot"), std::string::npos) << lines;
+            }
+        });
+    }
+}
+
+TEST(allreduce_shared_gpu, forced_algorithm_that_cannot_run_is_said_once)
+{
+    on_threads(2, {{"host_devices", "1"}, {"allreduce_algorithm", "oneshot"}}, [](Rank &rank) {
+        for (size_t count : {1, 2, 3}) {
+            Call call;
+            call.count = count;
+            check(rank, call);
+        }
+        EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"algorithm-unusable"});
+        std::string text = rank.log.text_of("algorithm-unusable");
+        EXPECT_NE(text.find("oneshot"), std::string::npos) << text;
+        EXPECT_NE(text.find("share a GPU"), std::string::npos) << text;
+    });
+}
+
+TEST(allreduce_forced, oneshot_beyond_its_capacity_is_said_and_runs_another_way)
+{
+    on_threads(2, {{"allreduce_algorithm", "oneshot"}}, [](Rank &rank) {
+        Call call;
+        call.type = GPUCOLL_INT8;
+        call.count = gpucoll_ll_capacity(2) + 1;
+        check(rank, call);
+        EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"algorithm-unusable"});
+    });
+}

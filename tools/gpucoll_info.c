@@ -1,0 +1,133 @@
+#include "tools/gpucoll_info.h"
+
+#include <gpucoll_config.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct section {
+    const char *name;
+    const char *title;
+    const char *help;
+    bool (*print)(struct info *info);
+} sections[] = {
+    {"build", "Build", "version and what was built in", info_build},
+    {"accelerators", "Accelerators", "what can hold the buffers, and whether it is here", info_accelerators},
+    {"gpus", "GPUs", "the GPUs of this machine and how they reach each other", info_gpus},
+    {"transports", "Transports", "how bytes get from one GPU to another", info_transports},
+    {"algorithms", "Algorithms", "how each collective can be run", info_algorithms},
+    {"parameters", "Parameters", "what can be set, with defaults and present values", info_parameters},
+};
+enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
+
+static void show_help(void)
+{
+    printf("Usage: gpucoll_info [OPTION]...\n"
+           "Shows what gpucoll is, finds, and would choose on this machine. Without options: all sections.\n\n");
+    for (int i = 0; i < SECTIONS; i++) {
+        printf("  --%-20s %s\n", sections[i].name, sections[i].help);
+    }
+    printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
+    printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
+    printf("  %-22s %s\n", "", "more keys: op=sum type=float32 shared_gpu=no latency_us=0.6 bandwidth=350 (GB/s)");
+    printf("  --%-20s %s\n", "explain COLL SIZE", "the same for one size on the GPUs of this machine: --explain allreduce 4M");
+    printf("  --%-20s %s\n", "markdown", "the parameters as docs/parameters.md");
+    printf("  --%-20s %s\n", "version", "the version alone");
+    printf("\nParameters are taken from the environment (OMPI_MCA_coll_gpucoll_NAME). What Open MPI itself sees, its files and\n"
+           "command line included: ompi_info --param coll gpucoll --level 9\n");
+}
+
+static bool print_section(struct info *info, const struct section *section)
+{
+    printf("%s\n", section->title);
+    bool fine = section->print(info);
+    printf("\n");
+    return fine;
+}
+
+static const struct section *find_section(const char *option)
+{
+    for (int i = 0; i < SECTIONS; i++) {
+        if (strncmp(option, "--", 2) == 0 && strcmp(option + 2, sections[i].name) == 0) {
+            return &sections[i];
+        }
+    }
+    return NULL;
+}
+
+static bool explain(struct info *info, const char *coll, const char *bytes)
+{
+    char query[128];
+    snprintf(query, sizeof(query), "coll=%s,bytes=%s", coll, bytes);
+    return info_select(info, query);
+}
+
+/* One option; `*took` says how many arguments it used. 0 fine, 1 something is wrong, 2 not understood. */
+static int run_option(struct info *info, char **argv, int *took)
+{
+    const struct section *section = find_section(argv[0]);
+    *took = 1;
+    if (section) {
+        return !print_section(info, section);
+    }
+    if (strcmp(argv[0], "--help") == 0) {
+        show_help();
+        return 0;
+    }
+    if (strcmp(argv[0], "--version") == 0) {
+        printf("%s\n", PACKAGE_VERSION);
+        return 0;
+    }
+    if (strcmp(argv[0], "--markdown") == 0) {
+        info_parameters_markdown();
+        return 0;
+    }
+    if (strcmp(argv[0], "--explain") == 0 && argv[1] && argv[2]) {
+        *took = 3;
+        return explain(info, argv[1], argv[2]) ? 0 : 2;
+    }
+    const char *query = strncmp(argv[0], "--select=", 9) == 0 ? argv[0] + 9 : NULL;
+    if (strcmp(argv[0], "--select") == 0 && argv[1]) {
+        query = argv[1];
+        *took = 2;
+    }
+    if (query) {
+        return info_select(info, query) ? 0 : 2;
+    }
+    fprintf(stderr, "gpucoll_info: %s: no such option, or it lacks its value; --help lists them\n", argv[0]);
+    return 2;
+}
+
+void info_print_wrapped(const char *text, int indent, int width)
+{
+    while (*text) {
+        size_t room = (size_t)(width - indent);
+        size_t length = strlen(text);
+        if (length > room) {
+            length = room;
+            while (length > 0 && text[length] != ' ') {
+                length--;
+            }
+            length = length ? length : strcspn(text, " ");
+        }
+        printf("%*s%.*s\n", indent, "", (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct info info;
+    int status = 0;
+    gpucoll_log_stderr(&info.log, GPUCOLL_LOG_WARN, NULL);
+    gpucoll_config_init(&info.config);
+    info_read_environment(&info);
+    for (int i = 0; argc < 2 && i < SECTIONS; i++) {
+        status |= !print_section(&info, &sections[i]);
+    }
+    for (int i = 1, took; i < argc && status != 2; i += took) {
+        status |= run_option(&info, &argv[i], &took);
+    }
+    return status;
+}

@@ -1,0 +1,36 @@
+/*
+ * gpucoll_info: what was built, what is found on this machine, what can be set, and what would be chosen. Each section is
+ * one function; tools/gpucoll_info.c has the table of them.
+ */
+#ifndef GPUCOLL_INFO_H
+#define GPUCOLL_INFO_H
+
+#include <stdbool.h>
+#include "core/gpucoll.h"
+
+/* The defaults, with what the environment sets (OMPI_MCA_coll_gpucoll_NAME). Values that are not accepted keep the default. */
+struct info {
+    struct gpucoll_config config;
+    struct gpucoll_log log;
+};
+
+/* Each returns false if it found something wrong, which it has said. */
+bool info_build(struct info *info);
+bool info_accelerators(struct info *info);
+bool info_gpus(struct info *info);
+bool info_transports(struct info *info);
+bool info_algorithms(struct info *info);
+bool info_parameters(struct info *info);
+
+/* docs/parameters.md. */
+void info_parameters_markdown(void);
+/* Sets what the environment has set; false if a value is not accepted (the listing shows which). */
+bool info_read_environment(struct info *info);
+
+/* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */
+bool info_select(struct info *info, const char *query);
+
+/* Text broken into lines of at most `width` columns, each behind `indent` spaces. */
+void info_print_wrapped(const char *text, int indent, int width);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * The parameters, from the table in core/base/config.c: as a listing with present values, and as docs/parameters.md.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/gpucoll_info.h"
+
+enum { WIDTH = 110 };
+
+static const char *type_name(enum gpucoll_config_type type)
+{
+    switch (type) {
+    case GPUCOLL_CONFIG_BOOL:
+        return "true or false";
+    case GPUCOLL_CONFIG_INT:
+        return "number";
+    case GPUCOLL_CONFIG_SIZE:
+        return "bytes, such as 4096, 64K, 16M";
+    case GPUCOLL_CONFIG_STRING:
+        return "text";
+    }
+    return "";
+}
+
+static const char *environment_value(const struct gpucoll_config_row *row)
+{
+    char name[96];
+    snprintf(name, sizeof(name), "OMPI_MCA_coll_gpucoll_%s", row->name);
+    return getenv(name);
+}
+
+bool info_read_environment(struct info *info)
+{
+    bool fine = true;
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        const char *value = environment_value(row);
+        if (value && gpucoll_config_set(&info->config, row->name, value) != GPUCOLL_OK) {
+            fine = false;
+        }
+    }
+    return fine;
+}
+
+/* "NAME = VALUE", and where the value comes from if it is not the default. */
+static bool print_value(const struct gpucoll_config_row *row)
+{
+    struct gpucoll_config scratch;
+    const char *value = environment_value(row);
+    gpucoll_config_init(&scratch);
+    if (!value) {
+        printf("  coll_gpucoll_%s = %s\n", row->name, row->initial[0] ? row->initial : "\"\"");
+        return true;
+    }
+    bool accepted = gpucoll_config_set(&scratch, row->name, value) == GPUCOLL_OK;
+    if (accepted) {
+        printf("  coll_gpucoll_%s = %s (from the environment; default %s)\n", row->name, value,
+               row->initial[0] ? row->initial : "\"\"");
+    } else {
+        printf("  coll_gpucoll_%s = %s (the environment's \"%s\" is not accepted)\n", row->name, row->initial, value);
+    }
+    return accepted;
+}
+
+bool info_parameters(struct info *info)
+{
+    bool fine = true;
+    (void)info;
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        fine &= print_value(row);
+        printf("      %s%s%s\n", type_name(row->type), row->values ? ": " : "", row->values ? row->values : "");
+        info_print_wrapped(row->help, 6, WIDTH);
+    }
+    return fine;
+}
+
+/* In a table, "|" would end the cell. */
+static void print_cell(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|') {
+            fputs(" \\| ", stdout);
+        } else {
+            putchar(*text);
+        }
+    }
+}
+
+void info_parameters_markdown(void)
+{
+    printf("# Parameters\n\n"
+           "Printed by `gpucoll_info --markdown` from the table in `core/base/config.c`; `make check` compares. To change this page, change\n"
+           "the table, then `make update-docs`.\n\n"
+           "Set a parameter as any other of Open MPI: `mpirun --mca coll_gpucoll_NAME VALUE`, the environment variable\n"
+           "`OMPI_MCA_coll_gpucoll_NAME`, or a line `coll_gpucoll_NAME = VALUE` in `$HOME/.openmpi/mca-params.conf`. A value that is not accepted\n"
+           "is named in a message, and the default is used. `gpucoll_info --parameters` shows what the environment sets,\n"
+           "`ompi_info --param coll gpucoll --level 9` what Open MPI sees. Ranks of one job should have the same values: a communicator whose\n"
+           "ranks differ in what plans depend on is not run natively, and a message says so.\n\n"
+           "| parameter | default | accepted | level | meaning |\n"
+           "|---|---|---|---|---|\n");
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        printf("| `coll_gpucoll_%s` | %s%s%s | ", row->name, row->initial[0] ? "`" : "", row->initial[0] ? row->initial : "empty",
+               row->initial[0] ? "`" : "");
+        print_cell(row->values ? row->values : type_name(row->type));
+        printf(" | %d | ", row->level);
+        print_cell(row->help);
+        printf(" |\n");
+    }
+    printf("\nLevel is the MPI_T verbosity level, 1 for every user to 9 for developers: `ompi_info --level N` shows those up to N.\n");
+}

@@ -1,0 +1,284 @@
+/*
+ * --select: asks the selector itself, with a team that is described rather than made.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/accel/host.h"
+#include "core/algorithm.h"
+#include "core/selector.h"
+#include "tools/gpu_list.h"
+#include "tools/gpucoll_info.h"
+#include "ucx_tl/tl.h"
+
+struct query {
+    struct gpucoll_plan_input input;
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+};
+
+static bool parse_coll(struct query *query, const char *text)
+{
+    for (int i = 0; i < GPUCOLL_COLL_COUNT; i++) {
+        if (strcmp(gpucoll_coll_name(i), text) == 0) {
+            query->input.coll = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_op(struct query *query, const char *text)
+{
+    for (int i = 0; i < GPUCOLL_OP_COUNT; i++) {
+        if (strcmp(gpucoll_op_name(i), text) == 0) {
+            query->op = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_type(struct query *query, const char *text)
+{
+    for (int i = 0; i < GPUCOLL_TYPE_COUNT; i++) {
+        if (strcmp(gpucoll_type_name(i), text) == 0) {
+            query->type = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_ranks(struct query *query, const char *text)
+{
+    char *end;
+    long ranks = strtol(text, &end, 10);
+    query->input.nranks = (uint32_t)ranks;
+    return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
+}
+
+static bool parse_bytes(struct query *query, const char *text)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    query->input.bytes = strtoull(text, &end, 10);
+    const char *suffix = *end ? strchr(suffixes, *end & ~0x20) : NULL;
+    if (suffix) {
+        query->input.bytes <<= 10 * (suffix - suffixes + 1);
+        end++;
+    }
+    return !*end && query->input.bytes > 0;
+}
+
+static bool parse_shared(struct query *query, const char *text)
+{
+    query->input.shared_device = strcmp(text, "yes") == 0;
+    return query->input.shared_device || strcmp(text, "no") == 0;
+}
+
+static bool parse_positive(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return *text && !*end && *value > 0;
+}
+
+static bool parse_latency(struct query *query, const char *text)
+{
+    return parse_positive(text, &query->input.latency_us);
+}
+
+static bool parse_bandwidth(struct query *query, const char *text)
+{
+    bool fine = parse_positive(text, &query->input.bandwidth);
+    query->input.bandwidth *= 1e9;
+    return fine;
+}
+
+static const struct {
+    const char *name;
+    const char *accepted;
+    bool (*parse)(struct query *query, const char *text);
+} keys[] = {
+    {"coll", "a collective that gpucoll_info --algorithms lists", parse_coll},
+    {"ranks", "1 to 32", parse_ranks},
+    {"bytes", "a size such as 8, 64K or 4M", parse_bytes},
+    {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
+    {"type", "an element type such as float32, int64, complex64", parse_type},
+    {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
+    {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
+    {"bandwidth", "GB/s out of one GPU to all its peers together", parse_bandwidth},
+};
+
+static bool bad(const char *item, const char *accepted)
+{
+    fprintf(stderr, "gpucoll_info: --select: \"%s\": expected %s\n", item, accepted);
+    return false;
+}
+
+static bool parse_item(struct query *query, const char *item)
+{
+    size_t length = strcspn(item, "=");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (strlen(keys[i].name) == length && strncmp(keys[i].name, item, length) == 0) {
+            bool fine = item[length] == '=' && keys[i].parse(query, item + length + 1);
+            return fine || bad(item, keys[i].accepted);
+        }
+    }
+    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, latency_us or bandwidth, each with =VALUE");
+}
+
+static bool parse(struct query *query, const char *text)
+{
+    char copy[512];
+    char *rest = copy;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ",")) {
+        if (*item && !parse_item(query, item)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the preferred transport says of two devices of one host. The host accelerator lends the devices: describing a
+ * team must not touch a GPU. */
+static void ask_transport(const struct info *info, struct gpucoll_plan_input *input)
+{
+    struct gpucoll_accel *accel = NULL;
+    struct gpucoll_device *device[2] = {NULL, NULL};
+    struct gpucoll_tl_cost cost = {.reachable = false};
+    const struct gpucoll_accel_ops *ops = &gpucoll_accel_host;
+    if (ops->open(&info->config, &info->log, &accel) != GPUCOLL_OK) {
+        return;
+    }
+    if (ops->device_open(accel, NULL, &device[0]) == GPUCOLL_OK &&
+        ops->device_open(accel, NULL, &device[1]) == GPUCOLL_OK) {
+        struct gpucoll_tl_card card;
+        memset(&card, 0, sizeof(card));
+        ops->device_id(device[1], &card.device);
+        gpucoll_tl_choose(info->config.transports, device[0], &card, &cost);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (device[i]) {
+            ops->device_close(device[i]);
+        }
+    }
+    ops->close(accel);
+    input->latency_us = cost.latency_us;
+    input->bandwidth = cost.bandwidth;
+}
+
+/* One for each GPU of this machine; two where there are fewer. */
+static uint32_t ranks_here(void)
+{
+    static struct gpu_list list;
+    char reason[512];
+    bool found = gpu_list_from_cuda(&list, reason, sizeof(reason));
+    return found && list.count > 2 ? (uint32_t)list.count : 2;
+}
+
+static void size_text(uint64_t bytes, char *text, size_t text_bytes)
+{
+    static const char *const units[] = {"", "K", "M", "G"};
+    int unit = 0;
+    while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, units[unit]);
+}
+
+/* Every algorithm at one size: what the choice was made from. */
+static void explain(const struct gpucoll_plan_input *input, const struct gpucoll_plan *chosen)
+{
+    const struct gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
+        if (row->coll != input->coll) {
+            continue;
+        }
+        const char *why = row->unusable(input);
+        struct gpucoll_plan plan = {.algorithm = row};
+        printf("  %c %-10s", row == chosen->algorithm ? '*' : ' ', row->name);
+        if (why) {
+            printf(" cannot: %s\n", why);
+            continue;
+        }
+        row->shape(input, &plan);
+        printf(" %10.1f us   %3u CTAs of %u threads", plan.predicted_us, plan.ctas, plan.threads);
+        if (plan.rounds > 1) {
+            printf(", %llu rounds", (unsigned long long)plan.rounds);
+        }
+        printf("\n");
+    }
+    const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
+    if (strcmp(forced, "auto") != 0) {
+        printf("  (coll_gpucoll_%s_algorithm=%s is set%s)\n", gpucoll_coll_name(input->coll), forced,
+               strcmp(forced, chosen->algorithm->name) == 0 ? "" : " but cannot be used here");
+    }
+}
+
+static bool select_one(const struct info *info, const struct gpucoll_plan_input *input)
+{
+    struct gpucoll_plan plan;
+    bool said = false;
+    if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
+        printf("  nothing can run it: it is staged through host memory\n");
+        return true;
+    }
+    explain(input, &plan);
+    return true;
+}
+
+static bool select_range(const struct info *info, struct gpucoll_plan_input *input)
+{
+    bool said = false;
+    printf("  %6s  %-10s %10s  %s\n", "bytes", "algorithm", "predicted", "shape");
+    for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes *= 2) {
+        struct gpucoll_plan plan;
+        char text[16];
+        input->bytes = bytes;
+        size_text(bytes, text, sizeof(text));
+        if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
+            printf("  %6s  staged through host memory\n", text);
+            continue;
+        }
+        printf("  %6s  %-10s %7.1f us  %u CTAs of %u threads\n", text, plan.algorithm->name, plan.predicted_us,
+               plan.ctas, plan.threads);
+    }
+    return true;
+}
+
+bool info_select(struct info *info, const char *text)
+{
+    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32};
+    struct gpucoll_plan_input *input = &query.input;
+    char bytes[16];
+    input->coll = GPUCOLL_ALLREDUCE;
+    input->nranks = ranks_here();
+    input->config = &info->config;
+    input->data_bytes = info->config.scratch_bytes / 4096 * 4096;
+    ask_transport(info, input);
+    if (!parse(&query, text)) {
+        return false;
+    }
+    input->functor = gpucoll_functor(query.op, query.type);
+    size_text(input->bytes, bytes, sizeof(bytes));
+    if (input->nranks == 1) {
+        printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
+        return true;
+    }
+    printf("%s of %s %s, %u ranks%s, links of %.2f us and %.0f GB/s%s%s\n", gpucoll_coll_name(input->coll),
+           gpucoll_op_name(query.op), gpucoll_type_name(query.type), input->nranks,
+           input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9,
+           input->bytes ? ", bytes " : "", input->bytes ? bytes : "");
+    if (input->functor < 0) {
+        printf("  this operator does not exist for this type: MPI itself refuses it\n");
+        return true;
+    }
+    return input->bytes ? select_one(info, input) : select_range(info, input);
+}

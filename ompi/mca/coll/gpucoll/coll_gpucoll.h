@@ -1,37 +1,68 @@
 /*
  * gpucoll's component of Open MPI's coll framework. It stands above the other components: on every communicator it saves
- * their functions and installs its own in the same slots. A call on host memory goes on to them at once; a
- * call on device memory runs on gpucoll's engine where that can do it, else on host copies by the saved functions.
+ * their functions and installs its own in the same slots. A call on host memory goes on to them at once; a call on
+ * device memory runs on gpucoll's engine where that can do it, else on host copies by the saved functions.
  */
 #ifndef COLL_GPUCOLL_H
 #define COLL_GPUCOLL_H
 
 #include "coll_gpucoll_compat.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include "core/gpucoll.h"
 
 /* Applies X(name) to every collective that has buffers: blocking is `name`, nonblocking `i##name`, persistent
  * `name##_init`. A barrier has none, and stays with the component that had it. */
-#define GPUCOLL_COLLECTIVES(X) \
-    X(allgather) X(allgatherv) X(allreduce) X(alltoall) X(alltoallv) X(alltoallw) X(bcast) X(exscan) X(gather) \
-    X(gatherv) X(reduce) X(reduce_scatter) X(reduce_scatter_block) X(scan) X(scatter) X(scatterv) \
-    X(neighbor_allgather) X(neighbor_allgatherv) X(neighbor_alltoall) X(neighbor_alltoallv) X(neighbor_alltoallw)
+#define GPUCOLL_COLLECTIVES(X)                                                                               \
+    X(allgather)                                                                                             \
+    X(allgatherv)                                                                                            \
+    X(allreduce)                                                                                             \
+    X(alltoall)                                                                                              \
+    X(alltoallv)                                                                                             \
+    X(alltoallw)                                                                                             \
+    X(bcast)                                                                                                 \
+    X(exscan)                                                                                                \
+    X(gather)                                                                                                \
+    X(gatherv)                                                                                               \
+    X(reduce)                                                                                                \
+    X(reduce_scatter)                                                                                        \
+    X(reduce_scatter_block)                                                                                  \
+    X(scan)                                                                                                  \
+    X(scatter)                                                                                               \
+    X(scatterv)                                                                                              \
+    X(neighbor_allgather)                                                                                    \
+    X(neighbor_allgatherv)                                                                                   \
+    X(neighbor_alltoall)                                                                                     \
+    X(neighbor_alltoallv)                                                                                    \
+    X(neighbor_alltoallw)
 
-/* Calls by way, readable as MPI_T performance variables. */
+/* Applies X(slot) to every function that a communicator has of ours. */
+#define GPUCOLL_THREE_FORMS(name) GPUCOLL_SLOT(name) GPUCOLL_SLOT(i##name) GPUCOLL_SLOT(name##_init)
+#define GPUCOLL_SLOTS GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS) GPUCOLL_SLOT(reduce_local)
+
+/* Each is declared with the type that Open MPI gives its slot: a signature that differs does not compile. */
+#define GPUCOLL_SLOT(name) __typeof__(*((mca_coll_base_module_t *)0)->coll_##name) gpucoll_##name;
+GPUCOLL_SLOTS
+#undef GPUCOLL_SLOT
+
+/* What happened so far in this process; readable as MPI_T performance variables. */
 struct gpucoll_counters {
     _Atomic unsigned long long native;
+    _Atomic unsigned long long native_bytes;
+    _Atomic unsigned long long declined; /* asked the engine, which had all ranks go another way */
     _Atomic unsigned long long staged;
+    _Atomic unsigned long long staged_bytes; /* copied, both ways */
     _Atomic unsigned long long passed;
 };
 
 struct gpucoll_component {
     mca_coll_base_component_t super;
-    struct gpucoll_config config;
+    struct gpucoll_config registered; /* the storage of the MCA parameters, whose strings come and go with them */
+    struct gpucoll_config config;     /* as checked in init_query; strings owned */
     struct gpucoll_log log;
     struct gpucoll_context *context; /* made in init_query */
     struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
     struct gpucoll_counters counters;
-    _Atomic int teams; /* alive: the context may go only when there are none */
 };
 
 extern struct gpucoll_component mca_coll_gpucoll_component;
@@ -49,11 +80,21 @@ struct gpucoll_module {
     enum gpucoll_native_state native;
     bool posted; /* this rank has posted a call: from then on it no longer passes */
     struct gpucoll_team *team;
+    struct gpucoll_module *newer; /* in the list of modules that have a team */
+    struct gpucoll_module *older;
 };
 typedef struct gpucoll_module gpucoll_module;
 OBJ_CLASS_DECLARATION(gpucoll_module);
 
 mca_coll_base_module_t *gpucoll_module_query(ompi_communicator_t *comm, int *priority);
+
+/* Makes the communicator's team: collective, at the first call that could run natively. Returns an MPI error code; whether there
+ * is a team now is in module->native. */
+int gpucoll_module_connect(gpucoll_module *module, ompi_communicator_t *comm);
+/* Gives the team up; no call of this communicator runs natively any more. */
+void gpucoll_module_disconnect(gpucoll_module *module);
+/* The same for all communicators: MPI_Finalize has begun. */
+void gpucoll_module_disconnect_all(void);
 
 /* False: this process certainly has no device memory. */
 static inline bool gpucoll_device_active(void)
@@ -62,10 +103,11 @@ static inline bool gpucoll_device_active(void)
     return accel != NULL && accel->ops->active(accel);
 }
 
-/* One writer at a time loses at most a count when threads race, and costs no locked instruction. */
-static inline void gpucoll_count_up(_Atomic unsigned long long *counter)
+/* Threads that race lose at most a count, and no call pays for a locked instruction. */
+static inline void gpucoll_tally(_Atomic unsigned long long *counter, unsigned long long more)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
 }
 
 /* The MPI error code for a status that is not GPUCOLL_OK. */
@@ -82,8 +124,8 @@ static inline int gpucoll_peers(ompi_communicator_t *comm)
 
 /* What a rank is in a rooted collective. */
 enum gpucoll_role {
-    GPUCOLL_ROOT,   /* holds the one side */
-    GPUCOLL_LEAF,   /* is on the other side; the root of an intracommunicator is a leaf as well */
+    GPUCOLL_ROOT,      /* holds the one side; on an intracommunicator it is on the other side as well */
+    GPUCOLL_LEAF,      /* is on the other side */
     GPUCOLL_BYSTANDER, /* passed MPI_PROC_NULL on an intercommunicator */
 };
 

@@ -35,6 +35,7 @@
 typedef int gpucoll_count;
 typedef const int *gpucoll_counts;
 typedef const int *gpucoll_displs;
+typedef const ptrdiff_t *gpucoll_displs_aint;
 
 static inline size_t gpucoll_count_at(gpucoll_counts counts, int index)
 {
@@ -46,11 +47,41 @@ static inline ptrdiff_t gpucoll_displ_at(gpucoll_displs displs, int index)
     return displs[index];
 }
 
-/* 16-bit floats: a C type from 5.0 on, Fortran's REAL*2 before. OMPI_OP_BASE_TYPE_MAX: none. */
+/* 16-bit floats: a C type from 5.0 on, only Fortran's REAL*2 before. A row of a table indexed by the types of ompi/mca/op. */
 #if OMPI_MAJOR_VERSION >= 5
-#define GPUCOLL_OMPI_SHORT_FLOAT OMPI_OP_BASE_TYPE_SHORT_FLOAT
+#define GPUCOLL_SHORT_FLOAT_ROW(...) [OMPI_OP_BASE_TYPE_SHORT_FLOAT] = __VA_ARGS__,
 #else
-#define GPUCOLL_OMPI_SHORT_FLOAT OMPI_OP_BASE_TYPE_MAX
+#define GPUCOLL_SHORT_FLOAT_ROW(...)
 #endif
+
+/*
+ * Taking a slot, in `enable`. 4.1 and 5.0 copy the module's function into the communicator afterwards, and release what
+ * stood there: keep that, with a reference to its module. 6.0 leaves both steps, and the reverse in `disable`, to the component:
+ * MCA_COLL_SAVE_API and MCA_COLL_INSTALL_API there. A slot that nobody serves (scan on an intercommunicator) stays so.
+ */
+#define GPUCOLL_TAKE_SLOT(self, comm, slot)                                                                  \
+    if ((comm)->c_coll->coll_##slot != NULL) {                                                               \
+        (self)->next.coll_##slot = (comm)->c_coll->coll_##slot;                                              \
+        (self)->next.coll_##slot##_module = (comm)->c_coll->coll_##slot##_module;                            \
+        OBJ_RETAIN((self)->next.coll_##slot##_module);                                                       \
+    } else {                                                                                                 \
+        (self)->super.coll_##slot = NULL;                                                                    \
+    }
+#define GPUCOLL_DROP_SLOT(self, slot)                                                                        \
+    if ((self)->next.coll_##slot##_module != NULL) {                                                         \
+        OBJ_RELEASE((self)->next.coll_##slot##_module);                                                      \
+    }
+
+/* Why collectives on this communicator cannot be completed any more (ULFM); MPI_SUCCESS if they can. */
+static inline int gpucoll_comm_error(ompi_communicator_t *comm)
+{
+#if OMPI_MAJOR_VERSION >= 5 && OPAL_ENABLE_FT_MPI
+    int error = MPI_SUCCESS;
+    return ompi_comm_iface_coll_check(comm, &error) ? MPI_SUCCESS : error;
+#else
+    (void)comm;
+    return MPI_SUCCESS;
+#endif
+}
 
 #endif

@@ -5,14 +5,12 @@
  */
 #include "coll_gpucoll_request.h"
 #include <pthread.h>
-#include "opal/class/opal_free_list.h"
-
 
 static struct {
     pthread_mutex_t lock;
     struct gpucoll_outer *active;
     bool registered;     /* with opal_progress: only while requests are active */
-    opal_free_list_t pool; /* the MPI layer looks into a request after freeing it: the memory must stay */
+    struct gpucoll_outer *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
 } requests;
 
 static int start(size_t count, ompi_request_t **list);
@@ -44,9 +42,6 @@ void gpucoll_requests_open(void)
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&requests.lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    OBJ_CONSTRUCT(&requests.pool, opal_free_list_t);
-    opal_free_list_init(&requests.pool, sizeof(struct gpucoll_outer), opal_cache_line_size,
-                        OBJ_CLASS(gpucoll_outer), 0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
 }
 
 static bool keep_regions(struct gpucoll_call *call)
@@ -63,9 +58,20 @@ static void drop_regions(struct gpucoll_call *call)
     gpucoll_region_drop(&call->recv.out);
 }
 
+static struct gpucoll_outer *take_unused(void)
+{
+    pthread_mutex_lock(&requests.lock);
+    struct gpucoll_outer *outer = requests.unused;
+    if (outer != NULL) {
+        requests.unused = outer->next;
+    }
+    pthread_mutex_unlock(&requests.lock);
+    return outer != NULL ? outer : OBJ_NEW(gpucoll_outer);
+}
+
 static struct gpucoll_outer *new_outer(const struct gpucoll_call *call, ompi_communicator_t *comm, bool persistent)
 {
-    struct gpucoll_outer *outer = (struct gpucoll_outer *)opal_free_list_get(&requests.pool);
+    struct gpucoll_outer *outer = take_unused();
     if (outer == NULL) {
         return NULL;
     }
@@ -75,7 +81,7 @@ static struct gpucoll_outer *new_outer(const struct gpucoll_call *call, ompi_com
     outer->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
     outer->call = *call;
     outer->inner = NULL;
-    outer->next_active = NULL;
+    outer->next = NULL;
     outer->active = false;
     outer->freed = false;
     return outer;
@@ -90,7 +96,10 @@ static void release(struct gpucoll_outer *outer)
         outer->inner = NULL;
     }
     OMPI_REQUEST_FINI(&outer->super.super);
-    opal_free_list_return(&requests.pool, (opal_free_list_item_t *)outer);
+    pthread_mutex_lock(&requests.lock);
+    outer->next = requests.unused;
+    requests.unused = outer;
+    pthread_mutex_unlock(&requests.lock);
 }
 
 /* The inner request is complete: takes its result over. Returns the outer one's error code. */
@@ -134,11 +143,11 @@ static struct gpucoll_outer *take_completed(void)
     while (*link != NULL) {
         struct gpucoll_outer *outer = *link;
         if (REQUEST_COMPLETE(outer->inner)) {
-            *link = outer->next_active;
-            outer->next_active = done;
+            *link = outer->next;
+            outer->next = done;
             done = outer;
         } else {
-            link = &outer->next_active;
+            link = &outer->next;
         }
     }
     return done;
@@ -158,7 +167,7 @@ static int progress(void)
     int events = 0;
     while (done != NULL) {
         struct gpucoll_outer *outer = done;
-        done = outer->next_active;
+        done = outer->next;
         finish(outer);
         complete(outer);
         events++;
@@ -171,7 +180,7 @@ static void activate(struct gpucoll_outer *outer)
     pthread_mutex_lock(&requests.lock);
     outer->super.super.req_state = OMPI_REQUEST_ACTIVE;
     outer->active = true;
-    outer->next_active = requests.active;
+    outer->next = requests.active;
     requests.active = outer;
     if (!requests.registered) {
         requests.registered = true;
@@ -186,10 +195,11 @@ void gpucoll_requests_close(void)
         opal_progress_unregister(progress);
         requests.registered = false;
     }
-    /* Requests the application lost (freed early, never completed) are still with the next component: their memory is
-     * left alone. */
-    if (requests.active == NULL) {
-        OBJ_DESTRUCT(&requests.pool);
+    /* Requests that the application lost are still with the next component: their memory is left alone. */
+    while (requests.unused != NULL) {
+        struct gpucoll_outer *outer = requests.unused;
+        requests.unused = outer->next;
+        OBJ_RELEASE(outer);
     }
     pthread_mutex_destroy(&requests.lock);
 }
@@ -200,7 +210,7 @@ int gpucoll_request_begin(const struct gpucoll_call *described, ompi_communicato
     struct gpucoll_call call = *described;
     *outer = NULL;
     if (!gpucoll_stage_wanted(&call)) {
-        gpucoll_count_up(&mca_coll_gpucoll_component.counters.passed);
+        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, 1);
         return OMPI_SUCCESS;
     }
     struct gpucoll_outer *fresh = new_outer(&call, comm, persistent);
@@ -215,7 +225,7 @@ int gpucoll_request_begin(const struct gpucoll_call *described, ompi_communicato
         release(fresh);
         return rc;
     }
-    gpucoll_count_up(&mca_coll_gpucoll_component.counters.staged);
+    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged, 1);
     *outer = fresh;
     return OMPI_SUCCESS;
 }

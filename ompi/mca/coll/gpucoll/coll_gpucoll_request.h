@@ -13,9 +13,9 @@ struct gpucoll_outer {
     ompi_coll_base_nbc_request_t super;
     struct gpucoll_call call;
     ompi_request_t *inner; /* of the next component */
-    struct gpucoll_outer *next_active;
-    bool active; /* in the list that progress looks at; guarded by its lock */
-    bool freed;  /* MPI_Request_free came first: whoever completes it frees it */
+    struct gpucoll_outer *next; /* in one of the lists */
+    bool active;                /* in the list that progress looks at, or just taken from it; guarded by its lock */
+    bool freed;                 /* MPI_Request_free came first: whoever completes it frees it */
 };
 typedef struct gpucoll_outer gpucoll_outer;
 OBJ_CLASS_DECLARATION(gpucoll_outer);

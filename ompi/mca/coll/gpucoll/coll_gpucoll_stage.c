@@ -3,6 +3,7 @@
  */
 #include "coll_gpucoll_stage.h"
 #include <sys/mman.h>
+#include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll_pool.h"
 
 /* A copy of a few bytes between device and host takes 6 to 7 us, in which 256 KiB could have passed at the 40 GB/s that
@@ -104,6 +105,7 @@ static int alloc(struct gpucoll_staged *buffer)
 
 int gpucoll_stage_alloc(struct gpucoll_call *call)
 {
+    gpucoll_watch_finalize();
     int rc = alloc(&call->send);
     if (rc == OMPI_SUCCESS) {
         rc = alloc(&call->recv);
@@ -131,6 +133,7 @@ static int copy_run(void *arg, ptrdiff_t offset, size_t bytes)
         gpucoll_help(accel()->log, "staging-copy", copy->call, bytes, gpucoll_status_name(status));
         return gpucoll_mpi_error(status);
     }
+    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, bytes);
     return OMPI_SUCCESS;
 }
 
@@ -217,11 +220,11 @@ void gpucoll_stage_free(struct gpucoll_call *call)
 int gpucoll_stage_begin(struct gpucoll_call *call)
 {
     if (!gpucoll_stage_wanted(call)) {
-        gpucoll_count_up(&mca_coll_gpucoll_component.counters.passed);
+        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, 1);
         return OMPI_SUCCESS;
     }
     gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_CALL, "%s: staged through host memory", call->name);
-    gpucoll_count_up(&mca_coll_gpucoll_component.counters.staged);
+    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged, 1);
     int rc = gpucoll_stage_alloc(call);
     if (rc != OMPI_SUCCESS) {
         return rc;

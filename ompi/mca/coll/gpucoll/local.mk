@@ -1,8 +1,52 @@
 # The component: the only code that sees Open MPI's internal headers.
+dist_pkgdata_DATA += ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt
 
+if MPI
+ompiplugin_LTLIBRARIES = ompi/mca/coll/gpucoll/mca_coll_gpucoll.la
 
-ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES =
+# Lets a component that is not installed find its texts: it looks beside itself.
+noinst_DATA += ompi/mca/coll/gpucoll/.libs/help-mpi-coll-gpucoll.txt
+CLEANFILES += ompi/mca/coll/gpucoll/.libs/help-mpi-coll-gpucoll.txt
+endif
+
+ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
+	ompi/mca/coll/gpucoll/coll_gpucoll.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_allgather.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_allreduce.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_alltoall.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_bcast.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_compat.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_component.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_forms.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_gather.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_module.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_neighbor.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_pool.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_pool.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_reduce.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_reduce_scatter.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_reduction.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_reduction.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_region.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_region.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_request.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_request.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_scan.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_scatter.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_selection.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_selection.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h
+# Objects must not begin with mca_: Open MPI would take them for components when it is pointed to the build folder.
+ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SHORTNAME = component
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)
+# nodelete: Open MPI unloads components at MPI_Finalize, but callbacks of drivers and a last kernel's thread may still be on their way.
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
-	-export-symbols-regex '^mca_coll_gpucoll_component$$' -Wl,-z,defs
+	-export-symbols-regex '^mca_coll_gpucoll_component$$' -Wl,-z,defs -Wl,-z,nodelete
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_LIBADD = libgpucoll.la $(OMPI_LIBS)
+
+ompi/mca/coll/gpucoll/.libs/help-mpi-coll-gpucoll.txt: ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt
+	$(AM_V_at)$(MKDIR_P) ompi/mca/coll/gpucoll/.libs
+	$(AM_V_GEN)cp $(srcdir)/ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt $@

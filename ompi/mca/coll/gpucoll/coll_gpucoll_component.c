@@ -1,0 +1,216 @@
+/*
+ * The component: parameters and counters, and what lives as long as the process.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
+#endif
+#include "coll_gpucoll.h"
+#include <dlfcn.h>
+#include <gpucoll_config.h>
+#include <libgen.h>
+#include <unistd.h>
+#include "coll_gpucoll_pool.h"
+#include "coll_gpucoll_request.h"
+#include "coll_gpucoll_selection.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#define HELP_FILE "help-mpi-coll-gpucoll.txt"
+
+static int component_register(void);
+static int component_open(void);
+static int component_close(void);
+static int init_query(bool enable_progress_threads, bool enable_mpi_threads);
+
+static void log_print(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    opal_output(0, "gpucoll: %s", line);
+}
+
+static void log_help(void *arg, const char *topic, va_list args)
+{
+    (void)arg;
+    opal_show_vhelp(HELP_FILE, topic, true, args);
+}
+
+struct gpucoll_component mca_coll_gpucoll_component = {
+    .super =
+        {
+            .collm_version =
+                {
+                    GPUCOLL_COLL_BASE_VERSION,
+                    .mca_component_name = "gpucoll",
+                    .mca_register_component_params = component_register,
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                },
+            .collm_data = {MCA_BASE_METADATA_PARAM_NONE},
+            .collm_init_query = init_query,
+            .collm_comm_query = gpucoll_module_query,
+        },
+    .log = {.print = log_print, .help = log_help},
+};
+
+static struct gpucoll_component *const component = &mca_coll_gpucoll_component;
+
+static void *field_of(struct gpucoll_config *config, const struct gpucoll_config_row *row)
+{
+    return (char *)config + row->offset;
+}
+
+static void register_parameter(const struct gpucoll_config_row *row)
+{
+    static const mca_base_var_type_t types[] = {
+        [GPUCOLL_CONFIG_BOOL] = MCA_BASE_VAR_TYPE_BOOL,
+        [GPUCOLL_CONFIG_INT] = MCA_BASE_VAR_TYPE_INT,
+        [GPUCOLL_CONFIG_SIZE] = MCA_BASE_VAR_TYPE_SIZE_T,
+        [GPUCOLL_CONFIG_STRING] = MCA_BASE_VAR_TYPE_STRING,
+    };
+    char help[512];
+    snprintf(help, sizeof help, "%s%s%s%s", row->help, row->values != NULL ? " Values: " : "",
+             row->values != NULL ? row->values : "", row->values != NULL ? "." : "");
+    mca_base_component_var_register(&component->super.collm_version, row->name, help, types[row->type], NULL, 0,
+                                    0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + row->level - 1),
+                                    MCA_BASE_VAR_SCOPE_READONLY, field_of(&component->registered, row));
+}
+
+static void register_counter(const char *name, const char *help, int class, _Atomic unsigned long long *counter)
+{
+    mca_base_component_pvar_register(&component->super.collm_version, name, help, OPAL_INFO_LVL_4, class,
+                                     MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MPI_T_BIND_NO_OBJECT,
+                                     MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL,
+                                     NULL, counter);
+}
+
+static void register_counters(struct gpucoll_counters *counters)
+{
+    register_counter("native_calls", "Calls that ran on gpucoll's engine", MCA_BASE_PVAR_CLASS_COUNTER,
+                     &counters->native);
+    register_counter("native_bytes", "Bytes of this rank's buffer in calls that ran on gpucoll's engine",
+                     MCA_BASE_PVAR_CLASS_AGGREGATE, &counters->native_bytes);
+    register_counter("declined_calls", "Calls that the ranks agreed not to run on gpucoll's engine",
+                     MCA_BASE_PVAR_CLASS_COUNTER, &counters->declined);
+    register_counter("staged_calls", "Calls on device memory that ran on host copies", MCA_BASE_PVAR_CLASS_COUNTER,
+                     &counters->staged);
+    register_counter("staged_bytes", "Bytes copied from and to device memory for calls that ran on host copies",
+                     MCA_BASE_PVAR_CLASS_AGGREGATE, &counters->staged_bytes);
+    register_counter("passed_calls",
+                     "Calls on host memory passed to the next component, in a process that uses a device",
+                     MCA_BASE_PVAR_CLASS_COUNTER, &counters->passed);
+}
+
+/* The texts lie beside the component in a build folder, else where they were installed: Open MPI by itself looks in
+ * its own prefix only. */
+static void find_help(void)
+{
+    Dl_info self;
+    char path[4096] = "";
+    if (dladdr(component, &self) != 0 && self.dli_fname != NULL) {
+        snprintf(path, sizeof path, "%s", self.dli_fname);
+        char *folder = dirname(path);
+        size_t length = strlen(folder);
+        memmove(path, folder, length + 1);
+        snprintf(path + length, sizeof path - length, "/" HELP_FILE);
+        if (access(path, R_OK) == 0) {
+            path[length] = '\0';
+            opal_show_help_add_dir(path);
+            return;
+        }
+    }
+    opal_show_help_add_dir(GPUCOLL_PKGDATADIR);
+}
+
+static int component_register(void)
+{
+    mca_base_component_t *base = &component->super.collm_version;
+    sscanf(PACKAGE_VERSION, "%d.%d.%d", &base->mca_component_major_version, &base->mca_component_minor_version,
+           &base->mca_component_release_version);
+    gpucoll_config_init(&component->registered);
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        register_parameter(&gpucoll_config_rows[i]);
+    }
+    register_counters(&component->counters);
+    find_help();
+    gpucoll_selection_complete();
+    return OMPI_SUCCESS;
+}
+
+static int component_open(void)
+{
+    gpucoll_requests_open();
+    return OMPI_SUCCESS;
+}
+
+/* Open MPI frees a parameter's string before the component is closed. */
+static bool take_config(void)
+{
+    component->config = component->registered;
+    bool complete = true;
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        if (row->type == GPUCOLL_CONFIG_STRING) {
+            char **field = field_of(&component->config, row);
+            *field = strdup(*field);
+            complete &= *field != NULL;
+        }
+    }
+    return complete;
+}
+
+static void drop_config(void)
+{
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        if (gpucoll_config_rows[i].type == GPUCOLL_CONFIG_STRING) {
+            char **field = field_of(&component->config, &gpucoll_config_rows[i]);
+            free(*field);
+            *field = NULL;
+        }
+    }
+}
+
+/* MPI_Init has begun, and this component may take part. */
+static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
+{
+    (void)enable_progress_threads;
+    (void)enable_mpi_threads;
+    if (!component->registered.enable) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    component->log.verbosity = component->registered.verbose;
+    gpucoll_config_check(&component->registered, &component->log);
+    if (!take_config() ||
+        gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    component->accel = gpucoll_context_accel(component->context);
+    gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", PACKAGE_VERSION,
+                component->accel != NULL ? component->accel->ops->name : "none");
+    return OMPI_SUCCESS;
+}
+
+static void log_counters(struct gpucoll_counters *counters)
+{
+    gpucoll_log(&component->log, GPUCOLL_LOG_SETUP,
+                "calls: %llu native (%llu bytes), %llu declined, %llu staged (%llu bytes copied), %llu on host memory",
+                counters->native, counters->native_bytes, counters->declined, counters->staged,
+                counters->staged_bytes, counters->passed);
+}
+
+static int component_close(void)
+{
+    if (component->context != NULL) {
+        log_counters(&component->counters);
+        gpucoll_module_disconnect_all();
+    }
+    gpucoll_requests_close();
+    if (component->accel != NULL) {
+        gpucoll_pool_empty(component->accel);
+    }
+    gpucoll_context_destroy(component->context);
+    component->context = NULL;
+    component->accel = NULL;
+    drop_config();
+    return OMPI_SUCCESS;
+}

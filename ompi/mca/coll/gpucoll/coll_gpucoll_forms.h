@@ -1,0 +1,80 @@
+/*
+ * The three forms of a collective (blocking, nonblocking, persistent), made from one description of its buffers.
+ *
+ * A family's file writes for each collective a function that returns a struct gpucoll_call, and then
+ *
+ *     GPUCOLL_FORMS(allgather, (parameters), (arguments), description)
+ *
+ * with the parameters that stand before the communicator in the slot's signature, their names, and a call of that function.
+ * Parameters are named `sbuf` and `rbuf` where they are the buffers: when one is staged, its host copy takes its name.
+ */
+#ifndef COLL_GPUCOLL_FORMS_H
+#define COLL_GPUCOLL_FORMS_H
+
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_request.h"
+#include "coll_gpucoll_stage.h"
+
+#define GPUCOLL_LIST(...) __VA_ARGS__
+#define GPUCOLL_NEXT(slot) ((gpucoll_module *)module)->next.coll_##slot
+#define GPUCOLL_NEXT_MODULE(slot) ((gpucoll_module *)module)->next.coll_##slot##_module
+
+#define GPUCOLL_BOTH(call)                                                                                   \
+    sbuf = (call)->send.pointer;                                                                             \
+    rbuf = (call)->recv.pointer
+#define GPUCOLL_RECV_ONLY(call) rbuf = (call)->recv.pointer
+
+#define GPUCOLL_BLOCKING(function, slot, parameters, arguments, description, take)                           \
+    int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)         \
+    {                                                                                                        \
+        if (!gpucoll_device_active()) {                                                                      \
+            return GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, comm, GPUCOLL_NEXT_MODULE(slot));              \
+        }                                                                                                    \
+        struct gpucoll_call call = description;                                                              \
+        call.name = #slot;                                                                                   \
+        int rc = gpucoll_stage_begin(&call);                                                                 \
+        if (rc != OMPI_SUCCESS) {                                                                            \
+            return rc;                                                                                       \
+        }                                                                                                    \
+        take(&call);                                                                                         \
+        rc = GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, comm, GPUCOLL_NEXT_MODULE(slot));                    \
+        return gpucoll_stage_end(&call, rc);                                                                 \
+    }
+
+#define GPUCOLL_LATER(slot, parameters, arguments, description, take, persistent)                            \
+    int gpucoll_##slot(GPUCOLL_LIST parameters, ompi_request_t **request, mca_coll_base_module_t *module)    \
+    {                                                                                                        \
+        struct gpucoll_outer *outer = NULL;                                                                  \
+        if (gpucoll_device_active()) {                                                                       \
+            struct gpucoll_call call = description;                                                          \
+            call.name = #slot;                                                                               \
+            int rc = gpucoll_request_begin(&call, comm, persistent, &outer);                                 \
+            if (rc != OMPI_SUCCESS) {                                                                        \
+                return rc;                                                                                   \
+            }                                                                                                \
+        }                                                                                                    \
+        if (outer == NULL) {                                                                                 \
+            return GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, request, GPUCOLL_NEXT_MODULE(slot));           \
+        }                                                                                                    \
+        take(&outer->call);                                                                                  \
+        int rc = GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, &outer->inner, GPUCOLL_NEXT_MODULE(slot));       \
+        return gpucoll_request_ready(outer, rc, request);                                                    \
+    }
+
+#define GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                  \
+    GPUCOLL_LATER(i##name, (GPUCOLL_LIST parameters, ompi_communicator_t *comm),                             \
+                  (GPUCOLL_LIST arguments, comm), description, take, false)
+
+#define GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)                                   \
+    GPUCOLL_LATER(name##_init, (GPUCOLL_LIST parameters, ompi_communicator_t *comm, ompi_info_t *info),      \
+                  (GPUCOLL_LIST arguments, comm, info), description, take, true)
+
+#define GPUCOLL_ALL_FORMS(name, parameters, arguments, description, take)                                    \
+    GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, take)                         \
+    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
+    GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
+
+#define GPUCOLL_FORMS(name, parameters, arguments, description)                                              \
+    GPUCOLL_ALL_FORMS(name, parameters, arguments, description, GPUCOLL_BOTH)
+
+#endif

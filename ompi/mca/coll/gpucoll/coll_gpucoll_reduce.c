@@ -1,0 +1,48 @@
+/*
+ * MPI_Reduce and MPI_Reduce_local.
+ */
+#include "coll_gpucoll_forms.h"
+
+static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll_region region, int root,
+                                    ompi_communicator_t *comm)
+{
+    struct gpucoll_call call = {.send.user = (void *)sbuf, .recv.user = rbuf};
+    enum gpucoll_role role = gpucoll_role(comm, root);
+    if (role == GPUCOLL_ROOT) {
+        call.recv.out = region;
+    }
+    if (role == GPUCOLL_ROOT && sbuf == MPI_IN_PLACE) {
+        call.recv.in = region;
+    } else if (role == GPUCOLL_LEAF || (role == GPUCOLL_ROOT && OMPI_COMM_IS_INTRA(comm))) {
+        call.send.in = region;
+    }
+    return call;
+}
+
+GPUCOLL_FORMS(reduce,
+              (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op,
+               int root),
+              (sbuf, rbuf, count, dtype, op, root),
+              describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), root, comm))
+
+/* Has no communicator and one form only. */
+int gpucoll_reduce_local(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
+                         ompi_op_t *op, mca_coll_base_module_t *module)
+{
+    if (!gpucoll_device_active()) {
+        return GPUCOLL_NEXT(reduce_local)(sbuf, rbuf, count, dtype, op, GPUCOLL_NEXT_MODULE(reduce_local));
+    }
+    struct gpucoll_region region = gpucoll_even(count, dtype, 0, 1);
+    struct gpucoll_call call = {
+        .name = "reduce_local",
+        .send = {.user = (void *)sbuf, .in = region},
+        .recv = {.user = rbuf, .in = region, .out = region},
+    };
+    int rc = gpucoll_stage_begin(&call);
+    if (rc != OMPI_SUCCESS) {
+        return rc;
+    }
+    GPUCOLL_BOTH(&call);
+    rc = GPUCOLL_NEXT(reduce_local)(sbuf, rbuf, count, dtype, op, GPUCOLL_NEXT_MODULE(reduce_local));
+    return gpucoll_stage_end(&call, rc);
+}

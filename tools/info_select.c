@@ -80,6 +80,20 @@ static bool parse_shared(struct query *query, const char *text)
     return query->input.shared_device || strcmp(text, "no") == 0;
 }
 
+static bool parse_link(struct query *query, const char *text)
+{
+    query->input.whole_lines = strcmp(text, "nvlink") == 0;
+    return query->input.whole_lines || strcmp(text, "pcie") == 0;
+}
+
+static bool parse_crew(struct query *query, const char *text)
+{
+    char *end;
+    long crew = strtol(text, &end, 10);
+    query->input.crew = (unsigned)crew;
+    return *text && !*end && crew >= 0 && crew <= GPUCOLL_CREW_CTAS;
+}
+
 static bool parse_positive(const char *text, double *value)
 {
     char *end;
@@ -110,6 +124,8 @@ static const struct {
     {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
     {"type", "an element type such as float32, int64, complex64", parse_type},
     {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
+    {"link", "nvlink or pcie", parse_link},
+    {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
     {"bandwidth", "GB/s out of one GPU to all its peers together", parse_bandwidth},
 };
@@ -129,7 +145,7 @@ static bool parse_item(struct query *query, const char *item)
             return fine || bad(item, keys[i].accepted);
         }
     }
-    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, latency_us or bandwidth, each with =VALUE");
+    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, link, crew, latency_us or bandwidth, each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)
@@ -169,6 +185,8 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
         }
     }
     ops->close(accel);
+    input->crew = GPUCOLL_CREW_CTAS;
+    input->whole_lines = cost.whole_lines;
     input->latency_us = cost.latency_us;
     input->bandwidth = cost.bandwidth;
 }
@@ -203,22 +221,24 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
         }
         const char *why = row->unusable(input);
         struct gpucoll_plan plan = {.algorithm = row};
-        printf("  %c %-10s", row == chosen->algorithm ? '*' : ' ', row->name);
+        printf("  %c %-8s %-6s", row == chosen->algorithm ? '*' : ' ', row->name, row->protocol);
         if (why) {
             printf(" cannot: %s\n", why);
             continue;
         }
         row->shape(input, &plan);
-        printf(" %10.1f us   %3u CTAs of %u threads", plan.predicted_us, plan.ctas, plan.threads);
+        printf(" %10.1f us   %3u CTAs of %u threads%s", plan.predicted_us, plan.ctas, plan.threads,
+               plan.linger ? ", lingering" : "");
         if (plan.rounds > 1) {
             printf(", %llu rounds", (unsigned long long)plan.rounds);
         }
         printf("\n");
     }
     const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
-    if (strcmp(forced, "auto") != 0) {
-        printf("  (coll_gpucoll_%s_algorithm=%s is set%s)\n", gpucoll_coll_name(input->coll), forced,
-               strcmp(forced, chosen->algorithm->name) == 0 ? "" : " but cannot be used here");
+    const char *protocol = input->config->protocol;
+    if (strcmp(forced, "auto") != 0 || strcmp(protocol, "auto") != 0) {
+        printf("  (set: coll_gpucoll_%s_algorithm=%s, coll_gpucoll_protocol=%s)\n", gpucoll_coll_name(input->coll), forced,
+               protocol);
     }
 }
 
@@ -237,7 +257,7 @@ static bool select_one(const struct info *info, const struct gpucoll_plan_input 
 static bool select_range(const struct info *info, struct gpucoll_plan_input *input)
 {
     bool said = false;
-    printf("  %6s  %-10s %10s  %s\n", "bytes", "algorithm", "predicted", "shape");
+    printf("  %6s  %-10s %-8s %10s  %s\n", "bytes", "algorithm", "protocol", "predicted", "shape");
     for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes *= 2) {
         struct gpucoll_plan plan;
         char text[16];
@@ -247,8 +267,8 @@ static bool select_range(const struct info *info, struct gpucoll_plan_input *inp
             printf("  %6s  staged through host memory\n", text);
             continue;
         }
-        printf("  %6s  %-10s %7.1f us  %u CTAs of %u threads\n", text, plan.algorithm->name, plan.predicted_us,
-               plan.ctas, plan.threads);
+        printf("  %6s  %-10s %-8s %7.1f us  %u CTAs of %u threads%s\n", text, plan.algorithm->name, plan.algorithm->protocol,
+               plan.predicted_us, plan.ctas, plan.threads, plan.linger ? ", lingering" : "");
     }
     return true;
 }

@@ -25,8 +25,8 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     uint64_t most = (uint64_t)input->config->max_ctas;
     plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);
     double stored = 2.0 * (double)input->bytes * (input->nranks - 1);
-    double bandwidth = model->ll_bandwidth * plan->ctas;
-    bandwidth = bandwidth < input->bandwidth ? bandwidth : input->bandwidth;
+    double share = (double)packs / plan->threads; /* without steps, or the prediction would fall at each new CTA */
+    double bandwidth = gpucoll_model_bandwidth(model->ll_bandwidth, share, (double)most, input->bandwidth);
     plan->predicted_us = model->agree_us + model->launch_us + input->latency_us + stored / bandwidth * 1e6;
 }
 

@@ -34,8 +34,8 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     uint64_t bytes = end > begin ? (end - begin) * GPUCOLL_PACK_BYTES : 1;
     plan->rounds = (bytes + round - 1) / round;
     double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
-    double bandwidth = model->cta_bandwidth * plan->ctas;
-    bandwidth = bandwidth < input->bandwidth ? bandwidth : input->bandwidth;
+    double share = (double)input->bytes / (double)least_channel_bytes;
+    double bandwidth = gpucoll_model_bandwidth(model->cta_bandwidth, share, (double)most, input->bandwidth);
     double local = 4.0 * (double)input->bytes / model->local_bandwidth;
     plan->predicted_us = (leaves / bandwidth + local) * 1e6;
 }

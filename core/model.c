@@ -9,3 +9,10 @@ const struct gpucoll_model gpucoll_model_default = {
     .local_bandwidth = 4260e9,
     .barrier_us = 2.0,
 };
+
+double gpucoll_model_bandwidth(double cta_bandwidth, double ctas, double most, double link_bandwidth)
+{
+    ctas = ctas < 1 ? 1 : ctas > most ? most : ctas;
+    double bandwidth = cta_bandwidth * ctas;
+    return bandwidth < link_bandwidth ? bandwidth : link_bandwidth;
+}

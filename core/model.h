@@ -17,4 +17,8 @@ struct gpucoll_model {
 
 extern const struct gpucoll_model gpucoll_model_default;
 
+/* Bytes/s of a kernel: what `ctas` CTAs (not a whole number, so that predictions have no steps) store, at least one and at most
+ * `most`, and no more than the link carries. */
+double gpucoll_model_bandwidth(double cta_bandwidth, double ctas, double most, double link_bandwidth);
+
 #endif

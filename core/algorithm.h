@@ -5,8 +5,10 @@
 #ifndef GPUCOLL_ALGORITHM_H
 #define GPUCOLL_ALGORITHM_H
 
+#include "core/accel/accel.h"
 #include "core/plan.h"
-#include "core/request.h"
+
+struct gpucoll_request;
 
 struct gpucoll_algorithm {
     const char *name; /* as typed in coll_gpucoll_<collective>_algorithm */

@@ -18,42 +18,44 @@ const struct gpucoll_model gpucoll_model_default = {
     .barrier_us = 2.0,
 };
 
-double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, uint64_t bytes, unsigned ctas, double cta_bandwidth)
+double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas, double most,
+                                 double cta_bandwidth)
 {
-    double most = gpucoll_model_default.link_share * input->bandwidth;
-    double bandwidth = ctas * cta_bandwidth;
-    return (double)bytes / (bandwidth < most ? bandwidth : most) * 1e6;
+    double link = gpucoll_model_default.link_share * input->bandwidth;
+    double bandwidth = cta_bandwidth * (ctas < 1 ? 1 : ctas > most ? most : ctas);
+    return bytes / (bandwidth < link ? bandwidth : link) * 1e6;
 }
 
-/* A CTA for every pack each thread can take, up to the most allowed. */
-static unsigned launch_ctas(const struct gpucoll_plan_input *input, unsigned threads)
+static double least(double a, double b)
 {
-    uint64_t packs = (input->bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    uint64_t ctas = (packs + threads - 1) / threads;
-    uint64_t most = (uint64_t)input->config->max_ctas;
-    return (unsigned)(ctas == 0 ? 1 : ctas < most ? ctas : most);
+    return a < b ? a : b;
 }
 
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, uint64_t bytes, double cta_bandwidth,
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, uint64_t stored, double cta_bandwidth,
                                struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = &gpucoll_model_default;
     const struct gpucoll_config *config = input->config;
-    double steps = model->agree_us + hops * (model->hop_us + input->latency_us);
+    const double bytes = (double)stored;
+    const double most = config->max_ctas;
     plan->threads = gpucoll_whole_warps(config->threads);
-    plan->ctas = launch_ctas(input, plan->threads);
-    plan->predicted_us = steps + model->launch_us + gpucoll_model_transfer_us(input, bytes, plan->ctas, cta_bandwidth);
+    /* A CTA for every pack that each thread can take. The prediction takes part of a CTA for what it is, or it would
+     * fall at each new one. */
+    double ctas = (double)input->bytes / ((double)plan->threads * GPUCOLL_PACK_BYTES);
+    plan->ctas = (unsigned)least(ctas + 1, most);
+    double steps = model->agree_us + hops * (model->hop_us + input->latency_us);
+    plan->predicted_us = steps + model->launch_us + gpucoll_model_transfer_us(input, bytes, ctas, most, cta_bandwidth);
 
-    unsigned crew = input->crew < (unsigned)config->max_ctas ? input->crew : (unsigned)config->max_ctas;
+    const double crew = least(input->crew, most);
     if (config->linger == 0 || crew == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
-    unsigned working = plan->ctas < crew ? plan->ctas : crew;
-    double lingering = steps + model->ring_us + (working > 1 ? model->crew_us : 0) +
-                       gpucoll_model_transfer_us(input, bytes, working, cta_bandwidth);
+    double alone = gpucoll_model_transfer_us(input, bytes, 1, 1, cta_bandwidth);
+    double together = model->crew_us + gpucoll_model_transfer_us(input, bytes, ctas, crew, cta_bandwidth);
+    double lingering = steps + model->ring_us + least(alone, together);
     if (lingering < plan->predicted_us) {
         plan->linger = true;
-        plan->ctas = crew;
+        plan->ctas = (unsigned)crew;
         plan->predicted_us = lingering;
     }
 }

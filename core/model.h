@@ -25,12 +25,14 @@ struct gpucoll_model {
 
 extern const struct gpucoll_model gpucoll_model_default;
 
-/* Microseconds until `bytes` have left a rank, by `ctas` CTAs of `cta_bandwidth` each. */
-double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, uint64_t bytes, unsigned ctas, double cta_bandwidth);
+/* Microseconds until `bytes` have left a rank, by `ctas` CTAs of `cta_bandwidth` each: not a whole number, so that predictions
+ * have no steps; at least one, at most `most`. */
+double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas, double most,
+                                 double cta_bandwidth);
 
 /* Fills ctas, threads, linger and predicted_us of a plan for a kernel of the LL family: as a lingering crew or as a launch of
- * its own, whichever is predicted to be faster. `hops` steps one after the other; `bytes` leave each rank. */
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, uint64_t bytes, double cta_bandwidth,
+ * its own, whichever is predicted to be faster. `hops` steps one after the other; `stored` bytes leave each rank. */
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, uint64_t stored, double cta_bandwidth,
                                struct gpucoll_plan *plan);
 
 #endif

@@ -1,9 +1,9 @@
 # GPUCOLL_MISSING(WHAT, DEBIAN-PACKAGE, RHEL-PACKAGE, [ELSE])
-# Stops configure, naming what to install.
+# Stops configure, naming what to install; RHEL-PACKAGE is empty where there is none.
 AC_DEFUN([GPUCOLL_MISSING], [AC_MSG_ERROR([$1.
     Debian, Ubuntu:  apt-get install $2
-    RHEL, Fedora:    dnf install $3
-m4_ifval([$4], [    Or:              $4
+m4_ifval([$3], [    RHEL, Fedora:    dnf install $3
+])m4_ifval([$4], [    Or:              $4
 ])])])
 
 # The host compilers: C17 and C++17, and the flags every object is compiled with.

@@ -106,8 +106,7 @@ AC_DEFUN([GPUCOLL_OMPI_HEADERS], [
             [AC_MSG_ERROR([Open MPI's internal headers in $with_ompi_src do not compile: see config.log. The tree must be one in which
     Open MPI's configure was run, and of version $OMPI_VERSION])],
             [GPUCOLL_MISSING([Open MPI $OMPI_VERSION was installed without its development headers (opal_config.h, ompi/mca/coll/coll.h), or
-    the headers they include are missing: see config.log], [libopenmpi-dev libhwloc-dev libpmix-dev libevent-dev],
-                [(RHEL's openmpi-devel has none: see the next line)],
+    the headers they include are missing: see config.log], [libopenmpi-dev libhwloc-dev libpmix-dev libevent-dev], [],
                 [--with-ompi-src=TREE, a source tree of Open MPI $OMPI_VERSION in which configure was run])])])
 ])
 

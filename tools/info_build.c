@@ -10,6 +10,7 @@
 #endif
 #include "core/algorithm.h"
 #include "tools/gpucoll_info.h"
+#include "ucx_tl/tl.h"
 
 enum { NAME_COLUMNS = 14, WIDTH = 110 };
 

@@ -31,9 +31,11 @@ Bytes check(Rank &rank, const Call &call)
                               call.in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), call.count};
     gpucoll_status status = rank.call(args);
     EXPECT_EQ(status, GPUCOLL_OK) << gpucoll_status_name(status);
-    EXPECT_TRUE(reduces(call.op, call.type, inputs, recv.data()))
-        << "rank " << rank.number << " offsets " << call.send_offset << ' ' << call.recv_offset << " in place "
-        << call.in_place << " seed " << seed;
+    if (call.count < 50000 || rank.number == 0) { /* large ones once: the other ranks are compared to the bit below */
+        EXPECT_TRUE(reduces(call.op, call.type, inputs, recv.data()))
+            << "rank " << rank.number << " offsets " << call.send_offset << ' ' << call.recv_offset << " in place "
+            << call.in_place << " seed " << seed;
+    }
     Bytes result(recv.data(), recv.data() + recv.size());
     EXPECT_EQ(result, reduce_in_order(call.op, call.type, inputs)) << "not reduced in rank order";
     EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
@@ -147,14 +149,13 @@ TEST(allreduce_sizes, many_rounds)
         for (const char *ctas : {"1", "5", "64"}) {
             on_threads(4, {{"allreduce_algorithm", algorithm}, {"max_ctas", ctas}}, [](Rank &rank) {
                 Call call;
-                call.type = GPUCOLL_INT8;
+                call.type = GPUCOLL_INT32;
                 /* A quarter of the data area is one round of all channels; a few rounds, the last not whole. */
-                for (size_t bytes : {(1u << 18) - 1, (1u << 18) + 1, (1u << 19) + 16, (5u << 18) + 12345}) {
-                    call.count = bytes;
+                for (size_t bytes : {(1u << 18) - 4, (1u << 18) + 4, (5u << 18) + 12348}) {
+                    call.count = bytes / 4;
+                    call.in_place = !call.in_place;
                     check(rank, call);
                 }
-                call.in_place = true;
-                check(rank, call);
             });
         }
     }

@@ -11,6 +11,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \
 	test/unit/segment_test.cc \
+	test/unit/selector_test.cc \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
 	test/unit/unit.cc \

@@ -135,8 +135,10 @@ void fill(enum gpucoll_type type, void *buffer, size_t count, Random &random)
     case GPUCOLL_DOUBLE_DOUBLE:
         return fill_pairs<double, double>(buffer, count, random);
     default: /* any bits are a number */
-        for (size_t i = 0; i < count * gpucoll_type_size(type); i++) {
-            static_cast<unsigned char *>(buffer)[i] = static_cast<unsigned char>(random.next());
+        size_t bytes = count * gpucoll_type_size(type);
+        for (size_t at = 0; at < bytes; at += 8) {
+            uint64_t value = random.next();
+            memcpy(static_cast<char *>(buffer) + at, &value, bytes - at < 8 ? bytes - at : 8);
         }
     }
 }

@@ -29,10 +29,29 @@ GPUCOLL_FORMS(alltoallv,
               describe(sbuf, gpucoll_vector(scounts, sdispls, sdtype, 0, gpucoll_peers(comm)), rbuf,
                        gpucoll_vector(rcounts, rdispls, rdtype, 0, gpucoll_peers(comm))))
 
-GPUCOLL_FORMS(alltoallw,
-              (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
-               ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls,
-               ompi_datatype_t *const *rdtypes),
-              (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes),
-              describe(sbuf, gpucoll_bytes(scounts, sdispls, sdtypes, gpucoll_peers(comm)), rbuf,
-                       gpucoll_bytes(rcounts, rdispls, rdtypes, gpucoll_peers(comm))))
+#define W_PARAMETERS                                                                                         \
+    (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls, ompi_datatype_t *const *sdtypes,      \
+     void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls, ompi_datatype_t *const *rdtypes)
+#define W_ARGUMENTS (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes)
+#define W_DESCRIPTION                                                                                        \
+    describe(sbuf, gpucoll_bytes(scounts, sdispls, sdtypes, gpucoll_peers(comm)), rbuf,                      \
+             gpucoll_bytes(rcounts, rdispls, rdtypes, gpucoll_peers(comm)))
+
+static GPUCOLL_BLOCKING(staged_alltoallw, alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
+GPUCOLL_NONBLOCKING(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
+GPUCOLL_PERSISTENT(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
+
+int gpucoll_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
+                      ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls,
+                      ompi_datatype_t *const *rdtypes, ompi_communicator_t *comm, mca_coll_base_module_t *module)
+{
+    /* coll/self of 4.1 and 5.0 takes the displacements for elements, and would write beside a host copy. Zero is zero. */
+    static const int zero[1] = {0};
+    if (OMPI_COMM_IS_INTRA(comm) && ompi_comm_size(comm) == 1 && sbuf != MPI_IN_PLACE) {
+        sbuf = (const char *)sbuf + gpucoll_displ_at(sdispls, 0);
+        rbuf = (char *)rbuf + gpucoll_displ_at(rdispls, 0);
+        sdispls = zero;
+        rdispls = zero;
+    }
+    return staged_alltoallw(sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes, comm, module);
+}

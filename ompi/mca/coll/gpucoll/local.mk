@@ -42,9 +42,10 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 # Objects must not begin with mca_: Open MPI would take them for components when it is pointed to the build folder.
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SHORTNAME = component
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)
+# Exported beside the component itself: the host accelerator's allocator, for tests that mix kinds of memory.
 # nodelete: Open MPI unloads components at MPI_Finalize, but callbacks of drivers and a last kernel's thread may still be on their way.
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
-	-export-symbols-regex '^mca_coll_gpucoll_component$$' -Wl,-z,defs -Wl,-z,nodelete
+	-export-symbols-regex '^(mca_coll_gpucoll_component|gpucoll_host_(malloc|free))$$' -Wl,-z,defs -Wl,-z,nodelete
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_LIBADD = libgpucoll.la $(OMPI_LIBS)
 
 ompi/mca/coll/gpucoll/.libs/help-mpi-coll-gpucoll.txt: ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt

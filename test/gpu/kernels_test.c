@@ -1,0 +1,326 @@
+/*
+ * Every kernel with every functor, on 1, 2, 3, 4 and 8 ranks, against the reductions of the host in rank order: bit by bit, with
+ * guards around the buffers, at any alignment, in place or not, over several rounds and with epochs that wrap around.
+ *
+ *   kernels_test [--quick] [--seed N]   --quick: few functors and small messages, no kernel waits for another one that shares its GPU
+ *                                       (compute-sanitizer may run them one after the other)
+ *   kernels_test --speed [...]          see speed.c
+ *
+ * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77 without a GPU.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kernels/functors.h"
+#include "test/gpu/elements.h"
+#include "test/gpu/ranks.h"
+#include "test/gpu/tests.h"
+
+enum { GUARD = 256, MOST_OFFSET = 64 };
+static const size_t most_bytes = (size_t)5 << 18; /* several rounds of the data area */
+static const size_t data_bytes = (size_t)1 << 20;
+static const unsigned char poison = 0xA5;
+
+/* How the kernels of a call are launched. */
+enum way {
+    WAY_TOGETHER, /* all at once: they wait for each other */
+    WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then each runs again */
+    WAY_STAGED    /* two-shot, stage by stage: nobody waits */
+};
+static const char *const way_names[] = {"together", "serial", "staged"};
+
+struct bench {
+    struct ranks ranks;
+    uint64_t random;
+    char name[128];
+    unsigned char *sent[MOST_RANKS]; /* on the host, with guards */
+    unsigned char *got;
+    unsigned char *expected;
+    bool quick;
+};
+
+static size_t whole_bytes(void)
+{
+    return most_bytes + 2 * GUARD + MOST_OFFSET;
+}
+
+static void open_bench(struct bench *bench, struct gpus *gpus, uint32_t size)
+{
+    ranks_open(&bench->ranks, gpus, size, data_bytes, whole_bytes());
+    for (uint32_t r = 0; r < size; r++) {
+        bench->sent[r] = malloc(whole_bytes());
+    }
+    bench->got = malloc(whole_bytes());
+    bench->expected = malloc(whole_bytes());
+}
+
+static void close_bench(struct bench *bench)
+{
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        free(bench->sent[r]);
+    }
+    free(bench->got);
+    free(bench->expected);
+    ranks_close(&bench->ranks);
+}
+
+static void copy(const struct bench *bench, void *to, const void *from, size_t bytes)
+{
+    struct gpucoll_accel *accel = bench->ranks.gpus->accel;
+    if (accel->ops->copy(accel, to, from, bytes) != GPUCOLL_OK) {
+        printf("FAIL %s: a copy failed\n", bench->name);
+        exit(1);
+    }
+}
+
+/* Random messages into the send buffers, poison everywhere else. */
+static void fill(struct bench *bench, const struct call *call)
+{
+    size_t bytes = call->bytes + 2 * GUARD;
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        struct rank *rank = &bench->ranks.rank[r];
+        memset(bench->sent[r], poison, bytes);
+        memset(bench->got, poison, bytes);
+        fill_elements(call->functor, bench->sent[r] + GUARD, call->bytes, &bench->random);
+        char *from = call->in_place ? rank->recv + call->recv_at : rank->send + call->send_at;
+        if (!call->in_place) {
+            copy(bench, rank->recv + call->recv_at - GUARD, bench->got, bytes);
+        }
+        copy(bench, from - GUARD, bench->sent[r], bytes);
+    }
+}
+
+static bool differ(struct bench *bench, const struct call *call, uint32_t r, const char *what, const unsigned char *wanted)
+{
+    size_t bytes = call->bytes + 2 * GUARD;
+    for (size_t i = 0; i < bytes; i++) {
+        if (bench->got[i] != wanted[i]) {
+            printf("# %s: rank %u: %s differs at byte %ld of %lu (guards %d): %02x, not %02x; ctas %u threads %u send_at %zu "
+                   "recv_at %zu in_place %d data_bytes %lu\n",
+                   bench->name, r, what, (long)i - GUARD, (unsigned long)call->bytes, GUARD, bench->got[i], wanted[i],
+                   call->ctas, call->threads, call->send_at, call->recv_at, call->in_place, (unsigned long)call->data_bytes);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool verify(struct bench *bench, const struct call *call)
+{
+    size_t bytes = call->bytes + 2 * GUARD;
+    size_t count = call->bytes / gpucoll_host_functor_size(call->functor);
+    memcpy(bench->expected, bench->sent[0], bytes);
+    for (uint32_t r = 1; r < bench->ranks.size; r++) {
+        gpucoll_host_reduce(call->functor, bench->expected + GUARD, bench->expected + GUARD, bench->sent[r] + GUARD, count);
+    }
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        const struct rank *rank = &bench->ranks.rank[r];
+        copy(bench, bench->got, rank->recv + call->recv_at - GUARD, bytes);
+        if (differ(bench, call, r, "the result", bench->expected)) {
+            return false;
+        }
+        copy(bench, bench->got, rank->send + call->send_at - GUARD, bytes);
+        if (!call->in_place && differ(bench, call, r, "the send buffer", bench->sent[r])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void run_together(struct bench *bench, const struct call *call)
+{
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        ranks_launch(&bench->ranks, r, call);
+    }
+    ranks_wait_all(&bench->ranks, bench->name);
+}
+
+/* The last rank finds all messages there. The others give up, having stored their own, and touch nothing else. */
+static void run_serial(struct bench *bench, const struct call *call)
+{
+    struct ranks *ranks = &bench->ranks;
+    struct gpucoll_accel *accel = ranks->gpus->accel;
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct rank *rank = &ranks->rank[r];
+        __atomic_store_n(&rank->status->abort, r + 1 < ranks->size, __ATOMIC_RELEASE);
+        ranks_launch(ranks, r, call);
+        if (accel->ops->synchronize(accel, rank->recv) != GPUCOLL_OK) {
+            exit(1);
+        }
+        __atomic_store_n(&rank->status->abort, 0, __ATOMIC_RELEASE);
+    }
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        if (!ranks_done(ranks, r)) {
+            ranks_launch(ranks, r, call);
+        }
+        ranks_wait(ranks, r, bench->name);
+    }
+}
+
+static uint64_t rounds_of(const struct bench *bench, const struct call *call)
+{
+    uint64_t begin;
+    uint64_t end;
+    gpucoll_channel_range(call->bytes, call->ctas, 0, &begin, &end);
+    uint64_t most = gpucoll_block_bytes(call->data_bytes, bench->ranks.size, call->ctas) / GPUCOLL_PACK_BYTES *
+                    bench->ranks.size;
+    return end == begin ? 1 : (end - begin + most - 1) / most;
+}
+
+static void run_staged(struct bench *bench, const struct call *whole)
+{
+    struct call call = *whole;
+    uint64_t rounds = rounds_of(bench, whole);
+    for (uint64_t first = 0; first < rounds; first += GPUCOLL_SLOTS) {
+        call.round_begin = first;
+        call.round_end = first + GPUCOLL_SLOTS;
+        for (uint32_t stage = GPUCOLL_STAGE_SEND; stage <= GPUCOLL_STAGE_COPY; stage <<= 1) {
+            call.stages = stage;
+            run_together(bench, &call);
+        }
+    }
+}
+
+static bool run_case(struct bench *bench, enum way way, const struct call *call)
+{
+    fill(bench, call);
+    ranks_begin(&bench->ranks);
+    if (way == WAY_TOGETHER) {
+        run_together(bench, call);
+    } else if (way == WAY_SERIAL) {
+        run_serial(bench, call);
+    } else {
+        run_staged(bench, call);
+    }
+    return verify(bench, call);
+}
+
+static uint32_t one_of(struct bench *bench, const uint32_t *values, size_t count)
+{
+    return values[next_random(&bench->random) % count];
+}
+#define ONE_OF(bench, ...)                                                                                   \
+    one_of(bench, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+/* A shape at random for a message of about `bytes`. */
+static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int functor, size_t bytes)
+{
+    size_t unit = gpucoll_host_functor_size(functor);
+    size_t capacity = gpucoll_ll_capacity(bench->ranks.size);
+    if (kernel == GPUCOLL_KERNEL_ONESHOT && bytes > capacity) {
+        bytes = capacity;
+    }
+    uint32_t ranks_here = (bench->ranks.size + (uint32_t)bench->ranks.gpus->count - 1) / (uint32_t)bench->ranks.gpus->count;
+    unsigned resident = 96 / ranks_here; /* fewer than the SMs of any GPU that such a test meets */
+    struct call call = {
+        .kernel = kernel,
+        .functor = functor,
+        .bytes = bytes / unit * unit,
+        .data_bytes = data_bytes >> next_random(&bench->random) % 3,
+        .send_at = GUARD + ONE_OF(bench, 0, 0, 0, 1, 3, 4, 8, 16, (uint32_t)unit, 52),
+        .recv_at = GUARD + ONE_OF(bench, 0, 0, 0, 1, 6, 4, 8, 16, (uint32_t)unit, 44),
+        .in_place = next_random(&bench->random) % 3 == 0,
+        .ctas = ONE_OF(bench, 1, 2, 3, 7, 16, 64),
+        .threads = ONE_OF(bench, 32, 64, 256, 512),
+        .stages = GPUCOLL_STAGE_ALL,
+        .round_end = UINT64_MAX,
+    };
+    call.ctas = call.ctas < resident ? call.ctas : resident;
+    return call;
+}
+
+static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int functor, enum way way)
+{
+    static const size_t full[] = {0, 16, 48, 257, 4099, 40009, 262200, 1310720};
+    static const size_t quick[] = {0, 16, 1011, 20011};
+    const size_t *sizes = bench->quick ? quick : full;
+    size_t count = bench->quick ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
+    struct gpus *gpus = bench->ranks.gpus;
+    snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s",
+             kernel == GPUCOLL_KERNEL_ONESHOT ? "oneshot" : "twoshot", gpucoll_functor_name(functor), bench->ranks.size,
+             way_names[way]);
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        if (gpus->accel->ops->prepare(bench->ranks.rank[r].device, kernel, functor) != GPUCOLL_OK) {
+            gpus_report(gpus, false, "%s: loading", bench->name);
+            return;
+        }
+    }
+    bool passed = true;
+    for (size_t i = 0; i < count && passed; i++) {
+        /* The largest at least for the commonest functors; the host's part of it takes long. */
+        if (sizes[i] > 1000000 && functor != GPUCOLL_FN_sum_f32 && next_random(&bench->random) % 4 != 0) {
+            continue;
+        }
+        struct call call = shape(bench, kernel, functor, sizes[i]);
+        passed = run_case(bench, way, &call);
+    }
+    gpus_report(gpus, passed, "%s", bench->name);
+}
+
+static bool wanted(const struct bench *bench, int functor)
+{
+    return !bench->quick || functor == GPUCOLL_FN_sum_f32 || functor == GPUCOLL_FN_max_i16 || functor == GPUCOLL_FN_band_u64 ||
+           functor == GPUCOLL_FN_minloc_f64i32;
+}
+
+static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
+{
+    struct bench bench = {.random = seed + size, .quick = quick};
+    open_bench(&bench, gpus, size);
+    bool alone = size <= (uint32_t)gpus->count; /* no two ranks on one GPU */
+    for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
+        if (!wanted(&bench, functor)) {
+            continue;
+        }
+        if (alone || !quick) {
+            test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_TOGETHER);
+            test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_TOGETHER);
+        }
+        if (quick || functor % 8 == 0) {
+            test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_SERIAL);
+        }
+        test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_STAGED);
+    }
+    close_bench(&bench);
+}
+
+static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 8};
+    printf("# seed %llu, %d GPUs\n", (unsigned long long)seed, gpus->count);
+    test_memory(gpus);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        if (!quick || sizes[i] == 1 || sizes[i] == 3) {
+            test_size(gpus, sizes[i], quick, seed);
+        }
+    }
+    printf("# %d passed, %d failed\n", gpus->passed, gpus->failed);
+    return gpus->failed > 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool quick = false;
+    uint64_t seed = 20261121;
+    struct gpus gpus;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--speed") == 0) {
+            return gpus_open(&gpus) ? measure_speed(&gpus, argc - i - 1, argv + i + 1) : 77;
+        }
+        if (strcmp(argv[i], "--quick") == 0) {
+            quick = true;
+        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+            seed = strtoull(argv[++i], NULL, 0);
+        } else {
+            fprintf(stderr, "usage: kernels_test [--quick] [--seed N] | --speed [--help]\n");
+            return 2;
+        }
+    }
+    if (!gpus_open(&gpus)) {
+        return 77;
+    }
+    int status = run_tests(&gpus, quick, seed);
+    gpus_close(&gpus);
+    return status;
+}

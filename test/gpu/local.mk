@@ -1,0 +1,19 @@
+# The kernels and the cuda accelerator on real GPUs, without MPI. Exits with 77 (skipped) where there is none.
+if CUDA
+check_PROGRAMS += test/gpu/kernels_test
+TESTS += test/gpu/kernels_test
+endif
+
+test_gpu_kernels_test_SOURCES = \
+	test/gpu/elements.c \
+	test/gpu/elements.h \
+	test/gpu/gpus.c \
+	test/gpu/gpus.h \
+	test/gpu/kernels_test.c \
+	test/gpu/memory_test.c \
+	test/gpu/ranks.c \
+	test/gpu/ranks.h \
+	test/gpu/speed.c \
+	test/gpu/tests.h
+test_gpu_kernels_test_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_gpu_kernels_test_LDADD = libgpucoll.la -lpthread -ldl

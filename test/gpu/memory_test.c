@@ -1,0 +1,150 @@
+/*
+ * Kinds of memory: what the accelerator takes them for, also from a thread without a context, and copies between all of them.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "test/gpu/elements.h"
+#include "test/gpu/tests.h"
+
+enum { BYTES = 100003, KINDS = 7 };
+
+struct kind {
+    const char *name;
+    char *pointer;
+    bool device;
+    int ordinal;
+};
+
+/* Driver functions that only these tests need; a missing one leaves out its kind of memory. */
+static void *function(const char *name)
+{
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return handle ? dlsym(handle, name) : NULL;
+}
+
+static char *alloc_managed(void)
+{
+    CUresult(CUDAAPI * alloc)(CUdeviceptr * pointer, size_t bytes, unsigned flags);
+    void *address = function("cuMemAllocManaged");
+    CUdeviceptr memory = 0;
+    memcpy(&alloc, &address, sizeof(alloc));
+    return alloc && alloc(&memory, BYTES, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS ? (char *)(uintptr_t)memory : NULL;
+}
+
+static char *alloc_pool(const struct gpus *gpus)
+{
+    CUresult(CUDAAPI * alloc)(CUdeviceptr * pointer, size_t bytes, CUstream stream);
+    void *address = function("cuMemAllocAsync");
+    CUdeviceptr memory = 0;
+    memcpy(&alloc, &address, sizeof(alloc));
+    if (!alloc || alloc(&memory, BYTES, NULL) != CUDA_SUCCESS || gpus->cuda->cuStreamSynchronize(NULL) != CUDA_SUCCESS) {
+        return NULL;
+    }
+    return (char *)(uintptr_t)memory;
+}
+
+static char *alloc_pinned(void)
+{
+    CUresult(CUDAAPI * alloc)(void **pointer, size_t bytes, unsigned flags);
+    void *address = function("cuMemHostAlloc");
+    void *memory = NULL;
+    memcpy(&alloc, &address, sizeof(alloc));
+    return alloc && alloc(&memory, BYTES, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS ? memory : NULL;
+}
+
+static char *alloc_ours(const struct gpus *gpus)
+{
+    void *memory = NULL;
+    return gpus->accel->ops->host_alloc(gpus->accel, BYTES, &memory) == GPUCOLL_OK ? memory : NULL;
+}
+
+struct question {
+    struct gpus *gpus;
+    struct kind *kinds;
+    bool right[KINDS];
+};
+
+static void *classify_all(void *arg)
+{
+    struct question *question = arg;
+    struct gpucoll_accel *accel = question->gpus->accel;
+    for (int i = 0; i < KINDS; i++) {
+        const struct kind *kind = &question->kinds[i];
+        struct gpucoll_buffer first;
+        struct gpucoll_buffer last;
+        accel->ops->classify(accel, kind->pointer, &first);
+        accel->ops->classify(accel, kind->pointer ? kind->pointer + BYTES - 1 : NULL, &last);
+        question->right[i] = first.memory == (kind->device ? GPUCOLL_MEMORY_DEVICE : GPUCOLL_MEMORY_HOST) &&
+                             first.memory == last.memory && first.device == kind->ordinal && first.id == last.id;
+    }
+    return NULL;
+}
+
+static void test_classify(struct gpus *gpus, struct kind *kinds, const char *where)
+{
+    struct question question = {.gpus = gpus, .kinds = kinds};
+    pthread_t thread;
+    if (strcmp(where, "a thread without a context") == 0 && pthread_create(&thread, NULL, classify_all, &question) == 0) {
+        pthread_join(thread, NULL);
+    } else {
+        classify_all(&question);
+    }
+    for (int i = 0; i < KINDS; i++) {
+        if (kinds[i].pointer) {
+            gpus_report(gpus, question.right[i], "%s is told from %s", kinds[i].name, where);
+        }
+    }
+}
+
+static void test_copy(struct gpus *gpus, const struct kind *to, const struct kind *from, uint64_t *random)
+{
+    static char sent[BYTES];
+    static char got[BYTES];
+    struct gpucoll_accel *accel = gpus->accel;
+    size_t bytes = 1 + next_random(random) % (BYTES - 1);
+    size_t at = next_random(random) % (BYTES - bytes + 1);
+    fill_elements(0, sent, bytes, random);
+    memset(got, 0, sizeof(got));
+    bool right = accel->ops->copy(accel, from->pointer + at, sent, bytes) == GPUCOLL_OK &&
+                 accel->ops->copy(accel, to->pointer, from->pointer + at, bytes) == GPUCOLL_OK &&
+                 accel->ops->copy(accel, got, to->pointer, bytes) == GPUCOLL_OK && memcmp(sent, got, bytes) == 0;
+    gpus_report(gpus, right, "copy from %s to %s", from->name, to->name);
+}
+
+void test_memory(struct gpus *gpus)
+{
+    int last = gpus->count - 1;
+    uint64_t random = 1;
+    struct kind kinds[KINDS] = {
+        {"device memory", gpus_alloc(gpus, 0, BYTES), true, 0},
+        {"another GPU's memory", last > 0 ? gpus_alloc(gpus, last, BYTES) : NULL, true, last},
+        {"pageable memory", malloc(BYTES), false, -1},
+        {"managed memory", NULL, true, 0},
+        {"memory of a pool", NULL, true, 0},
+        {"pinned memory", NULL, false, -1},
+        {"memory of host_alloc", NULL, false, -1},
+    };
+    gpus_use(gpus, 0);
+    kinds[3].pointer = alloc_managed();
+    kinds[4].pointer = alloc_pool(gpus);
+    kinds[5].pointer = alloc_pinned();
+    kinds[6].pointer = alloc_ours(gpus);
+    test_classify(gpus, kinds, "a thread with a context");
+    test_classify(gpus, kinds, "a thread without a context");
+    for (int i = 0; i < KINDS * KINDS; i++) {
+        const struct kind *to = &kinds[i / KINDS];
+        const struct kind *from = &kinds[i % KINDS];
+        if (to != from && to->pointer && from->pointer) {
+            test_copy(gpus, to, from, &random);
+        }
+    }
+    struct gpucoll_buffer buffer;
+    gpus->accel->ops->classify(gpus->accel, NULL, &buffer);
+    gpus_report(gpus, buffer.memory == GPUCOLL_MEMORY_HOST && buffer.device == -1, "NULL is host memory");
+    gpus->accel->ops->host_free(gpus->accel, kinds[6].pointer);
+    gpus_free(gpus, 0, kinds[0].pointer);
+    gpus_free(gpus, last, kinds[1].pointer);
+    free(kinds[2].pointer);
+}

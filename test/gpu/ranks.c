@@ -1,0 +1,143 @@
+#include "test/gpu/ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/clock.h"
+
+/* Close to where epochs wrap around, so that every run of the tests passes it. */
+static const uint32_t first_epoch = UINT32_MAX - 40;
+static const uint64_t patience_ns = 30000000000u;
+
+static void must(gpucoll_status status, const char *what)
+{
+    if (status != GPUCOLL_OK) {
+        printf("FAIL %s: %s\n", what, gpucoll_status_name(status));
+        exit(1);
+    }
+}
+
+static void open_rank(struct ranks *ranks, struct rank *rank, int gpu)
+{
+    const struct gpucoll_accel_ops *ops = ranks->gpus->accel->ops;
+    rank->gpu = gpu;
+    rank->epoch = first_epoch;
+    rank->send = gpus_alloc(ranks->gpus, gpu, ranks->buffer_bytes);
+    rank->recv = gpus_alloc(ranks->gpus, gpu, ranks->buffer_bytes);
+    must(ops->device_open(ranks->gpus->accel, rank->send, &rank->device), "device_open");
+    must(ops->scratch_alloc(rank->device, gpucoll_lane_bytes(ranks->data_bytes), &rank->scratch, &rank->handle),
+         "scratch_alloc");
+    must(ops->stream_open(rank->device, &rank->stream), "stream_open");
+    rank->status = ops->stream_status(rank->stream);
+}
+
+void ranks_open(struct ranks *ranks, struct gpus *gpus, uint32_t size, size_t data_bytes, size_t buffer_bytes)
+{
+    memset(ranks, 0, sizeof(*ranks));
+    ranks->gpus = gpus;
+    ranks->size = size;
+    ranks->data_bytes = data_bytes;
+    ranks->buffer_bytes = buffer_bytes;
+    for (uint32_t r = 0; r < size; r++) {
+        open_rank(ranks, &ranks->rank[r], (int)(r % (uint32_t)gpus->count));
+    }
+    for (uint32_t r = 0; r < size; r++) {
+        struct rank *rank = &ranks->rank[r];
+        for (uint32_t i = 0; i < size; i++) {
+            must(gpus->accel->ops->import(rank->device, &ranks->rank[i].handle, &rank->lane[i]), "import");
+        }
+    }
+}
+
+void ranks_close(struct ranks *ranks)
+{
+    const struct gpucoll_accel_ops *ops = ranks->gpus->accel->ops;
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct rank *rank = &ranks->rank[r];
+        for (uint32_t i = 0; i < ranks->size; i++) {
+            ops->release(rank->device, &ranks->rank[i].handle, rank->lane[i]);
+        }
+        ops->stream_close(rank->stream);
+    }
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct rank *rank = &ranks->rank[r];
+        ops->scratch_free(rank->device, rank->scratch);
+        ops->device_close(rank->device);
+        gpus_free(ranks->gpus, rank->gpu, rank->send);
+        gpus_free(ranks->gpus, rank->gpu, rank->recv);
+    }
+}
+
+void ranks_begin(struct ranks *ranks)
+{
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct rank *rank = &ranks->rank[r];
+        rank->epoch = rank->epoch + 1 == 0 ? 1 : rank->epoch + 1;
+    }
+}
+
+void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
+{
+    struct rank *rank = &ranks->rank[r];
+    struct gpucoll_kernel_args args;
+    memset(&args, 0, offsetof(struct gpucoll_kernel_args, lane));
+    args.recv = rank->recv + call->recv_at;
+    args.send = call->in_place ? args.recv : rank->send + call->send_at;
+    args.bytes = call->bytes;
+    args.data_bytes = call->data_bytes;
+    args.round_begin = call->round_begin;
+    args.round_end = call->round_end;
+    args.done_value = ++rank->done;
+    args.rank = r;
+    args.nranks = ranks->size;
+    args.stages = call->stages;
+    for (uint32_t i = 0; i < ranks->size; i++) {
+        args.lane[i] = rank->lane[i];
+        args.epoch[i] = ranks->rank[i].epoch;
+    }
+    const struct gpucoll_launch launch = {
+        .kernel = call->kernel, .functor = call->functor, .ctas = call->ctas, .threads = call->threads, .args = &args};
+    must(ranks->gpus->accel->ops->launch(rank->stream, &launch), "launch");
+}
+
+bool ranks_done(const struct ranks *ranks, uint32_t r)
+{
+    const struct rank *rank = &ranks->rank[r];
+    return __atomic_load_n(&rank->status->done, __ATOMIC_ACQUIRE) == rank->done;
+}
+
+static void give_up(struct ranks *ranks, uint32_t r, const char *name)
+{
+    for (uint32_t i = 0; i < ranks->size; i++) {
+        __atomic_store_n(&ranks->rank[i].status->abort, 1, __ATOMIC_RELEASE);
+    }
+    gpucoll_status health = ranks->gpus->accel->ops->stream_health(ranks->rank[r].stream);
+    uint64_t start = gpucoll_now_ns();
+    while (gpucoll_now_ns() - start < 1000000000u) {
+    }
+    for (uint32_t i = 0; i < ranks->size; i++) {
+        printf("# rank %u: done %d, waited for rank %d\n", i, ranks_done(ranks, i),
+               (int)ranks->rank[i].status->stuck_rank - 1);
+    }
+    printf("FAIL %s: rank %u of %u did not finish (device: %s)\n", name, r, ranks->size, gpucoll_status_name(health));
+    exit(1);
+}
+
+void ranks_wait(struct ranks *ranks, uint32_t r, const char *name)
+{
+    if (ranks_done(ranks, r)) {
+        return;
+    }
+    uint64_t start = gpucoll_now_ns();
+    while (!ranks_done(ranks, r)) {
+        if (gpucoll_now_ns() - start > patience_ns) {
+            give_up(ranks, r, name);
+        }
+    }
+}
+
+void ranks_wait_all(struct ranks *ranks, const char *name)
+{
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        ranks_wait(ranks, r, name);
+    }
+}

@@ -1,0 +1,214 @@
+/*
+ * What the kernels alone can do, without MPI and without the engine's agreement: a thread for each GPU launches and polls, as a rank
+ * does. Sweeps CTAs, threads and scratch for each size, so that the selector's shapes can be chosen from measurements.
+ *
+ *   kernels_test --speed [--ranks N] [--max BYTES] [--only oneshot|twoshot] [--best]
+ *
+ * One line of JSON for each shape (--best: for the fastest shape of each kernel and size): median over the calls of the slowest
+ * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/clock.h"
+#include "kernels/functors.h"
+#include "test/gpu/ranks.h"
+#include "test/gpu/tests.h"
+
+enum { MOST_CALLS = 300 };
+
+struct sweep {
+    struct ranks ranks;
+    struct call call;
+    unsigned calls; /* warm-up included */
+    unsigned warmup;
+    _Atomic uint64_t arrived; /* at barriers, counted over all of them */
+    uint64_t ns[MOST_RANKS][MOST_CALLS];
+};
+
+struct options {
+    uint32_t ranks; /* 0: 2 and all */
+    uint64_t most;
+    const char *only;
+    bool best;
+};
+
+struct worker {
+    struct sweep *sweep;
+    uint32_t rank;
+    pthread_t thread;
+};
+
+static void barrier(struct sweep *sweep, uint64_t *passed)
+{
+    *passed += sweep->ranks.size;
+    __atomic_fetch_add(&sweep->arrived, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&sweep->arrived, __ATOMIC_ACQUIRE) < *passed) {
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    struct sweep *sweep = worker->sweep;
+    struct ranks *ranks = &sweep->ranks;
+    uint64_t passed = 0;
+    gpus_use(ranks->gpus, ranks->rank[worker->rank].gpu);
+    for (unsigned i = 0; i < sweep->calls; i++) {
+        barrier(sweep, &passed);
+        if (worker->rank == 0) {
+            ranks_begin(ranks);
+        }
+        barrier(sweep, &passed);
+        uint64_t start = gpucoll_now_ns();
+        ranks_launch(ranks, worker->rank, &sweep->call);
+        ranks_wait(ranks, worker->rank, "speed");
+        sweep->ns[worker->rank][i] = gpucoll_now_ns() - start;
+    }
+    return NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Median and 99th percentile of the slowest rank, in microseconds. */
+static void run(struct sweep *sweep, double *median, double *p99)
+{
+    struct worker workers[MOST_RANKS];
+    sweep->arrived = 0;
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        workers[r] = (struct worker){.sweep = sweep, .rank = r};
+        if (pthread_create(&workers[r].thread, NULL, work, &workers[r]) != 0) {
+            printf("FAIL speed: no thread\n");
+            exit(1);
+        }
+    }
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        pthread_join(workers[r].thread, NULL);
+    }
+    uint64_t slowest[MOST_CALLS];
+    unsigned count = 0;
+    for (unsigned i = sweep->warmup; i < sweep->calls; i++, count++) {
+        slowest[count] = 0;
+        for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+            slowest[count] = sweep->ns[r][i] > slowest[count] ? sweep->ns[r][i] : slowest[count];
+        }
+    }
+    qsort(slowest, count, sizeof(slowest[0]), by_value);
+    *median = (double)slowest[count / 2] / 1e3;
+    *p99 = (double)slowest[count * 99 / 100] / 1e3;
+}
+
+static void print(const struct sweep *sweep, double median, double p99, bool best)
+{
+    const struct call *call = &sweep->call;
+    uint32_t n = sweep->ranks.size;
+    double busbw = (double)call->bytes / median / 1e3 * 2 * (n - 1) / n;
+    printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, \"data_bytes\": %llu, "
+           "\"us\": %.2f, \"p99_us\": %.2f, \"busbw\": %.2f%s}\n",
+           call->kernel == GPUCOLL_KERNEL_ONESHOT ? "oneshot" : "twoshot", n, (unsigned long long)call->bytes, call->ctas,
+           call->threads, (unsigned long long)call->data_bytes, median, p99, busbw, best ? ", \"best\": true" : "");
+}
+
+static void sweep_size(struct sweep *sweep, const struct options *options, enum gpucoll_kernel kernel, uint64_t bytes)
+{
+    static const unsigned ctas[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
+    static const unsigned threads[] = {128, 256, 512};
+    static const uint64_t scratch[] = {4u << 20, 16u << 20, 64u << 20};
+    unsigned scratches = kernel == GPUCOLL_KERNEL_TWOSHOT && bytes > 1 << 20 ? 3 : 1;
+    double fastest = 0;
+    struct call best = {0};
+    double best_p99 = 0;
+    sweep->warmup = bytes <= 1 << 20 ? 20 : 3;
+    sweep->calls = sweep->warmup + (bytes <= 1 << 20 ? 100 : bytes <= 64 << 20 ? 20 : 5);
+    for (unsigned i = 0; i < sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches; i++) {
+        unsigned c = ctas[i / 3 / scratches];
+        unsigned t = threads[i / scratches % 3];
+        uint64_t covered = (uint64_t)c * t * GPUCOLL_PACK_BYTES;
+        if ((c > 1 && covered > 2 * bytes) || (bytes > 1 << 20 && (t != 512 || c < 8))) {
+            continue;
+        }
+        sweep->call = (struct call){.kernel = kernel,
+                                    .functor = GPUCOLL_FN_sum_f32,
+                                    .ctas = c,
+                                    .threads = t,
+                                    .bytes = bytes,
+                                    .data_bytes = scratch[scratches == 1 ? 1 : i % scratches],
+                                    .stages = GPUCOLL_STAGE_ALL,
+                                    .round_end = UINT64_MAX};
+        double median;
+        double p99;
+        run(sweep, &median, &p99);
+        if (!options->best) {
+            print(sweep, median, p99, false);
+        }
+        if (fastest == 0 || median < fastest) {
+            fastest = median;
+            best = sweep->call;
+            best_p99 = p99;
+        }
+    }
+    sweep->call = best;
+    print(sweep, fastest, best_p99, true);
+}
+
+static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
+{
+    static const uint64_t small[] = {8, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10};
+    static const uint64_t large[] = {32 << 10,  64 << 10, 128 << 10, 256 << 10, 512 << 10,  1 << 20,   2 << 20,
+                                     4 << 20,   8 << 20,  16 << 20,  64 << 20,  256u << 20, 1024u << 20};
+    static struct sweep sweep; /* too large for a stack */
+    memset(&sweep, 0, sizeof(sweep));
+    ranks_open(&sweep.ranks, gpus, n, (size_t)64 << 20, options->most);
+    for (uint32_t r = 0; r < n; r++) {
+        for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
+            if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernel, GPUCOLL_FN_sum_f32) != GPUCOLL_OK) {
+                exit(1);
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof(small) / sizeof(small[0]); i++) {
+        if (small[i] <= gpucoll_ll_capacity(n) && strcmp(options->only, "twoshot") != 0) {
+            sweep_size(&sweep, options, GPUCOLL_KERNEL_ONESHOT, small[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        if (large[i] <= options->most && strcmp(options->only, "oneshot") != 0) {
+            sweep_size(&sweep, options, GPUCOLL_KERNEL_TWOSHOT, large[i]);
+        }
+    }
+    ranks_close(&sweep.ranks);
+}
+
+int measure_speed(struct gpus *gpus, int argc, char **argv)
+{
+    struct options options = {.most = (uint64_t)1 << 30, .only = ""};
+    for (int i = 0; i < argc; i++) {
+        bool value = i + 1 < argc;
+        if (strcmp(argv[i], "--best") == 0) {
+            options.best = true;
+        } else if (strcmp(argv[i], "--ranks") == 0 && value) {
+            options.ranks = (uint32_t)strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--max") == 0 && value) {
+            options.most = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--only") == 0 && value) {
+            options.only = argv[++i];
+        } else {
+            fprintf(stderr, "usage: kernels_test --speed [--ranks N] [--max BYTES] [--only oneshot|twoshot] [--best]\n");
+            return 2;
+        }
+    }
+    options.most = options.most < 1 << 20 ? 1 << 20 : options.most;
+    uint32_t all = gpus->count < MOST_RANKS ? (uint32_t)gpus->count : MOST_RANKS;
+    if (options.ranks == 0 && all > 2) {
+        sweep_ranks(gpus, &options, all);
+    }
+    sweep_ranks(gpus, &options, options.ranks == 0 ? (all < 2 ? 1 : 2) : options.ranks < all ? options.ranks : all);
+    gpus_close(gpus);
+    return 0;
+}

@@ -1,0 +1,15 @@
+/*
+ * The parts of kernels_test that have a file of their own.
+ */
+#ifndef GPUCOLL_TEST_GPU_TESTS_H
+#define GPUCOLL_TEST_GPU_TESTS_H
+
+#include "test/gpu/gpus.h"
+
+/* Kinds of memory: what they are taken for, and copies between them. */
+void test_memory(struct gpus *gpus);
+
+/* Times of the kernels over shapes, as lines of JSON. */
+int measure_speed(struct gpus *gpus, int argc, char **argv);
+
+#endif

@@ -1,0 +1,226 @@
+/*
+ * The selector and the shapes of the algorithms: which way, how many CTAs, what time the model predicts.
+ */
+#include <cmath>
+#include <cstring>
+#include "test/unit/unit.h"
+
+extern "C" {
+#include "core/selector.h"
+#include "ucx_tl/tl.h"
+}
+
+namespace
+{
+/* Links as those of four H200: the numbers of the p2p transport. */
+struct Input : gpucoll_plan_input {
+    Input(uint64_t message, uint32_t ranks)
+    {
+        gpucoll_config_init(&settings);
+        coll = GPUCOLL_ALLREDUCE;
+        functor = GPUCOLL_FN_sum_f32;
+        bytes = message;
+        nranks = ranks;
+        data_bytes = settings.scratch_bytes;
+        shared_device = false;
+        latency_us = 0.62;
+        bandwidth = 354e9;
+        config = &settings;
+    }
+    Input(const Input &) = delete;
+    gpucoll_config settings;
+};
+
+gpucoll_plan plan_of(const gpucoll_plan_input &input)
+{
+    RecordingLog log;
+    gpucoll_plan plan;
+    bool said = false;
+    EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
+    EXPECT_TRUE(log.topics().empty());
+    return plan;
+}
+
+std::string chosen(uint64_t bytes, uint32_t ranks)
+{
+    return plan_of(Input(bytes, ranks)).algorithm->name;
+}
+} // namespace
+
+TEST(selector, small_is_oneshot_and_large_is_twoshot)
+{
+    for (uint32_t ranks : {2, 4, 8}) {
+        EXPECT_EQ(chosen(0, ranks), "oneshot");
+        EXPECT_EQ(chosen(4, ranks), "oneshot");
+        EXPECT_EQ(chosen(1024, ranks), "oneshot");
+        EXPECT_EQ(chosen(64 << 20, ranks), "twoshot");
+        EXPECT_EQ(chosen(uint64_t{16} * INT32_MAX, ranks), "twoshot");
+    }
+}
+
+/* No cliffs: neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are
+ * launched for whole passes over the scratch, so of them only the time is asked. */
+TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
+{
+    for (bool shared : {false, true}) {
+        for (uint32_t ranks : {2, 3, 4, 8, 32}) {
+            double time = 0;
+            double bandwidth = 0;
+            for (double size = 16; size < 1e10; size *= 1.19) {
+                Input input(static_cast<uint64_t>(size) / 16 * 16, ranks);
+                input.shared_device = shared;
+                double now = plan_of(input).predicted_us;
+                EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
+                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.999)
+                    << input.bytes << " bytes, " << ranks << " ranks";
+                time = now;
+                bandwidth = static_cast<double>(input.bytes) / now;
+            }
+        }
+    }
+}
+
+TEST(selector, ranks_that_share_a_gpu_go_in_phases)
+{
+    for (uint64_t bytes : {4u, 65536u, 1u << 30}) {
+        Input input(bytes, 4);
+        input.shared_device = true;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "phased");
+    }
+}
+
+TEST(selector, is_a_function_of_its_input)
+{
+    Input input(123456, 5);
+    gpucoll_plan first = plan_of(input);
+    gpucoll_plan again = plan_of(input);
+    EXPECT_EQ(first.algorithm, again.algorithm);
+    EXPECT_EQ(first.ctas, again.ctas);
+    EXPECT_EQ(first.threads, again.threads);
+    EXPECT_EQ(first.rounds, again.rounds);
+}
+
+TEST(selector, forced_algorithm_is_taken_where_it_can_run)
+{
+    for (const char *name : {"oneshot", "twoshot", "phased"}) {
+        Input input(5000, 4);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", name), GPUCOLL_OK);
+        EXPECT_STREQ(plan_of(input).algorithm->name, name);
+    }
+}
+
+TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
+{
+    Input input(64 << 20, 4);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "oneshot"), GPUCOLL_OK);
+    RecordingLog log;
+    gpucoll_plan plan;
+    bool said = false;
+    EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
+    EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
+    EXPECT_STREQ(plan.algorithm->name, "twoshot");
+    EXPECT_EQ(log.topics(), std::vector<std::string>{"algorithm-unusable"});
+    std::string text = log.text_of("algorithm-unusable");
+    for (const char *word : {"oneshot", "allreduce", "67108864", "larger than the LL area"}) {
+        EXPECT_NE(text.find(word), std::string::npos) << text;
+    }
+}
+
+/* A kernel must get a shape that its lane can hold, whatever the parameters. */
+TEST(selector, shapes_fit_the_lane_and_the_limits)
+{
+    const uint64_t sizes[] = {0, 1, 15, 16, 4096, 100000, 1 << 20, uint64_t{1} << 32, uint64_t{16} * INT32_MAX};
+    for (const char *scratch : {"1M", "16M", "4G"}) {
+        for (const char *ctas : {"1", "7", "128"}) {
+            for (uint32_t ranks = 2; ranks <= GPUCOLL_MAX_LOCAL; ranks += ranks < 8 ? 1 : 8) {
+                for (uint64_t bytes : sizes) {
+                    Input input(bytes, ranks);
+                    ASSERT_EQ(gpucoll_config_set(&input.settings, "scratch_bytes", scratch), GPUCOLL_OK);
+                    ASSERT_EQ(gpucoll_config_set(&input.settings, "max_ctas", ctas), GPUCOLL_OK);
+                    ASSERT_EQ(gpucoll_config_set(&input.settings, "threads", "100"), GPUCOLL_OK);
+                    input.data_bytes = input.settings.scratch_bytes;
+                    SCOPED_TRACE(std::to_string(bytes) + " bytes, " + std::to_string(ranks) + " ranks, " + scratch);
+                    const gpucoll_algorithm *row;
+                    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                        if (row->unusable(&input) != nullptr) {
+                            continue;
+                        }
+                        gpucoll_plan plan;
+                        memset(&plan, 0, sizeof plan);
+                        row->shape(&input, &plan);
+                        EXPECT_GE(plan.ctas, 1u);
+                        EXPECT_LE(plan.ctas, static_cast<uint32_t>(input.settings.max_ctas));
+                        EXPECT_EQ(plan.threads, 96u);
+                        EXPECT_GE(gpucoll_block_bytes(input.data_bytes, ranks, plan.ctas), 128u);
+                        EXPECT_TRUE(std::isfinite(plan.predicted_us) && plan.predicted_us > 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(algorithms, have_names_and_help_and_can_be_forced)
+{
+    const gpucoll_algorithm *row;
+    int rows = 0;
+    for (; (row = gpucoll_algorithm_row(rows)) != nullptr; rows++) {
+        gpucoll_config config;
+        gpucoll_config_init(&config);
+        EXPECT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", row->name), GPUCOLL_OK) << row->name;
+        EXPECT_GT(strlen(row->help), 20u);
+    }
+    EXPECT_EQ(rows, 3);
+    EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
+}
+
+/* ---- transports ---- */
+
+class transports : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        gpucoll_config_init(&config);
+        ASSERT_EQ(gpucoll_config_set(&config, "accelerator", "host"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_accel_open(&config, log.get(), &accel), GPUCOLL_OK);
+        ASSERT_EQ(accel->ops->device_open(accel, &config, &device), GPUCOLL_OK);
+        memset(&peer, 0, sizeof peer);
+        accel->ops->device_id(device, &peer.device);
+    }
+    void TearDown() override
+    {
+        accel->ops->device_close(device);
+        gpucoll_accel_close(accel);
+    }
+
+    RecordingLog log;
+    gpucoll_config config;
+    gpucoll_accel *accel = nullptr;
+    gpucoll_device *device = nullptr;
+    gpucoll_tl_card peer;
+    gpucoll_tl_cost cost;
+};
+
+TEST_F(transports, are_taken_from_the_list)
+{
+    for (const char *allowed : {"all", "p2p", "shm,p2p", "p2p,shm"}) {
+        const gpucoll_tl_ops *tl = gpucoll_tl_choose(allowed, device, &peer, &cost);
+        ASSERT_NE(tl, nullptr) << allowed;
+        EXPECT_STREQ(tl->name, "p2p");
+        EXPECT_TRUE(cost.reachable && cost.same_device);
+        EXPECT_GT(cost.latency_us, 0);
+        EXPECT_GT(cost.bandwidth, 0);
+    }
+    for (const char *allowed : {"", "p2", "p2px", "shm", ",", "none"}) {
+        EXPECT_EQ(gpucoll_tl_choose(allowed, device, &peer, &cost), nullptr) << allowed;
+        EXPECT_NE(std::string(cost.reason).find("coll_gpucoll_transports"), std::string::npos);
+    }
+}
+
+TEST_F(transports, say_why_a_gpu_is_out_of_reach)
+{
+    peer.device.uuid[0] ^= 1; /* a host accelerator elsewhere */
+    EXPECT_EQ(gpucoll_tl_choose("all", device, &peer, &cost), nullptr);
+    EXPECT_NE(std::string(cost.reason).find("peer access"), std::string::npos);
+}

@@ -19,6 +19,7 @@
 enum { GUARD = 256, MOST_OFFSET = 64 };
 static const size_t most_bytes = (size_t)5 << 18; /* several rounds of the data area */
 static const size_t data_bytes = (size_t)1 << 20;
+static const size_t line_data = GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
 static const unsigned char poison = 0xA5;
 
 /* How the kernels of a call are launched. */
@@ -206,10 +207,11 @@ static uint32_t one_of(struct bench *bench, const uint32_t *values, size_t count
 static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int functor, size_t bytes)
 {
     size_t unit = gpucoll_host_functor_size(functor);
-    size_t capacity = gpucoll_ll_capacity(bench->ranks.size);
-    if (kernel == GPUCOLL_KERNEL_ONESHOT && bytes > capacity) {
-        bytes = capacity;
-    }
+    uint32_t size = bench->ranks.size;
+    size_t capacity = kernel == GPUCOLL_KERNEL_ONESHOT         ? gpucoll_ll_capacity(size)
+                      : kernel == GPUCOLL_KERNEL_TWOSHOT_LL128 ? gpucoll_ll128_capacity(size) * size * line_data
+                                                               : SIZE_MAX;
+    bytes = bytes < capacity ? bytes : capacity;
     uint32_t ranks_here = (bench->ranks.size + (uint32_t)bench->ranks.gpus->count - 1) / (uint32_t)bench->ranks.gpus->count;
     unsigned resident = 96 / ranks_here; /* fewer than the SMs of any GPU that such a test meets */
     struct call call = {
@@ -224,6 +226,8 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         .threads = ONE_OF(bench, 32, 64, 256, 512),
         .stages = GPUCOLL_STAGE_ALL,
         .round_end = UINT64_MAX,
+        /* Leaves before the next call, or does not. */
+        .linger_ns = kernel == GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
     return call;
@@ -237,7 +241,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
     size_t count = bench->quick ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
     struct gpus *gpus = bench->ranks.gpus;
     snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s",
-             kernel == GPUCOLL_KERNEL_ONESHOT ? "oneshot" : "twoshot", gpucoll_functor_name(functor), bench->ranks.size,
+             kernel_names[kernel], gpucoll_functor_name(functor), bench->ranks.size,
              way_names[way]);
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
         if (gpus->accel->ops->prepare(bench->ranks.rank[r].device, kernel, functor) != GPUCOLL_OK) {
@@ -252,6 +256,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
             continue;
         }
         struct call call = shape(bench, kernel, functor, sizes[i]);
+        call.linger_ns = way == WAY_TOGETHER ? call.linger_ns : 0;
         passed = run_case(bench, way, &call);
     }
     gpus_report(gpus, passed, "%s", bench->name);
@@ -274,6 +279,7 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
         }
         if (alone || !quick) {
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_TOGETHER);
+            test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT_LL128, functor, WAY_TOGETHER);
             test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_TOGETHER);
         }
         if (quick || functor % 8 == 0) {

@@ -4,6 +4,12 @@
 #include <string.h>
 #include "core/base/clock.h"
 
+const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
+    [GPUCOLL_KERNEL_ONESHOT] = "oneshot",
+    [GPUCOLL_KERNEL_TWOSHOT_LL128] = "twoshot_ll128",
+    [GPUCOLL_KERNEL_TWOSHOT] = "twoshot",
+};
+
 /* Close to where epochs wrap around, so that every run of the tests passes it. */
 static const uint32_t first_epoch = UINT32_MAX - 40;
 static const uint64_t patience_ns = 30000000000u;
@@ -95,14 +101,18 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
         args.epoch[i] = ranks->rank[i].epoch;
     }
     const struct gpucoll_launch launch = {
-        .kernel = call->kernel, .functor = call->functor, .ctas = call->ctas, .threads = call->threads, .args = &args};
+        .kernel = call->kernel, .functor = call->functor, .ctas = call->ctas, .threads = call->threads,
+        .linger_ns = call->linger_ns, .args = &args};
     must(ranks->gpus->accel->ops->launch(rank->stream, &launch), "launch");
 }
 
-bool ranks_done(const struct ranks *ranks, uint32_t r)
+bool ranks_done(struct ranks *ranks, uint32_t r)
 {
-    const struct rank *rank = &ranks->rank[r];
-    return __atomic_load_n(&rank->status->done, __ATOMIC_ACQUIRE) == rank->done;
+    gpucoll_status status = ranks->gpus->accel->ops->stream_poll(ranks->rank[r].stream);
+    if (status != GPUCOLL_IN_PROGRESS) {
+        must(status, "stream_poll");
+    }
+    return status == GPUCOLL_OK;
 }
 
 static void give_up(struct ranks *ranks, uint32_t r, const char *name)

@@ -45,7 +45,10 @@ struct call {
     uint32_t stages;
     uint64_t round_begin;
     uint64_t round_end;
+    uint32_t linger_ns; /* not 0: one crew, which waits so long for the next call */
 };
+
+extern const char *const kernel_names[GPUCOLL_KERNEL_COUNT];
 
 /* Rank r drives GPU r % (number of GPUs). */
 void ranks_open(struct ranks *ranks, struct gpus *gpus, uint32_t size, size_t data_bytes, size_t buffer_bytes);
@@ -54,7 +57,7 @@ void ranks_close(struct ranks *ranks);
 /* A new call: every lane gets its next epoch. */
 void ranks_begin(struct ranks *ranks);
 void ranks_launch(struct ranks *ranks, uint32_t rank, const struct call *call);
-bool ranks_done(const struct ranks *ranks, uint32_t rank);
+bool ranks_done(struct ranks *ranks, uint32_t rank);
 /* Waits for one rank, or for all; ends the program with a FAIL line after half a minute. */
 void ranks_wait(struct ranks *ranks, uint32_t rank, const char *name);
 void ranks_wait_all(struct ranks *ranks, const char *name);

@@ -2,7 +2,7 @@
  * What the kernels alone can do, without MPI and without the engine's agreement: a thread for each GPU launches and polls, as a rank
  * does. Sweeps CTAs, threads and scratch for each size, so that the selector's shapes can be chosen from measurements.
  *
- *   kernels_test --speed [--ranks N] [--max BYTES] [--only oneshot|twoshot] [--best]
+ *   kernels_test --speed [--ranks N] [--max BYTES] [--only KERNEL] [--best]
  *
  * One line of JSON for each shape (--best: for the fastest shape of each kernel and size): median over the calls of the slowest
  * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md.
@@ -110,9 +110,10 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
     uint32_t n = sweep->ranks.size;
     double busbw = (double)call->bytes / median / 1e3 * 2 * (n - 1) / n;
     printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, \"data_bytes\": %llu, "
-           "\"us\": %.2f, \"p99_us\": %.2f, \"busbw\": %.2f%s}\n",
-           call->kernel == GPUCOLL_KERNEL_ONESHOT ? "oneshot" : "twoshot", n, (unsigned long long)call->bytes, call->ctas,
-           call->threads, (unsigned long long)call->data_bytes, median, p99, busbw, best ? ", \"best\": true" : "");
+           "\"us\": %.2f, \"p99_us\": %.2f, \"busbw\": %.2f%s%s}\n",
+           kernel_names[call->kernel], n, (unsigned long long)call->bytes, call->ctas,
+           call->threads, (unsigned long long)call->data_bytes, median, p99, busbw,
+           call->linger_ns ? ", \"linger\": true" : "", best ? ", \"best\": true" : "");
 }
 
 static void sweep_size(struct sweep *sweep, const struct options *options, enum gpucoll_kernel kernel, uint64_t bytes)
@@ -126,11 +127,15 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     double best_p99 = 0;
     sweep->warmup = bytes <= 1 << 20 ? 20 : 3;
     sweep->calls = sweep->warmup + (bytes <= 1 << 20 ? 100 : bytes <= 64 << 20 ? 20 : 5);
-    for (unsigned i = 0; i < sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches; i++) {
-        unsigned c = ctas[i / 3 / scratches];
-        unsigned t = threads[i / scratches % 3];
+    /* Shape 0 of those that can is a crew that lingers. */
+    bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT;
+    unsigned shapes = sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches;
+    for (unsigned shape = lingers ? 0 : 1; shape <= shapes; shape++) {
+        unsigned i = shape == 0 ? 0 : shape - 1;
+        unsigned c = shape == 0 ? GPUCOLL_CREW_CTAS : ctas[i / 3 / scratches];
+        unsigned t = shape == 0 ? 512 : threads[i / scratches % 3];
         uint64_t covered = (uint64_t)c * t * GPUCOLL_PACK_BYTES;
-        if ((c > 1 && covered > 2 * bytes) || (bytes > 1 << 20 && (t != 512 || c < 8))) {
+        if (shape > 0 && ((c > 1 && covered > 2 * bytes) || (bytes > 1 << 20 && (t != 512 || c < 8)))) {
             continue;
         }
         sweep->call = (struct call){.kernel = kernel,
@@ -140,11 +145,12 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
                                     .bytes = bytes,
                                     .data_bytes = scratch[scratches == 1 ? 1 : i % scratches],
                                     .stages = GPUCOLL_STAGE_ALL,
-                                    .round_end = UINT64_MAX};
+                                    .round_end = UINT64_MAX,
+                                    .linger_ns = shape == 0 ? 100000 : 0};
         double median;
         double p99;
         run(sweep, &median, &p99);
-        if (!options->best) {
+        if (!options->best || shape == 0) {
             print(sweep, median, p99, false);
         }
         if (fastest == 0 || median < fastest) {
@@ -159,9 +165,9 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
 
 static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
 {
-    static const uint64_t small[] = {8, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10};
-    static const uint64_t large[] = {32 << 10,  64 << 10, 128 << 10, 256 << 10, 512 << 10,  1 << 20,   2 << 20,
-                                     4 << 20,   8 << 20,  16 << 20,  64 << 20,  256u << 20, 1024u << 20};
+    static const uint64_t sizes[] = {8,         1 << 10,   4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10,  256 << 10,
+                                     512 << 10, 1 << 20,   2 << 20, 4 << 20,  8 << 20,  16 << 20, 64 << 20,   256u << 20,
+                                     1024u << 20};
     static struct sweep sweep; /* too large for a stack */
     memset(&sweep, 0, sizeof(sweep));
     ranks_open(&sweep.ranks, gpus, n, (size_t)64 << 20, options->most);
@@ -172,14 +178,14 @@ static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32
             }
         }
     }
-    for (size_t i = 0; i < sizeof(small) / sizeof(small[0]); i++) {
-        if (small[i] <= gpucoll_ll_capacity(n) && strcmp(options->only, "twoshot") != 0) {
-            sweep_size(&sweep, options, GPUCOLL_KERNEL_ONESHOT, small[i]);
-        }
-    }
-    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
-        if (large[i] <= options->most && strcmp(options->only, "oneshot") != 0) {
-            sweep_size(&sweep, options, GPUCOLL_KERNEL_TWOSHOT, large[i]);
+    for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            bool fits = sizes[i] <= options->most && (kernel != GPUCOLL_KERNEL_ONESHOT || sizes[i] <= gpucoll_ll_capacity(n)) &&
+                        (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 || gpucoll_ll128_lines(sizes[i], n) <= gpucoll_ll128_capacity(n)) &&
+                        (kernel != GPUCOLL_KERNEL_TWOSHOT || sizes[i] >= 32 << 10);
+            if (fits && (!*options->only || strcmp(options->only, kernel_names[kernel]) == 0)) {
+                sweep_size(&sweep, options, kernel, sizes[i]);
+            }
         }
     }
     ranks_close(&sweep.ranks);
@@ -199,7 +205,7 @@ int measure_speed(struct gpus *gpus, int argc, char **argv)
         } else if (strcmp(argv[i], "--only") == 0 && value) {
             options.only = argv[++i];
         } else {
-            fprintf(stderr, "usage: kernels_test --speed [--ranks N] [--max BYTES] [--only oneshot|twoshot] [--best]\n");
+            fprintf(stderr, "usage: kernels_test --speed [--ranks N] [--max BYTES] [--only KERNEL] [--best]\n");
             return 2;
         }
     }

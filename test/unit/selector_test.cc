@@ -23,6 +23,8 @@ struct Input : gpucoll_plan_input {
         nranks = ranks;
         data_bytes = settings.scratch_bytes;
         shared_device = false;
+        crew = GPUCOLL_CREW_CTAS;
+        whole_lines = true;
         latency_us = 0.62;
         bandwidth = 354e9;
         config = &settings;
@@ -62,13 +64,16 @@ TEST(selector, small_is_oneshot_and_large_is_twoshot)
  * launched for whole passes over the scratch, so of them only the time is asked. */
 TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
 {
-    for (bool shared : {false, true}) {
+    for (int kind = 0; kind < 4; kind++) {
+        const bool shared = kind == 3;
         for (uint32_t ranks : {2, 3, 4, 8, 32}) {
             double time = 0;
             double bandwidth = 0;
             for (double size = 16; size < 1e10; size *= 1.19) {
                 Input input(static_cast<uint64_t>(size) / 16 * 16, ranks);
                 input.shared_device = shared;
+                input.whole_lines = kind < 2;
+                input.crew = kind == 0 ? GPUCOLL_CREW_CTAS : 1;
                 double now = plan_of(input).predicted_us;
                 EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
                 EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.999)
@@ -77,6 +82,38 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
                 bandwidth = static_cast<double>(input.bytes) / now;
             }
         }
+    }
+}
+
+TEST(selector, middle_sizes_go_by_whole_lines_where_the_link_keeps_them)
+{
+    for (uint32_t ranks : {2, 4, 8}) {
+        Input input(1 << 20, ranks);
+        EXPECT_STREQ(plan_of(input).algorithm->protocol, "ll128");
+        input.whole_lines = false;
+        EXPECT_STREQ(plan_of(input).algorithm->protocol, "simple");
+    }
+}
+
+TEST(selector, small_calls_linger_unless_told_otherwise)
+{
+    Input input(64, 4);
+    EXPECT_TRUE(plan_of(input).linger);
+    double lingering = plan_of(input).predicted_us;
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "linger", "0"), GPUCOLL_OK);
+    EXPECT_FALSE(plan_of(input).linger);
+    EXPECT_GT(plan_of(input).predicted_us, lingering);
+    input.settings.linger = 20;
+    input.crew = 0;
+    EXPECT_FALSE(plan_of(input).linger);
+}
+
+TEST(selector, forced_protocol_is_taken)
+{
+    for (const char *name : {"ll", "ll128", "simple"}) {
+        Input input(5000, 4);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", name), GPUCOLL_OK);
+        EXPECT_STREQ(plan_of(input).algorithm->protocol, name);
     }
 }
 

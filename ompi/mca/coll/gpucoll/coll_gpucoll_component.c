@@ -6,7 +6,6 @@
 #endif
 #include "coll_gpucoll.h"
 #include <dlfcn.h>
-#include <gpucoll_config.h>
 #include <libgen.h>
 #include <unistd.h>
 #include "coll_gpucoll_pool.h"
@@ -125,7 +124,7 @@ static void find_help(void)
 static int component_register(void)
 {
     mca_base_component_t *base = &component->super.collm_version;
-    sscanf(PACKAGE_VERSION, "%d.%d.%d", &base->mca_component_major_version, &base->mca_component_minor_version,
+    sscanf(GPUCOLL_VERSION, "%d.%d.%d", &base->mca_component_major_version, &base->mca_component_minor_version,
            &base->mca_component_release_version);
     gpucoll_config_init(&component->registered);
     for (int i = 0; i < gpucoll_config_row_count; i++) {
@@ -185,7 +184,7 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     component->accel = gpucoll_context_accel(component->context);
-    gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", PACKAGE_VERSION,
+    gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", GPUCOLL_VERSION,
                 component->accel != NULL ? component->accel->ops->name : "none");
     return OMPI_SUCCESS;
 }

@@ -5,8 +5,11 @@ TESTS += test/unit/unit_tests
 endif
 
 test_unit_unit_tests_SOURCES = \
+	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/host_accel_test.cc \
+	test/unit/kernels_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \

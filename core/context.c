@@ -22,16 +22,21 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     return GPUCOLL_OK;
 }
 
-void gpucoll_context_destroy(struct gpucoll_context *context)
+void gpucoll_context_disconnect(struct gpucoll_context *context)
 {
-    if (context == NULL) {
-        return;
-    }
     while (context->peers != NULL) {
         struct gpucoll_peer *peer = context->peers;
         context->peers = peer->next;
         gpucoll_peer_close(peer);
     }
+}
+
+void gpucoll_context_destroy(struct gpucoll_context *context)
+{
+    if (context == NULL) {
+        return;
+    }
+    gpucoll_context_disconnect(context);
     for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
         gpucoll_gpu_close(context->gpus[i]);
     }

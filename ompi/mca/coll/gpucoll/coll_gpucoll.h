@@ -74,10 +74,21 @@ enum gpucoll_native_state {
     GPUCOLL_NATIVE_READY,
 };
 
+/* The latest reduction on a communicator, in gpucoll's terms: looked up once for a run of equal ones. Pointers suffice, since
+ * predefined operators and types are never freed, and others are never native. */
+struct gpucoll_looked_up {
+    const ompi_op_t *ompi_op;
+    const ompi_datatype_t *ompi_type;
+    bool native;
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+};
+
 struct gpucoll_module {
     mca_coll_base_module_t super;
     mca_coll_base_comm_coll_t next; /* what stood in the slots before; modules retained */
     enum gpucoll_native_state native;
+    struct gpucoll_looked_up latest;
     bool posted; /* this rank has posted a call: from then on it no longer passes */
     struct gpucoll_team *team;
     struct gpucoll_module *newer; /* in the list of modules that have a team */

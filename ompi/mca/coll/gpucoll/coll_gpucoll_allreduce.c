@@ -29,22 +29,6 @@ static GPUCOLL_BLOCKING(staged_allreduce, allreduce, PARAMETERS, ARGUMENTS, DESC
 GPUCOLL_NONBLOCKING(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 GPUCOLL_PERSISTENT(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 
-/* A rank on its own has nobody to agree with: the engine's copy is for device memory only. */
-static bool needs_no_engine(const gpucoll_module *self, const struct gpucoll_coll_args *args,
-                            ompi_communicator_t *comm)
-{
-    if (!self->posted && !gpucoll_device_active()) {
-        return true;
-    }
-    if (ompi_comm_size(comm) > 1) {
-        return false;
-    }
-    struct gpucoll_accel *accel = mca_coll_gpucoll_component.accel;
-    struct gpucoll_buffer buffer;
-    accel->ops->classify(accel, args->recv, &buffer);
-    return buffer.memory != GPUCOLL_MEMORY_DEVICE;
-}
-
 /* Waits for the call. *error is an MPI error code, if the communicator became unusable meanwhile. */
 static gpucoll_status await(struct gpucoll_request *request, ompi_communicator_t *comm, int *error)
 {
@@ -65,22 +49,10 @@ static gpucoll_status await(struct gpucoll_request *request, ompi_communicator_t
 }
 
 /* Runs the call on the engine. *done tells whether that settled it; else every rank goes on to the next component. */
-static int run_native(gpucoll_module *self, const struct gpucoll_coll_args *args, ompi_communicator_t *comm,
-                      bool *done)
+static int run_native(gpucoll_module *self, const struct gpucoll_coll_args *args, bool *done,
+                      ompi_communicator_t *comm)
 {
     struct gpucoll_counters *counters = &mca_coll_gpucoll_component.counters;
-    if (self->native == GPUCOLL_NATIVE_UNTRIED) {
-        int rc = gpucoll_module_connect(self, comm);
-        *done = rc != OMPI_SUCCESS;
-        if (self->native != GPUCOLL_NATIVE_READY) {
-            return rc;
-        }
-    }
-    *done = false;
-    if (needs_no_engine(self, args, comm)) {
-        gpucoll_pass(self->team);
-        return OMPI_SUCCESS;
-    }
     self->posted = true;
     struct gpucoll_request *request = NULL;
     int error = MPI_SUCCESS;
@@ -92,30 +64,78 @@ static int run_native(gpucoll_module *self, const struct gpucoll_coll_args *args
     if (status == GPUCOLL_OK) {
         gpucoll_tally(&counters->native, 1);
         gpucoll_tally(&counters->native_bytes, args->count * gpucoll_type_size(args->type));
-    } else if (status == GPUCOLL_DECLINED) {
-        gpucoll_tally(&counters->declined, 1);
-    } else {
-        return error != MPI_SUCCESS ? error : gpucoll_mpi_error(status);
+        return OMPI_SUCCESS;
     }
-    return OMPI_SUCCESS;
+    if (status == GPUCOLL_DECLINED) {
+        gpucoll_tally(&counters->declined, 1);
+        return OMPI_SUCCESS;
+    }
+    return error != MPI_SUCCESS ? error : gpucoll_mpi_error(status);
+}
+
+/* A rank on its own has nobody to agree with: the engine's copy is for device memory only. */
+static bool alone_on_host(const void *buffer, ompi_communicator_t *comm)
+{
+    if (ompi_comm_size(comm) > 1) {
+        return false;
+    }
+    struct gpucoll_accel *accel = mca_coll_gpucoll_component.accel;
+    struct gpucoll_buffer found;
+    accel->ops->classify(accel, buffer, &found);
+    return found.memory != GPUCOLL_MEMORY_DEVICE;
+}
+
+static bool could_be_native(gpucoll_module *self, const ompi_op_t *op, const ompi_datatype_t *dtype)
+{
+    struct gpucoll_looked_up *latest = &self->latest;
+    if (latest->ompi_op != op || latest->ompi_type != dtype) {
+        latest->native = gpucoll_reduction(op, dtype, &latest->op, &latest->type);
+        latest->ompi_op = op;
+        latest->ompi_type = dtype;
+    }
+    return latest->native;
+}
+
+/* Every rank comes here at the same calls of a communicator, whatever its buffers are. */
+static int try_native(const void *sbuf, void *rbuf, size_t count, bool active, gpucoll_module *self,
+                      ompi_communicator_t *comm, bool *done)
+{
+    if (self->native == GPUCOLL_NATIVE_UNTRIED) {
+        int rc = gpucoll_module_connect(self, comm);
+        if (self->native != GPUCOLL_NATIVE_READY) {
+            *done = rc != OMPI_SUCCESS;
+            return rc;
+        }
+    }
+    if ((!self->posted && !active) || alone_on_host(rbuf, comm)) {
+        gpucoll_pass(self->team);
+        return OMPI_SUCCESS;
+    }
+    const struct gpucoll_coll_args args = {
+        .coll = GPUCOLL_ALLREDUCE,
+        .op = self->latest.op,
+        .type = self->latest.type,
+        .send = sbuf == MPI_IN_PLACE ? GPUCOLL_IN_PLACE : sbuf,
+        .recv = rbuf,
+        .count = count,
+    };
+    return run_native(self, &args, done, comm);
 }
 
 int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op,
                       ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
-    struct gpucoll_coll_args args = {
-        .coll = GPUCOLL_ALLREDUCE,
-        .send = sbuf == MPI_IN_PLACE ? GPUCOLL_IN_PLACE : sbuf,
-        .recv = rbuf,
-        .count = (size_t)count,
-    };
-    if (self->native != GPUCOLL_NATIVE_OFF && count > 0 && gpucoll_reduction(op, dtype, &args.op, &args.type)) {
+    bool active = gpucoll_device_active();
+    if (self->native != GPUCOLL_NATIVE_OFF && count > 0 && could_be_native(self, op, dtype)) {
         bool done = false;
-        int rc = run_native(self, &args, comm, &done);
+        int rc = try_native(sbuf, rbuf, (size_t)count, active, self, comm, &done);
         if (done) {
             return rc;
         }
+    }
+    if (!active) {
+        return GPUCOLL_NEXT(allreduce)(sbuf, rbuf, count, dtype, op, comm, GPUCOLL_NEXT_MODULE(allreduce));
     }
     return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
 }

@@ -142,10 +142,11 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-/* Open MPI frees a parameter's string before the component is closed. */
+/* A checked copy: Open MPI frees a parameter's string, which must be its own, before the component is closed. */
 static bool take_config(void)
 {
     component->config = component->registered;
+    gpucoll_config_check(&component->config, &component->log);
     bool complete = true;
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
@@ -178,7 +179,6 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
         return OMPI_ERR_NOT_AVAILABLE;
     }
     component->log.verbosity = component->registered.verbose;
-    gpucoll_config_check(&component->registered, &component->log);
     if (!take_config() ||
         gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
         return OMPI_ERR_OUT_OF_RESOURCE;

@@ -95,8 +95,9 @@ static void name_members(struct test_comm *entry, const int *colours, const int 
 
 static struct test_comm *add(struct test_comm *list, int *count, const char *name)
 {
-    struct test_comm *entry = &list[(*count)++];
+    struct test_comm *entry = &list[*count];
     memset(entry, 0, sizeof *entry);
+    entry->slot = (*count)++;
     entry->name = name;
     entry->comm = MPI_COMM_NULL;
     return entry;

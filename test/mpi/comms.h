@@ -14,7 +14,8 @@ struct test_comm {
     const char *name;
     MPI_Comm comm; /* MPI_COMM_NULL where this rank is no member */
     bool inter;
-    int colour; /* for test_agree: 0 if every rank is a member of this one communicator */
+    int slot;   /* for test_agree: its place in the list */
+    int colour; /* for test_agree: tells this communicator from others made by the same call */
     int rank;
     int size;        /* of the local group */
     int remote_size; /* of an intracommunicator: size */

@@ -1,0 +1,41 @@
+# MPI programs that know nothing of gpucoll, and the table by which test/run_mpi.sh runs them on the host accelerator or on
+# GPUs.
+if MPI
+check_LTLIBRARIES += libtestmpi.la
+check_PROGRAMS += \
+	test/mpi/allreduce \
+	test/mpi/collectives
+endif
+
+libtestmpi_la_SOURCES = \
+	test/mpi/comms.c \
+	test/mpi/comms.h \
+	test/mpi/cuda_driver.c \
+	test/mpi/cuda_driver.h \
+	test/mpi/layout.c \
+	test/mpi/layout.h \
+	test/mpi/memory.c \
+	test/mpi/memory.h \
+	test/mpi/side.c \
+	test/mpi/side.h \
+	test/mpi/support.c \
+	test/mpi/support.h \
+	test/mpi/types.c \
+	test/mpi/values.c \
+	test/mpi/values.h
+libtestmpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+
+mpi_test_cppflags = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+mpi_test_libs = libtestmpi.la $(MPI_LIBS) -lm -ldl -lpthread
+
+test_mpi_allreduce_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_allreduce_LDADD = $(mpi_test_libs)
+
+test_mpi_collectives_SOURCES = \
+	test/mpi/collective.h \
+	test/mpi/collective_issue.c \
+	test/mpi/collective_move.c \
+	test/mpi/collective_reduce.c \
+	test/mpi/collectives.c
+test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_collectives_LDADD = $(mpi_test_libs)

@@ -19,9 +19,8 @@ struct test_state test = {.seed = 1, .timeout_s = 120};
 /* One rank's part of a case, as it is sent to rank 0. */
 struct report {
     int failures;
-    int colour;
-    uint64_t agreed;
-    uint64_t agreed_coloured;
+    int colour[TEST_SLOTS];
+    uint64_t agreed[TEST_SLOTS];
     char detail[400];
 };
 
@@ -207,14 +206,13 @@ void test_skip(const char *format, ...)
     skipping = true;
 }
 
-void test_agree(int colour, const void *bytes, size_t count)
+void test_agree(int slot, int colour, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;
-    uint64_t *sum = colour == 0 ? &mine.agreed : &mine.agreed_coloured;
+    uint64_t *sum = &mine.agreed[slot];
     uint64_t word;
 
-    if (colour != 0)
-        mine.colour = colour;
+    mine.colour[slot] = colour + 1; /* 0: nothing was agreed on */
     for (; count >= sizeof word; at += sizeof word, count -= sizeof word) {
         memcpy(&word, at, sizeof word);
         *sum = (*sum ^ word) * 0x9e3779b97f4a7c15u;
@@ -244,15 +242,20 @@ static void receive_reports(struct report *all)
         MPI_Recv(&all[rank], sizeof all[rank], MPI_BYTE, rank, TAG_REPORT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+static bool reports_agree(const struct report *a, const struct report *b)
+{
+    for (int slot = 0; slot < TEST_SLOTS; slot++)
+        if (a->colour[slot] == b->colour[slot] && a->agreed[slot] != b->agreed[slot])
+            return false;
+    return true;
+}
+
 /* The first pair of ranks that should have had the same bytes and had not. */
 static bool find_disagreement(const struct report *all, char *text, size_t bytes)
 {
     for (int i = 0; i < test.size; i++) {
         for (int j = i + 1; j < test.size; j++) {
-            bool differ = all[i].agreed != all[j].agreed;
-            if (all[i].colour == all[j].colour)
-                differ = differ || all[i].agreed_coloured != all[j].agreed_coloured;
-            if (!differ)
+            if (reports_agree(&all[i], &all[j]))
                 continue;
             snprintf(text, bytes, "ranks %d and %d got different bits", i, j);
             return true;

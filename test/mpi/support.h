@@ -58,9 +58,10 @@ void test_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Collective over MPI_COMM_WORLD. True if the case passed everywhere. */
 bool test_end(void);
-/* The ranks that call this with the same colour must have passed the same bytes, which test_end checks. Colour 0 is
- * for all ranks; a rank uses at most one other colour in a case. */
-void test_agree(int colour, const void *bytes, size_t count);
+/* The ranks that call this with the same slot and colour must have passed the same bytes in a case, which test_end
+ * checks. A rank keeps one colour for a slot. */
+enum { TEST_SLOTS = 16 };
+void test_agree(int slot, int colour, const void *bytes, size_t count);
 /* True if `code` is MPI_SUCCESS, else the failure is noted with `what`. */
 bool test_ok(int code, const char *what);
 

@@ -32,16 +32,18 @@ enum {
 #define UNSIGNED(T)                                                                                                    \
     (sizeof(T) == 1 ? TEST_U8 : sizeof(T) == 2 ? TEST_U16 : sizeof(T) == 4 ? TEST_U32 : TEST_U64)
 
-#define INTEGER(handle, T) {#handle, handle, {TEST_PLAIN, {SIGNED(T), 0}, 0, sizeof(T)}, C_INTEGER}
-#define NATURAL(handle, T) {#handle, handle, {TEST_PLAIN, {UNSIGNED(T), 0}, 0, sizeof(T)}, C_INTEGER}
-#define ADDRESS(handle, T) {#handle, handle, {TEST_PLAIN, {SIGNED(T), 0}, 0, sizeof(T)}, FORTRAN_INTEGER}
-#define REAL(handle, format, T) {#handle, handle, {TEST_PLAIN, {format, 0}, 0, sizeof(T)}, FLOATING}
-#define COMPLEX(handle, format, T) {#handle, handle, {TEST_COMPLEX, {format, format}, sizeof(T), 2 * sizeof(T)}, ADDED}
-#define LOGICAL(handle, T) {#handle, handle, {TEST_LOGICAL, {UNSIGNED(T), 0}, 0, sizeof(T)}, LOGIC}
+#define INTEGER(handle, T) {#handle, handle, {TEST_PLAIN, {SIGNED(T), 0}, 0, sizeof(T), false}, C_INTEGER}
+#define NATURAL(handle, T) {#handle, handle, {TEST_PLAIN, {UNSIGNED(T), 0}, 0, sizeof(T), false}, C_INTEGER}
+#define ADDRESS(handle, T) {#handle, handle, {TEST_PLAIN, {SIGNED(T), 0}, 0, sizeof(T), false}, FORTRAN_INTEGER}
+#define REAL(handle, format, T) {#handle, handle, {TEST_PLAIN, {format, 0}, 0, sizeof(T), false}, FLOATING}
+#define COMPLEX(handle, format, T) {#handle, handle, {TEST_COMPLEX, {format, format}, sizeof(T), 2 * sizeof(T), false}, ADDED}
+#define LOGICAL(handle, T) {#handle, handle, {TEST_LOGICAL, {UNSIGNED(T), 0}, 0, sizeof(T), false}, LOGIC}
+/* Open MPI takes MPI_OFFSET for unsigned, and 4.1 MPI_UNSIGNED_LONG for signed: values that are the same both ways. */
+#define CONFUSED(handle, T, format, ops) {#handle, handle, {TEST_PLAIN, {format, 0}, 0, sizeof(T), true}, ops}
 #define PAIR(handle, first, T, second, U)                                                                              \
     {#handle, handle,                                                                                                  \
      {TEST_PAIR, {first, second}, offsetof(struct { T value; U location; }, location),                                 \
-      sizeof(struct { T value; U location; })},                                                                        \
+      sizeof(struct { T value; U location; }), false},                                                                        \
      LOCATED}
 
 const struct test_type test_types[] = {
@@ -53,7 +55,7 @@ const struct test_type test_types[] = {
     NATURAL(MPI_UNSIGNED_CHAR, unsigned char),
     NATURAL(MPI_UNSIGNED_SHORT, unsigned short),
     NATURAL(MPI_UNSIGNED, unsigned),
-    NATURAL(MPI_UNSIGNED_LONG, unsigned long),
+    CONFUSED(MPI_UNSIGNED_LONG, unsigned long, UNSIGNED(unsigned long), C_INTEGER),
     NATURAL(MPI_UNSIGNED_LONG_LONG, unsigned long long),
     INTEGER(MPI_INT8_T, int8_t),
     INTEGER(MPI_INT16_T, int16_t),
@@ -64,9 +66,9 @@ const struct test_type test_types[] = {
     NATURAL(MPI_UINT32_T, uint32_t),
     NATURAL(MPI_UINT64_T, uint64_t),
     ADDRESS(MPI_AINT, MPI_Aint),
-    ADDRESS(MPI_OFFSET, MPI_Offset),
+    CONFUSED(MPI_OFFSET, MPI_Offset, SIGNED(MPI_Offset), FORTRAN_INTEGER),
     ADDRESS(MPI_COUNT, MPI_Count),
-    {"MPI_BYTE", MPI_BYTE, {TEST_PLAIN, {TEST_U8, 0}, 0, 1}, BITS},
+    {"MPI_BYTE", MPI_BYTE, {TEST_PLAIN, {TEST_U8, 0}, 0, 1, false}, BITS},
     LOGICAL(MPI_C_BOOL, _Bool),
     LOGICAL(MPI_CXX_BOOL, _Bool),
     REAL(MPI_FLOAT, TEST_F32, float),

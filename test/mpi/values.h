@@ -51,6 +51,7 @@ struct test_repr {
     enum test_format format[2];
     size_t second;
     size_t size; /* also the extent */
+    bool positive; /* only values without the uppermost bit are drawn for MAX and MIN */
 };
 
 struct test_type {

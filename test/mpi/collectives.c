@@ -1,0 +1,215 @@
+/*
+ * Every collective but the barrier's data, in its blocking, nonblocking and persistent form, on every kind of
+ * communicator, with every rank as root: contents, gaps, holes and unchanged inputs are checked byte for byte.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "test/mpi/collective.h"
+#include "test/mpi/memory.h"
+#include "test/mpi/support.h"
+
+enum { WINDOW = 3 };
+
+static const char *const form_names[] = {"blocking", "nonblocking", "persistent"};
+
+#define IN_PLACE .may_be_in_place = true
+#define INTER .may_be_inter = true
+static const struct test_collective table[] = {
+    {TEST_BCAST, "bcast", .rooted = true, .root_sends = true, INTER},
+    {TEST_GATHER, "gather", .rooted = true, .root_receives = true, .gets_from_each = true, IN_PLACE, INTER},
+    {TEST_GATHERV, "gatherv", .rooted = true, .root_receives = true, .gets_from_each = true, .variant = TEST_V, IN_PLACE,
+     INTER},
+    {TEST_SCATTER, "scatter", .rooted = true, .root_sends = true, .sends_to_each = true, IN_PLACE, INTER},
+    {TEST_SCATTERV, "scatterv", .rooted = true, .root_sends = true, .sends_to_each = true, .variant = TEST_V, IN_PLACE,
+     INTER},
+    {TEST_ALLGATHER, "allgather", .gets_from_each = true, IN_PLACE, INTER},
+    {TEST_ALLGATHERV, "allgatherv", .gets_from_each = true, .variant = TEST_V, IN_PLACE, INTER},
+    {TEST_ALLTOALL, "alltoall", .sends_to_each = true, .gets_from_each = true, IN_PLACE, INTER},
+    {TEST_ALLTOALLV, "alltoallv", .sends_to_each = true, .gets_from_each = true, .variant = TEST_V, IN_PLACE, INTER},
+    {TEST_ALLTOALLW, "alltoallw", .sends_to_each = true, .gets_from_each = true, .variant = TEST_W, IN_PLACE, INTER},
+    {TEST_NEIGHBOR_ALLGATHER, "neighbor_allgather", .neighbors = true, .gets_from_each = true},
+    {TEST_NEIGHBOR_ALLGATHERV, "neighbor_allgatherv", .neighbors = true, .gets_from_each = true, .variant = TEST_V},
+    {TEST_NEIGHBOR_ALLTOALL, "neighbor_alltoall", .neighbors = true, .sends_to_each = true, .gets_from_each = true},
+    {TEST_NEIGHBOR_ALLTOALLV, "neighbor_alltoallv", .neighbors = true, .sends_to_each = true, .gets_from_each = true,
+     .variant = TEST_V},
+    {TEST_NEIGHBOR_ALLTOALLW, "neighbor_alltoallw", .neighbors = true, .sends_to_each = true, .gets_from_each = true,
+     .variant = TEST_W},
+    {TEST_REDUCE, "reduce", .rooted = true, .root_receives = true, .reduces = true, IN_PLACE, INTER},
+    {TEST_ALLREDUCE, "allreduce", .reduces = true, IN_PLACE, INTER},
+    {TEST_REDUCE_SCATTER, "reduce_scatter", .reduces = true, IN_PLACE, INTER},
+    {TEST_REDUCE_SCATTER_BLOCK, "reduce_scatter_block", .reduces = true, IN_PLACE, INTER},
+    {TEST_SCAN, "scan", .reduces = true, IN_PLACE},
+    {TEST_EXSCAN, "exscan", .reduces = true, IN_PLACE},
+};
+
+static bool fits(const struct test_collective *row, const struct test_comm *comm)
+{
+    if (comm->inter)
+        return row->may_be_inter;
+    return !row->neighbors || comm->topology != TEST_NO_TOPOLOGY;
+}
+
+/* `turn` counts through the ranks that can be root: of an intercommunicator those of one group, then of the other. */
+static void choose_root(struct test_call *call, int turn)
+{
+    const struct test_comm *comm = call->comm;
+    int first_size = comm->side == 0 ? comm->size : comm->remote_size;
+    int root_side = 0;
+
+    if (!comm->inter) {
+        call->root = turn % comm->size;
+        call->root_world = comm->local[call->root];
+        call->is_root = call->root == comm->rank;
+        call->is_leaf = true;
+        return;
+    }
+    turn %= comm->size + comm->remote_size;
+    if (turn >= first_size) {
+        turn -= first_size;
+        root_side = 1;
+    }
+    call->is_leaf = comm->side != root_side;
+    call->is_root = !call->is_leaf && comm->rank == turn;
+    call->root_world = call->is_leaf ? comm->remote[turn] : comm->local[turn];
+    call->root = call->is_root ? MPI_ROOT : call->is_leaf ? turn : MPI_PROC_NULL;
+}
+
+static void open_call(struct test_call *call, const struct test_collective *row, enum test_form form,
+                      const struct test_comm *comm, int turn, bool alone)
+{
+    uint64_t mine;
+
+    memset(call, 0, sizeof *call);
+    call->row = row;
+    call->form = form;
+    call->comm = comm;
+    call->alone = alone;
+    call->request = MPI_REQUEST_NULL;
+    call->key = test_mix3(test.seed, (uint64_t)(row->coll * TEST_FORMS + form), (uint64_t)(comm->slot * 1000 + turn));
+    mine = test_mix2(call->key, (uint64_t)test.rank + 500);
+    call->in_place = row->may_be_in_place && !comm->inter && test_mix(call->key + 9) % 5 < 2;
+    call->kinds[0] = test_memory_kind(mine);
+    call->kinds[1] = test_memory_kind(mine + 1);
+    choose_root(call, turn);
+    (row->reduces ? test_reduce_plan : test_move_plan)(call);
+    snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn, call->root,
+             call->in_place ? ", in place" : "", call->count,
+             row->reduces ? call->reduction.layout->name
+             : call->recv.n > 0 ? call->recv.blocks[0].layout->name
+             : call->send.n > 0 ? call->send.blocks[0].layout->name
+                                : "nothing to do here");
+}
+
+static void fill_call(struct test_call *call, int round)
+{
+    (call->row->reduces ? test_reduce_fill : test_move_fill)(call, round);
+}
+
+static bool check_call(struct test_call *call)
+{
+    return test_side_check(&call->recv.side, "receive", call->text) &&
+           test_side_check(&call->send.side, "send", call->text);
+}
+
+/* Waits for the calls from the last to the first: they may be finished in any order. */
+static bool wait_calls(struct test_call *calls, int count, uint64_t key)
+{
+    bool right = true;
+
+    for (int i = count - 1; i >= 0; i--) {
+        int done = key % 2;
+        while (!done && right)
+            right = test_ok(MPI_Test(&calls[i].request, &done, MPI_STATUS_IGNORE), "MPI_Test") && right;
+        right = test_ok(MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE), "MPI_Wait") && right;
+    }
+    return right;
+}
+
+/* The calls of a window are under way at the same time; persistent ones run twice. */
+static void run_window(struct test_call *calls, int count)
+{
+    enum test_form form = calls[0].form;
+    int rounds = form == TEST_PERSISTENT_FORM ? 2 : 1;
+
+    for (int i = 0; i < count && form == TEST_PERSISTENT_FORM; i++)
+        if (!test_ok(test_issue(&calls[i]), "the initialisation"))
+            return;
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < count; i++)
+            fill_call(&calls[i], round);
+        for (int i = 0; i < count; i++) {
+            int code = form == TEST_PERSISTENT_FORM ? MPI_Start(&calls[i].request) : test_issue(&calls[i]);
+            if (!test_ok(code, calls[i].text))
+                return;
+        }
+        if (form != TEST_BLOCKING && !wait_calls(calls, count, calls[0].key))
+            return;
+        for (int i = 0; i < count; i++)
+            check_call(&calls[i]);
+    }
+    for (int i = 0; i < count && form == TEST_PERSISTENT_FORM; i++)
+        test_ok(MPI_Request_free(&calls[i].request), "MPI_Request_free");
+}
+
+static void run_on(const struct test_collective *row, enum test_form form, const struct test_comm *comm)
+{
+    int roots = comm->inter ? comm->size + comm->remote_size : comm->size;
+    int turns = (row->rooted && roots > 4 ? roots : 4) * (test.quick ? 1 : 2);
+    int count = 1;
+
+    for (int turn = 0; turn < turns; turn += count) {
+        struct test_call calls[WINDOW];
+        count = form != TEST_BLOCKING && turn + WINDOW <= turns ? WINDOW : 1;
+        for (int i = 0; i < count; i++)
+            open_call(&calls[i], row, form, comm, turn + i, count == 1);
+        run_window(calls, count);
+        for (int i = 0; i < count; i++)
+            test_call_close(&calls[i]);
+    }
+}
+
+static void test_collective(const struct test_collective *row, enum test_form form, const struct test_comm *comms,
+                            int comm_count)
+{
+    if (!test_begin("%s/%s", row->name, form_names[form]))
+        return;
+    for (int i = 0; i < comm_count; i++)
+        if (comms[i].comm != MPI_COMM_NULL && fits(row, &comms[i]))
+            run_on(row, form, &comms[i]);
+    test_end();
+}
+
+static void test_barrier(const struct test_comm *comms, int comm_count)
+{
+    if (!test_begin("barrier"))
+        return;
+    for (int i = 0; i < comm_count; i++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        if (comms[i].comm == MPI_COMM_NULL)
+            continue;
+        test_ok(MPI_Barrier(comms[i].comm), "MPI_Barrier");
+        if (test_ok(MPI_Ibarrier(comms[i].comm, &request), "MPI_Ibarrier"))
+            test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+    test_end();
+}
+
+int main(int argc, char **argv)
+{
+    struct test_comm comms[TEST_COMMS_MAX];
+    int comm_count;
+
+    test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
+    if (test.rank == 0)
+        printf("seed %llu, %d ranks\n", (unsigned long long)test.seed, test.size);
+    comm_count = test_comms_make(comms);
+    test_layouts_make();
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        for (int form = 0; form < TEST_FORMS; form++)
+            test_collective(&table[i], (enum test_form)form, comms, comm_count);
+    test_barrier(comms, comm_count);
+    test_layouts_free();
+    test_comms_free(comms, comm_count);
+    return test_finish();
+}

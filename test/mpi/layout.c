@@ -1,0 +1,194 @@
+#include "test/mpi/layout.h"
+
+#include <string.h>
+
+#include "test/mpi/support.h"
+
+enum { LAYOUTS = 8, FAR = 1 << 20 };
+
+static struct test_layout layouts[LAYOUTS];
+static enum test_family families[LAYOUTS];
+static int layout_count;
+static MPI_Op user_ops[2] = {MPI_OP_NULL, MPI_OP_NULL};
+
+static struct test_layout *add(enum test_family family, const char *name, int units, size_t unit_bytes)
+{
+    struct test_layout *layout = &layouts[layout_count];
+    memset(layout, 0, sizeof *layout);
+    families[layout_count++] = family;
+    layout->name = name;
+    layout->units = units;
+    layout->unit_bytes = unit_bytes;
+    for (int unit = 0; unit < units; unit++)
+        layout->offsets[unit] = unit * (ptrdiff_t)unit_bytes;
+    layout->extent = units * (ptrdiff_t)unit_bytes;
+    return layout;
+}
+
+static void find_bounds(struct test_layout *layout)
+{
+    layout->low = layout->offsets[0];
+    layout->high = layout->offsets[0];
+    for (int unit = 0; unit < layout->units; unit++) {
+        ptrdiff_t end = layout->offsets[unit] + (ptrdiff_t)layout->unit_bytes;
+        if (layout->offsets[unit] < layout->low)
+            layout->low = layout->offsets[unit];
+        if (end > layout->high)
+            layout->high = end;
+    }
+}
+
+/* Four integers at `offsets` bytes; a `resized` type gets that lower bound and extent, others keep MPI's. */
+static void add_scattered(const char *name, const ptrdiff_t *offsets, bool resized, ptrdiff_t low, ptrdiff_t extent)
+{
+    struct test_layout *layout = add(TEST_FOUR_INTS, name, 4, sizeof(int));
+    const int lengths[4] = {1, 1, 1, 1};
+    MPI_Aint places[4];
+    MPI_Datatype type;
+
+    for (int unit = 0; unit < 4; unit++) {
+        layout->offsets[unit] = offsets[unit];
+        places[unit] = offsets[unit];
+    }
+    layout->extent = extent;
+    find_bounds(layout);
+    test_ok(MPI_Type_create_hindexed(4, lengths, places, MPI_INT, &type), "MPI_Type_create_hindexed");
+    layout->type = type;
+    if (resized) {
+        test_ok(MPI_Type_create_resized(type, low, extent, &layout->type), "MPI_Type_create_resized");
+        MPI_Type_free(&type);
+    }
+    MPI_Type_commit(&layout->type);
+}
+
+struct test_layout test_layout_plain(const char *name, MPI_Datatype type, size_t bytes)
+{
+    return (struct test_layout){.name = name,
+                                .type = type,
+                                .units = 1,
+                                .unit_bytes = bytes,
+                                .extent = (ptrdiff_t)bytes,
+                                .high = (ptrdiff_t)bytes};
+}
+
+static void add_plain(enum test_family family, const char *name, MPI_Datatype type, size_t bytes)
+{
+    struct test_layout *layout = add(family, name, 1, bytes);
+    layout->type = type;
+    find_bounds(layout);
+}
+
+static const struct test_layout *find(MPI_Datatype type)
+{
+    for (int i = 0; i < layout_count; i++)
+        if (layouts[i].type == type)
+            return &layouts[i];
+    return NULL;
+}
+
+static void pack(const struct test_layout *layout, unsigned char *packed, const unsigned char *at)
+{
+    for (int unit = 0; unit < layout->units; unit++)
+        memcpy(packed + (size_t)unit * layout->unit_bytes, at + layout->offsets[unit], layout->unit_bytes);
+}
+
+void test_layout_unpack(const struct test_layout *layout, unsigned char *at, const unsigned char *packed, int count)
+{
+    for (int i = 0; i < count; i++) {
+        for (int unit = 0; unit < layout->units; unit++) {
+            memcpy(at + layout->offsets[unit], packed, layout->unit_bytes);
+            packed += layout->unit_bytes;
+        }
+        at += layout->extent;
+    }
+}
+
+void test_user_reduce(enum test_user_op op, uint32_t left[4], const uint32_t right[4])
+{
+    for (int i = 0; i < 4; i += 2) {
+        if (op == TEST_USER_SUM) {
+            left[i] += right[i];
+            left[i + 1] += right[i + 1];
+        } else {
+            left[i + 1] += left[i] * right[i + 1];
+            left[i] *= right[i];
+        }
+    }
+}
+
+/* What MPI calls: inout = in op inout. */
+static void apply(enum test_user_op op, const unsigned char *in, unsigned char *inout, int count, MPI_Datatype type)
+{
+    const struct test_layout *layout = find(type);
+    uint32_t left[4], right[4];
+
+    if (layout == NULL || layout->units != 4) {
+        test_fail("the user's operator was called with a type that no call used");
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        pack(layout, (unsigned char *)left, in + i * layout->extent);
+        pack(layout, (unsigned char *)right, inout + i * layout->extent);
+        test_user_reduce(op, left, right);
+        test_layout_unpack(layout, inout + i * layout->extent, (const unsigned char *)left, 1);
+    }
+}
+
+static void apply_sum(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    apply(TEST_USER_SUM, in, inout, *count, *type);
+}
+
+static void apply_compose(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    apply(TEST_USER_COMPOSE, in, inout, *count, *type);
+}
+
+MPI_Op test_user_handle(enum test_user_op op)
+{
+    return user_ops[op];
+}
+
+void test_layouts_make(void)
+{
+    struct test_layout *layout;
+
+    layout_count = 0;
+    layout = add(TEST_FOUR_INTS, "contiguous", 4, sizeof(int));
+    find_bounds(layout);
+    MPI_Type_contiguous(4, MPI_INT, &layout->type);
+    MPI_Type_commit(&layout->type);
+    add_scattered("gaps", (const ptrdiff_t[]){0, 4, 12, 16}, false, 0, 20);
+    add_scattered("negative lower bound", (const ptrdiff_t[]){-8, -4, 4, 12}, true, -12, 32);
+    /* Size and extent are equal, yet no plain copy will do between this and the first. */
+    add_scattered("permuted", (const ptrdiff_t[]){12, 8, 0, 4}, false, 0, 16);
+    /* What MPI is told to be the buffer lies a megabyte before it. */
+    add_scattered("far from its origin", (const ptrdiff_t[]){FAR, FAR + 4, FAR + 8, FAR + 16}, true, FAR, 24);
+    add_plain(TEST_ONE_INT, "int", MPI_INT, sizeof(int));
+    add_plain(TEST_ONE_BYTE, "byte", MPI_BYTE, 1);
+    add_plain(TEST_ONE_DOUBLE, "double", MPI_DOUBLE, sizeof(double));
+    test_ok(MPI_Op_create(apply_sum, 1, &user_ops[TEST_USER_SUM]), "MPI_Op_create");
+    test_ok(MPI_Op_create(apply_compose, 0, &user_ops[TEST_USER_COMPOSE]), "MPI_Op_create");
+}
+
+void test_layouts_free(void)
+{
+    for (int i = 0; i < layout_count; i++)
+        if (families[i] == TEST_FOUR_INTS)
+            MPI_Type_free(&layouts[i].type);
+    MPI_Op_free(&user_ops[TEST_USER_SUM]);
+    MPI_Op_free(&user_ops[TEST_USER_COMPOSE]);
+}
+
+const struct test_layout *test_layout_pick(enum test_family family, uint64_t key)
+{
+    int members = 0;
+    int chosen;
+
+    for (int i = 0; i < layout_count; i++)
+        members += families[i] == family;
+    chosen = (int)(test_mix(key) % (unsigned)members);
+    for (int i = 0;; i++)
+        if (families[i] == family && chosen-- == 0)
+            return &layouts[i];
+}

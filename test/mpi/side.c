@@ -1,0 +1,103 @@
+#include "test/mpi/side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/mpi/support.h"
+
+static void find_bounds(struct test_side *side, const struct test_block *blocks, int count)
+{
+    ptrdiff_t low = 0;
+    ptrdiff_t end = 0;
+    bool any = false;
+
+    for (int i = 0; i < count; i++) {
+        const struct test_block *block = &blocks[i];
+        if (block->count == 0)
+            continue;
+        if (!any || block->at + block->layout->low < low)
+            low = block->at + block->layout->low;
+        if (!any || block->at + test_layout_end(block->layout, block->count) > end)
+            end = block->at + test_layout_end(block->layout, block->count);
+        any = true;
+    }
+    side->low = low;
+    side->bytes = (size_t)(end - low);
+}
+
+void test_side_open(struct test_side *side, const struct test_block *blocks, int count, enum test_memory kind,
+                    uint64_t key)
+{
+    static const size_t offsets[] = {0, 0, 0, 8, 4, 16, 1, 3};
+    size_t offset = offsets[test_mix(key) % (sizeof offsets / sizeof offsets[0])];
+
+    memset(side, 0, sizeof *side);
+    find_bounds(side, blocks, count);
+    side->expected = test_alloc(side->bytes);
+    side->ignored = test_alloc(side->bytes);
+    memset(side->ignored, 0, side->bytes);
+    test_side_clear(side);
+    if (side->bytes == 0 && key % 2 == 0)
+        return;
+    test_buffer_make(&side->buffer, kind, side->bytes, offset, false);
+    side->origin = (void *)((uintptr_t)side->buffer.data - (uintptr_t)side->low);
+}
+
+void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed)
+{
+    if (block->count > 0)
+        test_layout_unpack(block->layout, side->expected + (block->at - side->low), packed, block->count);
+}
+
+void test_side_ignore(struct test_side *side, const struct test_block *block, const unsigned char *flags)
+{
+    size_t size = test_layout_packed(block->layout);
+    unsigned char *packed = test_alloc((size_t)block->count * size);
+
+    memset(packed, 1, (size_t)block->count * size);
+    for (size_t i = 0; flags != NULL && i < (size_t)block->count; i++)
+        memcpy(packed + i * size, flags, size);
+    if (block->count > 0)
+        test_layout_unpack(block->layout, side->ignored + (block->at - side->low), packed, block->count);
+    free(packed);
+}
+
+void test_side_clear(struct test_side *side)
+{
+    memset(side->expected, TEST_POISON, side->bytes);
+    memset(side->ignored, 0, side->bytes);
+}
+
+void test_side_write(struct test_side *side)
+{
+    test_buffer_write(&side->buffer, 0, side->expected, side->bytes);
+}
+
+bool test_side_check(const struct test_side *side, const char *what, const char *call)
+{
+    unsigned char *seen;
+    bool right = true;
+
+    if (side->buffer.base == NULL)
+        return true;
+    seen = test_alloc(side->bytes);
+    test_buffer_read(&side->buffer, 0, seen, side->bytes);
+    for (size_t i = 0; i < side->bytes && right; i++) {
+        right = seen[i] == side->expected[i] || side->ignored[i] != 0;
+        if (!right)
+            test_fail("%s: %s buffer (%s memory): byte %zu of %zu is 0x%02x, not 0x%02x%s", call, what,
+                      test_memory_name(side->buffer.kind), i, side->bytes, seen[i], side->expected[i],
+                      seen[i] == TEST_POISON ? " (it was not written)" : "");
+    }
+    free(seen);
+    test_buffer_check(&side->buffer, call);
+    return right;
+}
+
+void test_side_close(struct test_side *side)
+{
+    test_buffer_free(&side->buffer);
+    free(side->expected);
+    free(side->ignored);
+    memset(side, 0, sizeof *side);
+}

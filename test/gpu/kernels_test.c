@@ -143,9 +143,12 @@ static void run_serial(struct bench *bench, const struct call *call)
     struct gpucoll_accel *accel = ranks->gpus->accel;
     for (uint32_t r = 0; r < ranks->size; r++) {
         struct rank *rank = &ranks->rank[r];
-        __atomic_store_n(&rank->status->abort, r + 1 < ranks->size, __ATOMIC_RELEASE);
+        bool last = r + 1 == ranks->size;
+        __atomic_store_n(&rank->status->abort, !last, __ATOMIC_RELEASE);
         ranks_launch(ranks, r, call);
-        if (accel->ops->synchronize(accel, rank->recv) != GPUCOLL_OK) {
+        if (last) {
+            ranks_wait(ranks, r, bench->name);
+        } else if (accel->ops->synchronize(accel, rank->recv) != GPUCOLL_OK) {
             exit(1);
         }
         __atomic_store_n(&rank->status->abort, 0, __ATOMIC_RELEASE);

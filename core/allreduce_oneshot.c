@@ -18,7 +18,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    uint64_t stored = 2 * input->bytes * (input->nranks - 1);
+    double stored = 2.0 * (double)input->bytes * (input->nranks - 1); /* half of each word is flag */
     gpucoll_model_shape_lines(input, 1, stored, gpucoll_model_default.ll_cta_bandwidth, plan);
 }
 

@@ -21,8 +21,10 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    uint64_t slice = gpucoll_ll128_lines(input->bytes, input->nranks) * GPUCOLL_LINE_BYTES;
-    gpucoll_model_shape_lines(input, 2, 2 * (input->nranks - 1) * slice, gpucoll_model_default.ll128_cta_bandwidth, plan);
+    /* Not rounded to whole lines, so that a prediction has no steps. */
+    const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
+    double stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes;
+    gpucoll_model_shape_lines(input, 2, stored, gpucoll_model_default.ll128_cta_bandwidth, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

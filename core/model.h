@@ -32,7 +32,7 @@ double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double 
 
 /* Fills ctas, threads, linger and predicted_us of a plan for a kernel of the LL family: as a lingering crew or as a launch of
  * its own, whichever is predicted to be faster. `hops` steps one after the other; `stored` bytes leave each rank. */
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, uint64_t stored, double cta_bandwidth,
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored, double cta_bandwidth,
                                struct gpucoll_plan *plan);
 
 #endif

@@ -229,10 +229,10 @@ TEST_F(host_accel, devices_are_distinct_unless_they_are_to_be_shared)
     gpucoll_device_id id_a = id_of(a);
     gpucoll_device_id id_b = id_of(b);
     EXPECT_NE(memcmp(&id_a, &id_b, sizeof id_a), 0);
-    EXPECT_TRUE(ops->device_reaches(a, &id_b));
-    EXPECT_TRUE(ops->device_reaches(a, &id_a));
+    EXPECT_EQ(ops->device_link(a, &id_b), GPUCOLL_LINK_NVLINK);
+    EXPECT_EQ(ops->device_link(a, &id_a), GPUCOLL_LINK_SAME);
     id_b.uuid[0] ^= 1; /* the place */
-    EXPECT_FALSE(ops->device_reaches(a, &id_b));
+    EXPECT_EQ(ops->device_link(a, &id_b), GPUCOLL_LINK_NONE);
     ops->device_close(b);
     ops->device_close(a);
 
@@ -350,7 +350,7 @@ class host_stream : public host_accel
         args.nranks = ranks;
         args.lane[0] = args.lane[1] = lane.data();
         args.epoch[0] = args.epoch[1] = 7;
-        gpucoll_launch launch = {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, &args};
+        gpucoll_launch launch = {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, &args};
         return ops->launch(stream, &launch);
     }
 
@@ -375,6 +375,7 @@ TEST_F(host_stream, runs_more_launches_than_its_queue_holds_in_order)
         ASSERT_EQ(launch(&value[i + 1], &value[i], static_cast<uint32_t>(i + 1)), GPUCOLL_OK);
     }
     wait_for(100);
+    EXPECT_EQ(ops->stream_poll(stream), GPUCOLL_OK);
     EXPECT_EQ(value[100], 1.5f);
     EXPECT_EQ(ops->stream_health(stream), GPUCOLL_OK);
 }
@@ -385,6 +386,7 @@ TEST_F(host_stream, abort_ends_a_kernel_that_waits_and_names_the_rank)
     ASSERT_EQ(launch(&value[1], &value[0], 1, 2), GPUCOLL_OK);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(done(), 0u);
+    EXPECT_EQ(ops->stream_poll(stream), GPUCOLL_IN_PROGRESS);
     gpucoll_kernel_status *status = ops->stream_status(stream);
     __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE);
     while (__atomic_load_n(&status->stuck_rank, __ATOMIC_ACQUIRE) == 0) {
@@ -407,7 +409,7 @@ TEST_F(host_stream, impossible_launches_are_refused)
     gpucoll_kernel_args args;
     memset(&args, 0, sizeof args);
     args.nranks = 2;
-    const gpucoll_launch good = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32, 1, 32, &args};
+    const gpucoll_launch good = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, &args};
     gpucoll_launch bad = good;
     bad.functor = GPUCOLL_FUNCTOR_COUNT;
     EXPECT_EQ(ops->launch(stream, &bad), GPUCOLL_ERR_INVALID);

@@ -180,7 +180,7 @@ TEST(lane, parts_do_not_overlap_and_stay_inside)
                     }
                 }
                 ASSERT_EQ(starts.size(), size_t{channels} * GPUCOLL_SLOTS * 2 * ranks);
-                EXPECT_EQ(*starts.begin(), GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES);
+                EXPECT_EQ(*starts.begin(), GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
                 EXPECT_LE(*starts.rbegin() + block, gpucoll_lane_bytes(data));
                 for (auto at = starts.begin(); std::next(at) != starts.end(); ++at) {
                     ASSERT_GE(*std::next(at) - *at, block);
@@ -206,6 +206,28 @@ TEST(lane, ll_areas_and_flags_stay_inside)
               GPUCOLL_FLAG_BYTES);
 }
 
+TEST(lane, ll128_blocks_stay_inside_and_hold_what_the_capacity_says)
+{
+    for (uint32_t ranks = 1; ranks <= GPUCOLL_MAX_LOCAL; ranks++) {
+        size_t block = gpucoll_ll128_capacity(ranks) * GPUCOLL_LINE_BYTES;
+        size_t end = GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES;
+        for (uint32_t part = 0; part < 2; part++) {
+            for (uint32_t source = 0; source < ranks; source++) {
+                size_t begin = gpucoll_ll128_offset(ranks, part, source);
+                EXPECT_EQ(begin % GPUCOLL_LINE_BYTES, 0u);
+                EXPECT_GE(begin, end);
+                end = begin + block;
+            }
+        }
+        EXPECT_LE(end, GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
+        for (uint64_t bytes : {0u, 1u, 16u, 1000u, 1u << 20, (1u << 22) + 4}) {
+            uint64_t held = gpucoll_ll128_lines(bytes, ranks) * ranks * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
+            EXPECT_GE(held, bytes);
+            EXPECT_LT(held, bytes + uint64_t{ranks} * (GPUCOLL_LINE_PACKS + 1) * GPUCOLL_PACK_BYTES);
+        }
+    }
+}
+
 TEST(lane, later_calls_and_rounds_have_greater_flags)
 {
     EXPECT_LT(gpucoll_flag_value(1, 0), gpucoll_flag_value(1, 1));
@@ -217,7 +239,7 @@ TEST(lane, later_calls_and_rounds_have_greater_flags)
 
 TEST(host_kernels, reduce_over_any_ranks_channels_and_counts)
 {
-    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT}) {
+    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
         for (uint32_t ranks : {1, 2, 3, 5}) {
             Lanes lanes(ranks);
             for (uint32_t channels : {1, 2, 7}) {
@@ -240,7 +262,7 @@ TEST(host_kernels, lanes_are_used_again_by_other_kernels_and_teams)
     for (int i = 0; i < 300; i++) {
         uint32_t ranks = 2 + random.below(4);
         Call call(lanes, ranks, random.below(3) ? random.below(200) : random.below(20000));
-        call.run_all(random.below(2) ? GPUCOLL_KERNEL_ONESHOT : GPUCOLL_KERNEL_TWOSHOT, 1 + random.below(6));
+        call.run_all(static_cast<gpucoll_kernel>(random.below(GPUCOLL_KERNEL_COUNT)), 1 + random.below(6));
         call.expect_right(lanes);
     }
 }
@@ -277,7 +299,7 @@ TEST(host_kernels, stages_one_by_one_never_wait)
 
 TEST(host_kernels, give_up_when_told_and_name_the_rank)
 {
-    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT}) {
+    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
         Lanes lanes(3);
         Call call(lanes, 3, 100);
         /* Rank 1 sends and gives up at its first wait, rank 2 never comes. */

@@ -205,9 +205,10 @@ TEST(algorithms, have_names_and_help_and_can_be_forced)
         gpucoll_config config;
         gpucoll_config_init(&config);
         EXPECT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", row->name), GPUCOLL_OK) << row->name;
+        EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK) << row->protocol;
         EXPECT_GT(strlen(row->help), 20u);
     }
-    EXPECT_EQ(rows, 3);
+    EXPECT_EQ(rows, 4);
     EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
 }
 

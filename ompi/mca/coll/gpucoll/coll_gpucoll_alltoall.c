@@ -46,12 +46,12 @@ int gpucoll_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs s
                       ompi_datatype_t *const *rdtypes, ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     /* coll/self of 4.1 and 5.0 takes the displacements for elements, and would write beside a host copy. Zero is zero. */
-    static const int zero[1] = {0};
+    static const gpucoll_displ zero[1] = {0};
     if (OMPI_COMM_IS_INTRA(comm) && ompi_comm_size(comm) == 1 && sbuf != MPI_IN_PLACE) {
         sbuf = (const char *)sbuf + gpucoll_displ_at(sdispls, 0);
         rbuf = (char *)rbuf + gpucoll_displ_at(rdispls, 0);
-        sdispls = zero;
-        rdispls = zero;
+        sdispls = gpucoll_displs_of(zero);
+        rdispls = gpucoll_displs_of(zero);
     }
     return staged_alltoallw(sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes, comm, module);
 }

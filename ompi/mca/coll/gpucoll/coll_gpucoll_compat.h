@@ -1,7 +1,7 @@
 /*
  * What differs between the Open MPI versions gpucoll builds for: the only file that asks for a version.
  * 6.0 will be one more branch here: counts become size_t and count arrays a struct by value, so code outside this
- * file spells them gpucoll_count, gpucoll_counts and gpucoll_displs and reads elements by the two functions below.
+ * file spells them gpucoll_count, gpucoll_counts and gpucoll_displs, and reads and makes them by the functions below.
  */
 #ifndef COLL_GPUCOLL_COMPAT_H
 #define COLL_GPUCOLL_COMPAT_H
@@ -33,9 +33,10 @@
 #endif
 
 typedef int gpucoll_count;
-typedef const int *gpucoll_counts;
-typedef const int *gpucoll_displs;
-typedef const ptrdiff_t *gpucoll_displs_aint;
+typedef int gpucoll_displ;
+typedef const gpucoll_count *gpucoll_counts;
+typedef const gpucoll_displ *gpucoll_displs;
+typedef const ptrdiff_t *gpucoll_displs_aint; /* neighbor_alltoallw */
 
 static inline size_t gpucoll_count_at(gpucoll_counts counts, int index)
 {
@@ -45,6 +46,17 @@ static inline size_t gpucoll_count_at(gpucoll_counts counts, int index)
 static inline ptrdiff_t gpucoll_displ_at(gpucoll_displs displs, int index)
 {
     return displs[index];
+}
+
+/* The reverse: arrays of our own as a slot takes them. */
+static inline gpucoll_counts gpucoll_counts_of(const gpucoll_count *array)
+{
+    return array;
+}
+
+static inline gpucoll_displs gpucoll_displs_of(const gpucoll_displ *array)
+{
+    return array;
 }
 
 /* 16-bit floats: a C type from 5.0 on, only Fortran's REAL*2 before. A row of a table indexed by the types of ompi/mca/op. */

@@ -38,7 +38,7 @@ struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs
         .layout = GPUCOLL_BYTES, .blocks = blocks, .counts = counts, .displs = displs, .types = types};
 }
 
-struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, const ptrdiff_t *displs,
+struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_aint displs,
                                          ompi_datatype_t *const *types, int blocks)
 {
     return (struct gpucoll_region){
@@ -186,35 +186,35 @@ static void release(ompi_datatype_t *type)
     }
 }
 
-/* Arrays lie in one allocation, widest elements first. */
+/* Arrays lie in one allocation, widest elements first. Those that the layout does not have stay unused. */
 static bool keep_arrays(struct gpucoll_region *region)
 {
-    size_t blocks = (size_t)region->first + (size_t)region->blocks;
-    char *kept = malloc(blocks * (sizeof(ptrdiff_t) + sizeof(*region->types) + 2 * sizeof(int)));
+    int blocks = region->first + region->blocks;
+    char *kept = malloc((size_t)blocks * (sizeof(ptrdiff_t) + sizeof(ompi_datatype_t *) + sizeof(gpucoll_count) +
+                                          sizeof(gpucoll_displ)));
     if (kept == NULL) {
         return false;
     }
     ptrdiff_t *displs_aint = (ptrdiff_t *)kept;
     ompi_datatype_t **types = (ompi_datatype_t **)(displs_aint + blocks);
-    int *counts = (int *)(types + blocks);
-    int *displs = counts + blocks;
-    for (size_t i = 0; i < blocks; i++) {
-        counts[i] = region->counts[i];
-        if (region->displs != NULL) {
-            displs[i] = region->displs[i];
-        }
-        if (region->displs_aint != NULL) {
+    gpucoll_count *counts = (gpucoll_count *)(types + blocks);
+    gpucoll_displ *displs = (gpucoll_displ *)(counts + blocks);
+    for (int i = 0; i < blocks; i++) {
+        counts[i] = (gpucoll_count)gpucoll_count_at(region->counts, i);
+        if (region->layout == GPUCOLL_BYTES_AINT) {
             displs_aint[i] = region->displs_aint[i];
+        } else {
+            displs[i] = (gpucoll_displ)gpucoll_displ_at(region->displs, i);
         }
-        if (region->types != NULL) {
+        if (region->layout != GPUCOLL_VECTOR) {
             types[i] = region->types[i];
             retain(types[i]);
         }
     }
-    region->counts = counts;
-    region->displs = region->displs != NULL ? displs : NULL;
-    region->displs_aint = region->displs_aint != NULL ? displs_aint : NULL;
-    region->types = region->types != NULL ? types : NULL;
+    region->counts = gpucoll_counts_of(counts);
+    region->displs = gpucoll_displs_of(displs);
+    region->displs_aint = displs_aint;
+    region->types = region->layout != GPUCOLL_VECTOR ? types : NULL;
     region->kept = kept;
     return true;
 }

@@ -21,7 +21,7 @@ struct gpucoll_region {
     size_t count; /* EVEN */
     gpucoll_counts counts;
     gpucoll_displs displs;
-    const ptrdiff_t *displs_aint;
+    gpucoll_displs_aint displs_aint;
     ompi_datatype_t *type;         /* EVEN, VECTOR */
     ompi_datatype_t *const *types; /* BYTES, BYTES_AINT */
     void *kept;                    /* see gpucoll_region_keep */
@@ -39,7 +39,7 @@ struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displ
                                      int blocks);
 struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *const *types,
                                     int blocks);
-struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, const ptrdiff_t *displs,
+struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_aint displs,
                                          ompi_datatype_t *const *types, int blocks);
 
 /* False if the region holds no byte; `extent` is then all zero. */

@@ -7,6 +7,7 @@ check_LTLIBRARIES =
 
 include test/unit/local.mk
 include test/mpi/local.mk
+include test/gpu/local.mk
 
 AM_TESTS_ENVIRONMENT = \
 	GPUCOLL_MPIRUN='$(MPIRUN)'; export GPUCOLL_MPIRUN; \

@@ -14,12 +14,26 @@ die() {
     exit 1
 }
 
+# heartbeat LOG: every half minute the last line of it, until the script that started this ends.
+heartbeat() {
+    local nothing
+    # Not `sleep`, a process that would outlive this one.
+    exec {nothing}<> <(:)
+    while kill -0 $$ 2>/dev/null; do
+        read -r -t 30 -u "$nothing" || say "  ... $(tail -n 1 "$1" | cut -c 1-100)"
+    done
+}
+
 # logged LOG COMMAND...: runs it with its output in LOG; on failure shows the end and returns its status.
 logged() {
-    local log=$1 status=0
+    local log=$1 status=0 beat
     shift
     mkdir -p "$(dirname "$log")"
+    heartbeat "$log" &
+    beat=$!
     "$@" >"$log" 2>&1 </dev/null || status=$?
+    kill "$beat" 2>/dev/null || true
+    wait "$beat" 2>/dev/null || true
     if [ "$status" -ne 0 ]; then
         say "failed (status $status): $*"
         tail -n 25 "$log" | sed 's/^/    | /' >&2

@@ -66,12 +66,16 @@ static bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t phase, ui
         (const uint64_t *)args->lane[args->rank] + gpucoll_flag_index(phase, channel, source);
     uint64_t value = gpucoll_flag_value(args->epoch[args->rank], round);
     struct wait wait = {.args = args, .source = source};
-    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < value) {
+    for (;;) {
+        /* Only a flag of this very epoch counts: epochs wrap around. */
+        uint64_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+        if (seen >> 32 == value >> 32 && (uint32_t)seen >= (uint32_t)value) {
+            return true;
+        }
         if (!wait_turn(&wait)) {
             return false;
         }
     }
-    return true;
 }
 
 /* A run of the message in bytes; only the message's last one does not end on a pack. */

@@ -65,11 +65,27 @@ std::vector<Call> every_pair(size_t count)
 
 /* ---- by ranks and algorithm ---- */
 
-class allreduce : public testing::TestWithParam<std::tuple<uint32_t, const char *>>
+namespace
+{
+struct Way {
+    const char *algorithm;
+    const char *protocol;
+};
+
+const Way ways[] = {
+    {"auto", "auto"}, {"oneshot", "ll"}, {"twoshot", "ll128"}, {"twoshot", "simple"}, {"phased", "simple"}};
+
+Settings forced(const Way &way)
+{
+    return {{"allreduce_algorithm", way.algorithm}, {"protocol", way.protocol}};
+}
+} // namespace
+
+class allreduce : public testing::TestWithParam<std::tuple<uint32_t, Way>>
 {
   protected:
     uint32_t ranks() const { return std::get<0>(GetParam()); }
-    Settings settings() const { return {{"allreduce_algorithm", std::get<1>(GetParam())}}; }
+    Settings settings() const { return forced(std::get<1>(GetParam())); }
 };
 
 TEST_P(allreduce, every_operator_and_type)
@@ -122,32 +138,42 @@ TEST_P(allreduce, any_alignment_in_place_or_not)
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, allreduce,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                                          testing::Values("auto", "oneshot", "twoshot", "phased")),
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::ValuesIn(ways)),
                          [](const auto &info) {
-                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                             const Way &way = std::get<1>(info.param);
+                             return std::to_string(std::get<0>(info.param)) + "_" + way.algorithm + "_" + way.protocol;
                          });
 
 /* ---- sizes ---- */
 
-/* The first sizes that the LL area cannot hold. */
-TEST(allreduce_sizes, around_the_capacity_of_ll)
+/* The last sizes that the areas of LL and LL128 hold, and the first that they do not. */
+TEST(allreduce_sizes, around_the_capacities_of_ll_and_ll128)
 {
-    on_threads(3, {}, [](Rank &rank) {
-        Call call;
-        call.type = GPUCOLL_INT16;
-        for (int step = -1; step <= 1; step++) {
-            call.count = gpucoll_ll_capacity(3) / 2 + static_cast<size_t>(step);
-            check(rank, call);
-        }
-    });
+    size_t ll128 = gpucoll_ll128_capacity(3) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES * 3;
+    EXPECT_EQ(gpucoll_ll128_lines(ll128, 3), gpucoll_ll128_capacity(3));
+    EXPECT_GT(gpucoll_ll128_lines(ll128 + 1, 3), gpucoll_ll128_capacity(3));
+    const std::pair<const char *, size_t> cases[] = {{"ll", gpucoll_ll_capacity(3)}, {"ll128", ll128}};
+    for (const auto &[protocol, capacity] : cases) {
+        on_threads(3, {{"protocol", protocol}}, [bytes = capacity](Rank &rank) {
+            Call call;
+            call.type = GPUCOLL_INT16;
+            for (int step = -1; step <= 1; step++) {
+                EXPECT_TRUE(rank.log.topics().empty());
+                call.count = bytes / 2 + static_cast<size_t>(step);
+                check(rank, call);
+            }
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"algorithm-unusable"});
+        });
+    }
 }
 
 TEST(allreduce_sizes, many_rounds)
 {
     for (const char *algorithm : {"twoshot", "phased"}) {
         for (const char *ctas : {"1", "5", "64"}) {
-            on_threads(4, {{"allreduce_algorithm", algorithm}, {"max_ctas", ctas}}, [](Rank &rank) {
+            const Settings settings = {
+                {"allreduce_algorithm", algorithm}, {"protocol", "simple"}, {"max_ctas", ctas}};
+            on_threads(4, settings, [](Rank &rank) {
                 Call call;
                 call.type = GPUCOLL_INT32;
                 /* A quarter of the data area is one round of all channels; a few rounds, the last not whole. */
@@ -180,16 +206,19 @@ TEST(allreduce_sizes, small_and_large_in_turn_reuse_lanes)
 TEST(allreduce_bits, are_those_of_every_other_rank_run_and_algorithm)
 {
     std::map<size_t, Bytes> first;
-    for (const char *algorithm : {"oneshot", "twoshot", "phased", "twoshot"}) {
+    for (const Way &way : ways) {
         for (const char *ctas : {"3", "64"}) {
-            on_threads(7, {{"allreduce_algorithm", algorithm}, {"max_ctas", ctas}}, [&](Rank &rank) {
+            Settings settings = forced(way);
+            settings.push_back({"max_ctas", ctas});
+            on_threads(7, settings, [&](Rank &rank) {
                 for (size_t count : {3, 1000, 20001}) {
                     Call call;
                     call.count = count;
                     Bytes result = check(rank, call);
                     EXPECT_TRUE(rank.agree(result.data(), result.size()));
                     if (rank.number == 0) {
-                        EXPECT_EQ(first.emplace(count, result).first->second, result) << algorithm << ' ' << count;
+                        EXPECT_EQ(first.emplace(count, result).first->second, result)
+                            << way.algorithm << ' ' << way.protocol << ' ' << count;
                     }
                 }
             });
@@ -211,8 +240,8 @@ TEST(allreduce_processes, every_operator_and_type)
 
 TEST(allreduce_processes, every_algorithm_and_size)
 {
-    for (const char *algorithm : {"oneshot", "twoshot", "phased"}) {
-        on_processes(4, {{"allreduce_algorithm", algorithm}}, [](Rank &rank) {
+    for (const Way &way : ways) {
+        on_processes(4, forced(way), [](Rank &rank) {
             for (size_t count : {1, 1001, 100003}) {
                 Call call;
                 call.count = count;

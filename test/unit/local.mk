@@ -8,6 +8,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/failure_test.cc \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
 	test/unit/ranks.cc \
@@ -17,6 +18,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/selector_test.cc \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
+	test/unit/team_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
 	test/unit/values.cc \

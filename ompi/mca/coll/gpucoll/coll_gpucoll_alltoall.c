@@ -1,5 +1,6 @@
 /*
- * MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw. In place, the receive buffer is read whole before it is written.
+ * MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw. In place, the receive buffer is read whole before it is
+ * written.
  */
 #include "coll_gpucoll_forms.h"
 
@@ -42,10 +43,12 @@ GPUCOLL_NONBLOCKING(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL
 GPUCOLL_PERSISTENT(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
 
 int gpucoll_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
-                      ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls,
-                      ompi_datatype_t *const *rdtypes, ompi_communicator_t *comm, mca_coll_base_module_t *module)
+                      ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts,
+                      gpucoll_displs rdispls, ompi_datatype_t *const *rdtypes, ompi_communicator_t *comm,
+                      mca_coll_base_module_t *module)
 {
-    /* coll/self of 4.1 and 5.0 takes the displacements for elements, and would write beside a host copy. Zero is zero. */
+    /* coll/self of 4.1 and 5.0 takes the displacements for elements, and would write beside a host copy. Zero
+     * is zero. */
     static const gpucoll_displ zero[1] = {0};
     if (OMPI_COMM_IS_INTRA(comm) && ompi_comm_size(comm) == 1 && sbuf != MPI_IN_PLACE) {
         sbuf = (const char *)sbuf + gpucoll_displ_at(sdispls, 0);

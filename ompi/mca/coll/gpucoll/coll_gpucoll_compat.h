@@ -1,7 +1,8 @@
 /*
  * What differs between the Open MPI versions gpucoll builds for: the only file that asks for a version.
- * 6.0 will be one more branch here: counts become size_t and count arrays a struct by value, so code outside this
- * file spells them gpucoll_count, gpucoll_counts and gpucoll_displs, and reads and makes them by the functions below.
+ * 6.0 will be one more branch here: counts become size_t and count arrays a struct by value, so code outside
+ * this file spells them gpucoll_count, gpucoll_counts and gpucoll_displs, and reads and makes them by the
+ * functions below.
  */
 #ifndef COLL_GPUCOLL_COMPAT_H
 #define COLL_GPUCOLL_COMPAT_H
@@ -59,7 +60,8 @@ static inline gpucoll_displs gpucoll_displs_of(const gpucoll_displ *array)
     return array;
 }
 
-/* 16-bit floats: a C type from 5.0 on, only Fortran's REAL*2 before. A row of a table indexed by the types of ompi/mca/op. */
+/* 16-bit floats: a C type from 5.0 on, only Fortran's REAL*2 before. A row of a table indexed by the types of
+ * ompi/mca/op. */
 #if OMPI_MAJOR_VERSION >= 5
 #define GPUCOLL_SHORT_FLOAT_ROW(...) [OMPI_OP_BASE_TYPE_SHORT_FLOAT] = __VA_ARGS__,
 #else
@@ -67,9 +69,10 @@ static inline gpucoll_displs gpucoll_displs_of(const gpucoll_displ *array)
 #endif
 
 /*
- * Taking a slot, in `enable`. 4.1 and 5.0 copy the module's function into the communicator afterwards, and release what
- * stood there: keep that, with a reference to its module. 6.0 leaves both steps, and the reverse in `disable`, to the component:
- * MCA_COLL_SAVE_API and MCA_COLL_INSTALL_API there. A slot that nobody serves (scan on an intercommunicator) stays so.
+ * Taking a slot, in `enable`. 4.1 and 5.0 copy the module's function into the communicator afterwards, and
+ * release what stood there: keep that, with a reference to its module. 6.0 leaves both steps, and the reverse
+ * in `disable`, to the component: MCA_COLL_SAVE_API and MCA_COLL_INSTALL_API there. A slot that nobody serves
+ * (scan on an intercommunicator) stays so.
  */
 #define GPUCOLL_TAKE_SLOT(self, comm, slot)                                                                  \
     if ((comm)->c_coll->coll_##slot != NULL) {                                                               \

@@ -70,12 +70,13 @@ static void register_parameter(const struct gpucoll_config_row *row)
     char help[512];
     snprintf(help, sizeof help, "%s%s%s%s", row->help, row->values != NULL ? " Values: " : "",
              row->values != NULL ? row->values : "", row->values != NULL ? "." : "");
-    mca_base_component_var_register(&component->super.collm_version, row->name, help, types[row->type], NULL, 0,
-                                    0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + row->level - 1),
+    mca_base_component_var_register(&component->super.collm_version, row->name, help, types[row->type], NULL,
+                                    0, 0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + row->level - 1),
                                     MCA_BASE_VAR_SCOPE_READONLY, field_of(&component->registered, row));
 }
 
-static void register_counter(const char *name, const char *help, int class, _Atomic unsigned long long *counter)
+static void register_counter(const char *name, const char *help, int class,
+                             _Atomic unsigned long long *counter)
 {
     mca_base_component_pvar_register(&component->super.collm_version, name, help, OPAL_INFO_LVL_4, class,
                                      MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MPI_T_BIND_NO_OBJECT,
@@ -91,17 +92,18 @@ static void register_counters(struct gpucoll_counters *counters)
                      MCA_BASE_PVAR_CLASS_AGGREGATE, &counters->native_bytes);
     register_counter("declined_calls", "Calls that the ranks agreed not to run on gpucoll's engine",
                      MCA_BASE_PVAR_CLASS_COUNTER, &counters->declined);
-    register_counter("staged_calls", "Calls on device memory that ran on host copies", MCA_BASE_PVAR_CLASS_COUNTER,
-                     &counters->staged);
-    register_counter("staged_bytes", "Bytes copied from and to device memory for calls that ran on host copies",
+    register_counter("staged_calls", "Calls on device memory that ran on host copies",
+                     MCA_BASE_PVAR_CLASS_COUNTER, &counters->staged);
+    register_counter("staged_bytes",
+                     "Bytes copied from and to device memory for calls that ran on host copies",
                      MCA_BASE_PVAR_CLASS_AGGREGATE, &counters->staged_bytes);
     register_counter("passed_calls",
                      "Calls on host memory passed to the next component, in a process that uses a device",
                      MCA_BASE_PVAR_CLASS_COUNTER, &counters->passed);
 }
 
-/* The texts lie beside the component in a build folder, else where they were installed: Open MPI by itself looks in
- * its own prefix only. */
+/* The texts lie beside the component in a build folder, else where they were installed: Open MPI by itself
+ * looks in its own prefix only. */
 static void find_help(void)
 {
     Dl_info self;
@@ -124,8 +126,8 @@ static void find_help(void)
 static int component_register(void)
 {
     mca_base_component_t *base = &component->super.collm_version;
-    sscanf(GPUCOLL_VERSION, "%d.%d.%d", &base->mca_component_major_version, &base->mca_component_minor_version,
-           &base->mca_component_release_version);
+    sscanf(GPUCOLL_VERSION, "%d.%d.%d", &base->mca_component_major_version,
+           &base->mca_component_minor_version, &base->mca_component_release_version);
     gpucoll_config_init(&component->registered);
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         register_parameter(&gpucoll_config_rows[i]);
@@ -142,7 +144,8 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-/* A checked copy: Open MPI frees a parameter's string, which must be its own, before the component is closed. */
+/* A checked copy: Open MPI frees a parameter's string, which must be its own, before it closes the component.
+ */
 static bool take_config(void)
 {
     component->config = component->registered;
@@ -192,7 +195,8 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 static void log_counters(struct gpucoll_counters *counters)
 {
     gpucoll_log(&component->log, GPUCOLL_LOG_SETUP,
-                "calls: %llu native (%llu bytes), %llu declined, %llu staged (%llu bytes copied), %llu on host memory",
+                "calls: %llu native (%llu bytes), %llu declined, %llu staged (%llu bytes copied), %llu on "
+                "host memory",
                 counters->native, counters->native_bytes, counters->declined, counters->staged,
                 counters->staged_bytes, counters->passed);
 }

@@ -1,5 +1,6 @@
 /*
- * MPI deletes the attributes of MPI_COMM_SELF first of all in MPI_Finalize: the deletion of one of ours is the signal.
+ * MPI deletes the attributes of MPI_COMM_SELF first of all in MPI_Finalize: the deletion of one of ours is
+ * the signal.
  */
 #include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll.h"

@@ -1,6 +1,7 @@
 /*
- * The begin of MPI_Finalize, while everything is still there: teams, connections to peers and pinned memory go then. The
- * barrier that MPI_Finalize runs next separates that from the component's close, in which the memory that peers had mapped is freed.
+ * The begin of MPI_Finalize, while everything is still there: teams, connections to peers and pinned memory
+ * go then. The barrier that MPI_Finalize runs next separates that from the component's close, in which the
+ * memory that peers had mapped is freed.
  */
 #ifndef COLL_GPUCOLL_FINALIZE_H
 #define COLL_GPUCOLL_FINALIZE_H

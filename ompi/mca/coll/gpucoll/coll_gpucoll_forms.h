@@ -1,12 +1,14 @@
 /*
- * The three forms of a collective (blocking, nonblocking, persistent), made from one description of its buffers.
+ * The three forms of a collective (blocking, nonblocking, persistent), made from one description of its
+ * buffers.
  *
  * A family's file writes for each collective a function that returns a struct gpucoll_call, and then
  *
  *     GPUCOLL_FORMS(allgather, (parameters), (arguments), description)
  *
- * with the parameters that stand before the communicator in the slot's signature, their names, and a call of that function.
- * Parameters are named `sbuf` and `rbuf` where they are the buffers: when one is staged, its host copy takes its name.
+ * with the parameters that stand before the communicator in the slot's signature, their names, and a call of
+ * that function. Parameters are named `sbuf` and `rbuf` where they are the buffers: when one is staged, its
+ * host copy takes its name.
  */
 #ifndef COLL_GPUCOLL_FORMS_H
 #define COLL_GPUCOLL_FORMS_H
@@ -61,6 +63,7 @@
         return gpucoll_request_ready(outer, rc, request);                                                    \
     }
 
+/* clang-format off */
 #define GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                  \
     GPUCOLL_LATER(i##name, (GPUCOLL_LIST parameters, ompi_communicator_t *comm),                             \
                   (GPUCOLL_LIST arguments, comm), description, take, false)
@@ -68,6 +71,7 @@
 #define GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)                                   \
     GPUCOLL_LATER(name##_init, (GPUCOLL_LIST parameters, ompi_communicator_t *comm, ompi_info_t *info),      \
                   (GPUCOLL_LIST arguments, comm, info), description, take, true)
+/* clang-format on */
 
 #define GPUCOLL_ALL_FORMS(name, parameters, arguments, description, take)                                    \
     GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, take)                         \

@@ -1,6 +1,6 @@
 /*
- * MPI_Gather and MPI_Gatherv. In place, the root's block of the receive buffer is read too; on an intercommunicator the
- * root sends nothing.
+ * MPI_Gather and MPI_Gatherv. In place, the root's block of the receive buffer is read too; on an
+ * intercommunicator the root sends nothing.
  */
 #include "coll_gpucoll_forms.h"
 

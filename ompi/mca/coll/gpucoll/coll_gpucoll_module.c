@@ -1,5 +1,6 @@
 /*
- * The module: gpucoll on one communicator. `enable` takes the place of what stands in each slot and keeps it to go on to.
+ * The module: gpucoll on one communicator. `enable` takes the place of what stands in each slot and keeps it
+ * to go on to.
  */
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_finalize.h"

@@ -1,6 +1,6 @@
 /*
- * The neighborhood collectives. Blocks are counted by neighbours, and a neighbour may be MPI_PROC_NULL: its block of the
- * receive buffer keeps what it holds, so that must be in the host copy before it is copied back.
+ * The neighborhood collectives. Blocks are counted by neighbours, and a neighbour may be MPI_PROC_NULL: its
+ * block of the receive buffer keeps what it holds, so that must be in the host copy before it is copied back.
  */
 #include "coll_gpucoll_forms.h"
 

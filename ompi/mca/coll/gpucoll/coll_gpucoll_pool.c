@@ -1,14 +1,14 @@
 /*
- * Blocks of a few size classes, kept in one list, the last one used in front. When the list holds more than the cap, its
- * tail is freed: an application that changes its sizes gets the old ones out of the way.
+ * Blocks of a few size classes, kept in one list, the last one used in front. When the list holds more than
+ * the cap, its tail is freed: an application that changes its sizes gets the old ones out of the way.
  */
 #include "coll_gpucoll_pool.h"
 #include <pthread.h>
 #include <stdalign.h>
 #include "coll_gpucoll.h"
 
-/* Kept between calls, whatever was used at the peak. Pinned memory cannot be swapped out, so what one process keeps must
- * stay small beside a node's memory even with a rank on every core. */
+/* Kept between calls, whatever was used at the peak. Pinned memory cannot be swapped out, so what one process
+ * keeps must stay small beside a node's memory even with a rank on every core. */
 static const size_t kept_cap_bytes = (size_t)256 << 20;
 static const size_t smallest_block = 4096;
 

@@ -1,6 +1,6 @@
 /*
- * Host memory for staging, fast to copy to and from, kept from call to call: pinning costs more than most calls.
- * Thread-safe.
+ * Host memory for staging, fast to copy to and from, kept from call to call: pinning costs more than most
+ * calls. Thread-safe.
  */
 #ifndef COLL_GPUCOLL_POOL_H
 #define COLL_GPUCOLL_POOL_H

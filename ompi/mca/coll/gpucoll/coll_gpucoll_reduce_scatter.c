@@ -1,6 +1,7 @@
 /*
- * MPI_Reduce_scatter and MPI_Reduce_scatter_block. The send buffer holds what all ranks of the own group receive, also on an
- * intercommunicator; in place, the receive buffer holds that before and one rank's part, at its beginning, after.
+ * MPI_Reduce_scatter and MPI_Reduce_scatter_block. The send buffer holds what all ranks of the own group
+ * receive, also on an intercommunicator; in place, the receive buffer holds that before and one rank's part,
+ * at its beginning, after.
  */
 #include "coll_gpucoll_forms.h"
 

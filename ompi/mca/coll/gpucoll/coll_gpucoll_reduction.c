@@ -1,7 +1,7 @@
 /*
- * Two tables, indexed by Open MPI's numbers and written by their symbols, since the numbers differ between versions. A
- * number type is of a family and has the width that its datatype says: that of MPI_LONG or of Fortran's INTEGER
- * is the build's choice.
+ * Two tables, indexed by Open MPI's numbers and written by their symbols, since the numbers differ between
+ * versions. A number type is of a family and has the width that its datatype says: that of MPI_LONG or of
+ * Fortran's INTEGER is the build's choice.
  */
 #include "coll_gpucoll_reduction.h"
 
@@ -21,6 +21,7 @@ struct type_row {
     unsigned char pair; /* one more than the type */
 };
 
+/* clang-format off */
 #define FAMILY(name) {.family = name}
 #define PAIR(type) {.pair = GPUCOLL_##type + 1}
 
@@ -78,6 +79,7 @@ static const unsigned char ops[OMPI_OP_BASE_FORTRAN_OP_MAX] = {
     [OMPI_OP_BASE_FORTRAN_MAXLOC] = GPUCOLL_MAXLOC + 1,
     [OMPI_OP_BASE_FORTRAN_MINLOC] = GPUCOLL_MINLOC + 1,
 };
+/* clang-format on */
 
 /* One more than gpucoll's type, or 0. */
 static int type_after(const struct type_row *row, size_t bytes)

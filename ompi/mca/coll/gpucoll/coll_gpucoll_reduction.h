@@ -7,8 +7,8 @@
 #include "coll_gpucoll_compat.h"
 #include "core/base/types.h"
 
-/* False if MPI does not allow the pair, or gpucoll has no kernel for it. A function of its arguments alone: the same on every
- * rank. */
+/* False if MPI does not allow the pair, or gpucoll has no kernel for it. A function of its arguments alone:
+ * the same on every rank. */
 bool gpucoll_reduction(const ompi_op_t *op, const ompi_datatype_t *dtype, enum gpucoll_op *out_op,
                        enum gpucoll_type *out_type);
 

@@ -1,6 +1,6 @@
 /*
- * Regions: extents, and the walk over contiguous runs. A datatype that is one run an element is walked here, any other
- * by Open MPI's convertor in its "raw" mode, which lists pieces of memory instead of copying them.
+ * Regions: extents, and the walk over contiguous runs. A datatype that is one run an element is walked here,
+ * any other by Open MPI's convertor in its "raw" mode, which lists pieces of memory instead of copying them.
  */
 #include "coll_gpucoll_region.h"
 #include <sys/uio.h>
@@ -20,8 +20,8 @@ struct gpucoll_region gpucoll_even(size_t count, ompi_datatype_t *type, int firs
         .layout = GPUCOLL_EVEN, .first = first, .blocks = blocks, .count = count, .type = type};
 }
 
-struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *type, int first,
-                                     int blocks)
+struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *type,
+                                     int first, int blocks)
 {
     return (struct gpucoll_region){.layout = GPUCOLL_VECTOR,
                                    .first = first,
@@ -31,8 +31,8 @@ struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displ
                                    .type = type};
 }
 
-struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *const *types,
-                                    int blocks)
+struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs,
+                                    ompi_datatype_t *const *types, int blocks)
 {
     return (struct gpucoll_region){
         .layout = GPUCOLL_BYTES, .blocks = blocks, .counts = counts, .displs = displs, .types = types};
@@ -41,8 +41,11 @@ struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs
 struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_aint displs,
                                          ompi_datatype_t *const *types, int blocks)
 {
-    return (struct gpucoll_region){
-        .layout = GPUCOLL_BYTES_AINT, .blocks = blocks, .counts = counts, .displs_aint = displs, .types = types};
+    return (struct gpucoll_region){.layout = GPUCOLL_BYTES_AINT,
+                                   .blocks = blocks,
+                                   .counts = counts,
+                                   .displs_aint = displs,
+                                   .types = types};
 }
 
 static struct block block_at(const struct gpucoll_region *region, int index)
@@ -120,11 +123,11 @@ static int walk_convertor(const struct block *block, struct joiner *joiner)
 {
     opal_convertor_t convertor;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    /* Any address will do: the convertor adds to it and does not look there. It must not be NULL, and stays clear of
-     * zero for types with negative displacements. */
+    /* Any address will do: the convertor adds to it and does not look there. It must not be NULL, and stays
+     * clear of zero for types with negative displacements. */
     char *const origin = (char *)((uintptr_t)1 << 62);
-    int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, block->type, block->count, origin, 0,
-                                                      &convertor);
+    int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, block->type, block->count,
+                                                      origin, 0, &convertor);
     bool done = false;
     while (rc == OMPI_SUCCESS && !done) {
         struct iovec iov[IOV_BATCH];
@@ -147,7 +150,8 @@ static int walk_block(const struct block *block, struct joiner *joiner)
     if (is_empty(block)) {
         return OMPI_SUCCESS;
     }
-    if (!(type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) || type->true_ub - type->true_lb != (ptrdiff_t)type->size) {
+    if (!(type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) ||
+        type->true_ub - type->true_lb != (ptrdiff_t)type->size) {
         return walk_convertor(block, joiner);
     }
     ptrdiff_t extent = type->ub - type->lb;
@@ -190,8 +194,8 @@ static void release(ompi_datatype_t *type)
 static bool keep_arrays(struct gpucoll_region *region)
 {
     int blocks = region->first + region->blocks;
-    char *kept = malloc((size_t)blocks * (sizeof(ptrdiff_t) + sizeof(ompi_datatype_t *) + sizeof(gpucoll_count) +
-                                          sizeof(gpucoll_displ)));
+    char *kept = malloc((size_t)blocks * (sizeof(ptrdiff_t) + sizeof(ompi_datatype_t *) +
+                                          sizeof(gpucoll_count) + sizeof(gpucoll_displ)));
     if (kept == NULL) {
         return false;
     }

@@ -1,6 +1,7 @@
 /*
- * Which bytes of one buffer a collective reads or writes, said the way MPI's arguments say it: `blocks` blocks,
- * each some elements of a datatype at some displacement. A region holds no address: offsets count from the buffer's.
+ * Which bytes of one buffer a collective reads or writes, said the way MPI's arguments say it: `blocks`
+ * blocks, each some elements of a datatype at some displacement. A region holds no address: offsets count
+ * from the buffer's.
  */
 #ifndef COLL_GPUCOLL_REGION_H
 #define COLL_GPUCOLL_REGION_H
@@ -35,10 +36,10 @@ struct gpucoll_extent {
 };
 
 struct gpucoll_region gpucoll_even(size_t count, ompi_datatype_t *type, int first, int blocks);
-struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *type, int first,
-                                     int blocks);
-struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *const *types,
-                                    int blocks);
+struct gpucoll_region gpucoll_vector(gpucoll_counts counts, gpucoll_displs displs, ompi_datatype_t *type,
+                                     int first, int blocks);
+struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs,
+                                    ompi_datatype_t *const *types, int blocks);
 struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_aint displs,
                                          ompi_datatype_t *const *types, int blocks);
 
@@ -50,8 +51,8 @@ bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_e
 typedef int (*gpucoll_run_fn)(void *arg, ptrdiff_t offset, size_t bytes);
 int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run, void *arg);
 
-/* Makes the region independent of the caller's arrays and of MPI_Type_free: for calls that end later. False if
- * out of memory. gpucoll_region_drop undoes it and is harmless on a region not kept. */
+/* Makes the region independent of the caller's arrays and of MPI_Type_free: for calls that end later. False
+ * if out of memory. gpucoll_region_drop undoes it and is harmless on a region not kept. */
 bool gpucoll_region_keep(struct gpucoll_region *region);
 void gpucoll_region_drop(struct gpucoll_region *region);
 

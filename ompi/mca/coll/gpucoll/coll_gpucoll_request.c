@@ -9,8 +9,9 @@
 static struct {
     pthread_mutex_t lock;
     struct gpucoll_outer *active;
-    bool registered;     /* with opal_progress: only while requests are active */
-    struct gpucoll_outer *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
+    bool registered; /* with opal_progress: only while requests are active */
+    struct gpucoll_outer
+        *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
 } requests;
 
 static int start(size_t count, ompi_request_t **list);
@@ -69,7 +70,8 @@ static struct gpucoll_outer *take_unused(void)
     return outer != NULL ? outer : OBJ_NEW(gpucoll_outer);
 }
 
-static struct gpucoll_outer *new_outer(const struct gpucoll_call *call, ompi_communicator_t *comm, bool persistent)
+static struct gpucoll_outer *new_outer(const struct gpucoll_call *call, ompi_communicator_t *comm,
+                                       bool persistent)
 {
     struct gpucoll_outer *outer = take_unused();
     if (outer == NULL) {

@@ -19,8 +19,7 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
 
 GPUCOLL_FORMS(scan,
               (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),
-              (sbuf, rbuf, count, dtype, op),
-              describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), true))
+              (sbuf, rbuf, count, dtype, op), describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), true))
 
 GPUCOLL_FORMS(exscan,
               (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),

@@ -11,8 +11,7 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
     if (role == GPUCOLL_ROOT) {
         call.send.in = send;
     }
-    if (role == GPUCOLL_LEAF ||
-        (role == GPUCOLL_ROOT && OMPI_COMM_IS_INTRA(comm) && rbuf != MPI_IN_PLACE)) {
+    if (role == GPUCOLL_LEAF || (role == GPUCOLL_ROOT && OMPI_COMM_IS_INTRA(comm) && rbuf != MPI_IN_PLACE)) {
         call.recv.out = recv;
     }
     return call;

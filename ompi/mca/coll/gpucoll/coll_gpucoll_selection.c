@@ -1,5 +1,6 @@
 /*
- * The framework's own function does the work, on a copy of the framework whose selection is "all but those found already".
+ * The framework's own function does the work, on a copy of the framework whose selection is "all but those
+ * found already".
  */
 #include "coll_gpucoll_selection.h"
 #include "coll_gpucoll.h"
@@ -70,8 +71,7 @@ static void move_to_begin(opal_list_t *from, opal_list_t *to)
 /* The selection is applied once more when components are opened. */
 static void clear_selection(mca_base_framework_t *framework)
 {
-    int index =
-        mca_base_var_find(framework->framework_project, framework->framework_name, NULL, NULL);
+    int index = mca_base_var_find(framework->framework_project, framework->framework_name, NULL, NULL);
     if (index >= 0) {
         mca_base_var_set_value(index, "", 0, MCA_BASE_VAR_SOURCE_OVERRIDE, NULL);
     }

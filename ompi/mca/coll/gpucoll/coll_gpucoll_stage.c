@@ -6,8 +6,9 @@
 #include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll_pool.h"
 
-/* A copy of a few bytes between device and host takes 6 to 7 us, in which 256 KiB could have passed at the 40 GB/s that
- * one of four busy GPUs gets: reading up to so many unwanted bytes is cheaper than one more copy. */
+/* A copy of a few bytes between device and host takes 6 to 7 us, in which 256 KiB could have passed at the 40
+ * GB/s that one of four busy GPUs gets: reading up to so many unwanted bytes is cheaper than one more copy.
+ */
 static const size_t copy_cost_bytes = (size_t)256 << 10;
 
 /* Buffers whose pieces are further apart than this, in absolute addresses under MPI_BOTTOM, get address space
@@ -26,8 +27,8 @@ static bool is_device(const void *pointer)
     return buffer.memory == GPUCOLL_MEMORY_DEVICE;
 }
 
-/* Under MPI_BOTTOM a datatype holds addresses, which may be of several allocations of different kinds. Any other
- * buffer lies in one allocation, so any of its bytes tells. */
+/* Under MPI_BOTTOM a datatype holds addresses, which may be of several allocations of different kinds. Any
+ * other buffer lies in one allocation, so any of its bytes tells. */
 static int stop_at_device(void *arg, ptrdiff_t offset, size_t bytes)
 {
     (void)arg;
@@ -80,7 +81,8 @@ bool gpucoll_stage_wanted(struct gpucoll_call *call)
 
 static void *map_sparse(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         gpucoll_help(accel()->log, "staging-memory", bytes, "no address space of this size");
         return NULL;
@@ -94,8 +96,8 @@ static int alloc(struct gpucoll_staged *buffer)
         return OMPI_SUCCESS;
     }
     buffer->mapped = buffer->user == MPI_BOTTOM && buffer->memory_bytes > sparse_bytes;
-    buffer->memory = buffer->mapped ? map_sparse(buffer->memory_bytes)
-                                    : gpucoll_pool_get(accel(), buffer->memory_bytes);
+    buffer->memory =
+        buffer->mapped ? map_sparse(buffer->memory_bytes) : gpucoll_pool_get(accel(), buffer->memory_bytes);
     if (buffer->memory == NULL) {
         return MPI_ERR_NO_MEM;
     }
@@ -223,7 +225,8 @@ int gpucoll_stage_begin(struct gpucoll_call *call)
         gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, 1);
         return OMPI_SUCCESS;
     }
-    gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_CALL, "%s: staged through host memory", call->name);
+    gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_CALL, "%s: staged through host memory",
+                call->name);
     gpucoll_tally(&mca_coll_gpucoll_component.counters.staged, 1);
     int rc = gpucoll_stage_alloc(call);
     if (rc != OMPI_SUCCESS) {

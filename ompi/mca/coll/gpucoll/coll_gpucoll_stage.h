@@ -1,10 +1,10 @@
 /*
  * Running a collective on host copies of its buffers.
  *
- * A collective describes its two buffers: which bytes carry data into the call and which the call writes. A buffer that
- * is device memory gets host memory spanning all of them; its `pointer` then takes the user's place in the call to
- * the next component. Only written bytes are copied back, gaps of a datatype excepted: the application may be using
- * the gaps meanwhile, as in a halo exchange beside a kernel on the interior.
+ * A collective describes its two buffers: which bytes carry data into the call and which the call writes. A
+ * buffer that is device memory gets host memory spanning all of them; its `pointer` then takes the user's
+ * place in the call to the next component. Only written bytes are copied back, gaps of a datatype excepted:
+ * the application may be using the gaps meanwhile, as in a halo exchange beside a kernel on the interior.
  */
 #ifndef COLL_GPUCOLL_STAGE_H
 #define COLL_GPUCOLL_STAGE_H

@@ -1,4 +1,6 @@
 # The component: the only code that sees Open MPI's internal headers.
+EXTRA_DIST += ompi/README.md
+
 dist_pkgdata_DATA += ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt
 
 if MPI

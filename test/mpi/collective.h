@@ -84,7 +84,8 @@ struct test_call {
     bool alone; /* no other call is under way */
     enum test_memory kinds[2]; /* of what is sent, and of what is received */
     enum test_family family;
-    int count; /* in common */
+    int count;       /* in common */
+    int fixed_count; /* not 0: decides `count` and those of v variants */
     struct test_args send;
     struct test_args recv;
     MPI_Op op;

@@ -27,6 +27,8 @@ static int block_count(const struct test_call *call, int from, int to)
     if (call->in_place && call->row->sends_to_each && from == to)
         return 1;
     state = test_mix3(call->key, (uint64_t)from, (uint64_t)to + 7);
+    if (call->fixed_count != 0)
+        return call->fixed_count + test_draw(&state, 100);
     return test_chance(&state, 35) ? 0 : 1 + test_draw(&state, test_chance(&state, 10) ? 300 : 9);
 }
 
@@ -154,6 +156,8 @@ void test_move_plan(struct test_call *call)
     if (test_mix(call->key + 2) % 3 == 0)
         call->family = TEST_FOUR_INTS;
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
+    if (call->fixed_count != 0)
+        call->count = call->fixed_count;
     find_peers(call, &call->send, sends, row->sends_to_each, true);
     find_peers(call, &call->recv, receives, row->gets_from_each, false);
     plan_side(call, &call->send, true, row->sends_to_each, mine);

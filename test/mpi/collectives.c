@@ -1,8 +1,9 @@
 /*
- * Every collective but the barrier's data, in its blocking, nonblocking and persistent form, on every kind of
+ * Every collective in its blocking, nonblocking and persistent form, on every kind of
  * communicator, with every rank as root: contents, gaps, holes and unchanged inputs are checked byte for byte.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test/mpi/collective.h"
@@ -76,7 +77,7 @@ static void choose_root(struct test_call *call, int turn)
 }
 
 static void open_call(struct test_call *call, const struct test_collective *row, enum test_form form,
-                      const struct test_comm *comm, int turn, bool alone)
+                      const struct test_comm *comm, int turn, int fixed_count, bool alone)
 {
     uint64_t mine;
 
@@ -85,6 +86,7 @@ static void open_call(struct test_call *call, const struct test_collective *row,
     call->form = form;
     call->comm = comm;
     call->alone = alone;
+    call->fixed_count = fixed_count;
     call->request = MPI_REQUEST_NULL;
     call->key = test_mix3(test.seed, (uint64_t)(row->coll * TEST_FORMS + form), (uint64_t)(comm->slot * 1000 + turn));
     mine = test_mix2(call->key, (uint64_t)test.rank + 500);
@@ -162,7 +164,7 @@ static void run_on(const struct test_collective *row, enum test_form form, const
         struct test_call calls[WINDOW];
         count = form != TEST_BLOCKING && turn + WINDOW <= turns ? WINDOW : 1;
         for (int i = 0; i < count; i++)
-            open_call(&calls[i], row, form, comm, turn + i, count == 1);
+            open_call(&calls[i], row, form, comm, turn + i, 0, count == 1);
         run_window(calls, count);
         for (int i = 0; i < count; i++)
             test_call_close(&calls[i]);
@@ -177,6 +179,58 @@ static void test_collective(const struct test_collective *row, enum test_form fo
     for (int i = 0; i < comm_count; i++)
         if (comms[i].comm != MPI_COMM_NULL && fits(row, &comms[i]))
             run_on(row, form, &comms[i]);
+    test_end();
+}
+
+/* Messages that do not fit into one piece of whatever carries them. */
+static void test_large(const struct test_collective *row, const struct test_comm *world)
+{
+    bool shared = row->coll == TEST_REDUCE_SCATTER || row->coll == TEST_REDUCE_SCATTER_BLOCK;
+    int count = row->sends_to_each || row->gets_from_each || shared ? 100003 / world->size : 100003;
+
+    if (!fits(row, world) || !test_begin("%s/large", row->name))
+        return;
+    for (int turn = 0; turn < (test.quick ? 1 : 4); turn++) {
+        struct test_call call;
+        open_call(&call, row, turn % 2 == 0 ? TEST_BLOCKING : TEST_NONBLOCKING, world, 900 + turn, count, true);
+        run_window(&call, 1);
+        test_call_close(&call);
+    }
+    test_end();
+}
+
+/* Types that hold absolute addresses: what MPI is told to be the buffer is MPI_BOTTOM, and says nothing about the memory. */
+static void test_bottom(void)
+{
+    const struct test_layout *four = test_layout_pick(TEST_FOUR_INTS, 1);
+    struct test_block block = {.layout = four, .count = 5};
+    size_t bytes = 5 * test_layout_packed(four);
+    unsigned char *packed;
+
+    if (!test_begin("absolute_addresses"))
+        return;
+    packed = test_alloc(bytes);
+    for (int root = 0; root < test.size; root++) {
+        struct test_side side;
+        MPI_Datatype type;
+        MPI_Aint address;
+        const int five = 5;
+        test_side_open(&side, &block, 1, test_memory_kind(test_mix2((uint64_t)root, (uint64_t)test.rank)), 1);
+        for (size_t i = 0; i < bytes; i++)
+            packed[i] = (unsigned char)test_mix2(test.seed + (uint64_t)root, i);
+        if (test.rank == root)
+            test_side_expect(&side, &block, packed);
+        test_side_write(&side);
+        test_side_expect(&side, &block, packed);
+        MPI_Get_address(side.origin, &address);
+        MPI_Type_create_hindexed(1, &five, &address, four->type, &type);
+        MPI_Type_commit(&type);
+        test_ok(MPI_Bcast(MPI_BOTTOM, 1, type, root, MPI_COMM_WORLD), "MPI_Bcast");
+        test_side_check(&side, "bcast", "MPI_BOTTOM");
+        MPI_Type_free(&type);
+        test_side_close(&side);
+    }
+    free(packed);
     test_end();
 }
 
@@ -208,6 +262,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         for (int form = 0; form < TEST_FORMS; form++)
             test_collective(&table[i], (enum test_form)form, comms, comm_count);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        test_large(&table[i], &comms[0]);
+    test_bottom();
     test_barrier(comms, comm_count);
     test_layouts_free();
     test_comms_free(comms, comm_count);

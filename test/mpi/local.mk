@@ -4,8 +4,21 @@ if MPI
 check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
-	test/mpi/collectives
+	test/mpi/collectives \
+	test/mpi/faults \
+	test/mpi/passcost \
+	test/mpi/pvars \
+	test/mpi/reduce_local \
+	test/mpi/threads
 endif
+mpi_test_scripts = \
+	test/mpi/faults.sh \
+	test/mpi/loading.sh \
+	test/mpi/passcost.sh \
+	test/mpi/script.sh \
+	test/mpi/tests.list
+installed_test_files += $(mpi_test_scripts)
+EXTRA_DIST += $(mpi_test_scripts)
 
 libtestmpi_la_SOURCES = \
 	test/mpi/comms.c \
@@ -39,3 +52,18 @@ test_mpi_collectives_SOURCES = \
 	test/mpi/collectives.c
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
+
+test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_faults_LDADD = $(mpi_test_libs)
+
+test_mpi_passcost_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_passcost_LDADD = $(mpi_test_libs)
+
+test_mpi_pvars_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_pvars_LDADD = $(mpi_test_libs)
+
+test_mpi_reduce_local_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_reduce_local_LDADD = $(mpi_test_libs)
+
+test_mpi_threads_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_threads_LDADD = $(mpi_test_libs)

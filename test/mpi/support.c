@@ -14,7 +14,7 @@
 
 enum { TAG_REPORT = 30001, TAG_VERDICT = 30002 };
 
-struct test_state test = {.seed = 1, .timeout_s = 120};
+struct test_state test = {.seed = 1, .timeout_s = 120, .loaded = -1};
 
 /* One rank's part of a case, as it is sent to rank 0. */
 struct report {
@@ -101,7 +101,7 @@ static void name_case(const char *name)
 
 static void usage(const struct test_option *own)
 {
-    fprintf(stderr, "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS\n"
+    fprintf(stderr, "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS --loaded=yes|no\n"
                     "         --memory=host|pinned|device|pool|vmm|managed|mixed|split --gpu-map=local|0\n");
     for (; own != NULL && own->name != NULL; own++)
         fprintf(stderr, "         --%s%s: %s\n", own->name, own->text != NULL ? "=..." : "", own->help);
@@ -137,6 +137,8 @@ static bool parse_one(const char *word, const struct test_option *own)
         test.only = word + 5;
     else if (strncmp(word, "timeout=", 8) == 0)
         test.timeout_s = atoi(word + 8);
+    else if (strcmp(word, "loaded=yes") == 0 || strcmp(word, "loaded=no") == 0)
+        test.loaded = word[7] == 'y';
     else if (strcmp(word, "quick") == 0)
         test.quick = true;
     else if (strcmp(word, "huge") == 0)
@@ -148,6 +150,24 @@ static bool parse_one(const char *word, const struct test_option *own)
     else
         return parse_own(word, own);
     return true;
+}
+
+/* The program itself needs no gpucoll: what Open MPI has loaded is seen in the process's map. */
+static void check_loaded(void)
+{
+    char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    bool found = false;
+
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        found = found || strstr(line, "/mca_coll_gpucoll.so") != NULL;
+    if (maps != NULL)
+        fclose(maps);
+    if (!test_begin("loaded/%s", test.loaded != 0 ? "yes" : "no"))
+        return;
+    if (found != (test.loaded != 0))
+        test_fail("gpucoll is %sloaded", found ? "" : "not ");
+    test_end();
 }
 
 void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own)
@@ -168,6 +188,8 @@ void test_start(int *argc, char ***argv, int thread_level, const struct test_opt
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     test_memory_start();
+    if (test.loaded >= 0)
+        check_loaded();
 }
 
 bool test_begin(const char *format, ...)

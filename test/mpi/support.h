@@ -30,6 +30,7 @@ struct test_state {
     bool huge;
     const char *only; /* run the cases whose name contains this */
     int timeout_s;    /* of one case */
+    int loaded;       /* gpucoll must be loaded: 1 yes, 0 no, -1 as it is */
     int cases;
     int failed_cases; /* correct on every rank after each test_end */
 };

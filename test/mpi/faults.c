@@ -1,0 +1,86 @@
+/*
+ * Programs that go wrong while the other ranks are in a collective on device memory; test/mpi/faults.sh runs them and looks
+ * at what they leave behind and at what is said.
+ *
+ *   --mode=abort     a rank calls MPI_Abort           --mode=kill   a rank kills itself
+ *   --mode=exit      a rank ends without a word       --mode=late   a rank never makes the call
+ *   --mode=differ    a rank passes another count      --mode=none   nothing is wrong
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/mpi/memory.h"
+#include "test/mpi/support.h"
+
+enum { COUNT = 1000, ROUNDS = 20, LATE_S = 12 };
+
+static const char *mode = "none";
+static const struct test_option options[] = {{"mode", NULL, &mode, "what goes wrong, in the last rank"}, {0}};
+
+/* The sum of rank + 1 in every element. */
+static int reduce(struct test_buffer *send, struct test_buffer *recv, int count)
+{
+    float *values = test_alloc(COUNT * sizeof *values);
+    int code;
+
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)(test.rank + 1);
+    test_buffer_write(send, 0, values, COUNT * sizeof *values);
+    code = MPI_Allreduce(send->data, recv->data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    test_buffer_read(recv, 0, values, COUNT * sizeof *values);
+    for (int i = 0; i < count && code == MPI_SUCCESS; i++)
+        if (values[i] != (float)(test.size * (test.size + 1) / 2))
+            code = MPI_ERR_UNKNOWN;
+    free(values);
+    return code;
+}
+
+static void go_wrong(void)
+{
+    if (strcmp(mode, "abort") == 0) {
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    } else if (strcmp(mode, "kill") == 0) {
+        raise(SIGKILL);
+    } else if (strcmp(mode, "exit") == 0) {
+        _Exit(0);
+    } else if (strcmp(mode, "late") == 0) {
+        test_sleep(LATE_S);
+        printf("REPORT rank %d slept and leaves\n", test.rank);
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct test_buffer send, recv;
+    bool wrong;
+    int code;
+
+    test_start(&argc, &argv, MPI_THREAD_SINGLE, options);
+    wrong = test.rank == test.size - 1 && strcmp(mode, "none") != 0;
+    test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(float), 0, false);
+    test_buffer_make(&recv, TEST_DEVICE, COUNT * sizeof(float), 0, false);
+    for (int round = 0; round < ROUNDS; round++) {
+        code = reduce(&send, &recv, COUNT);
+        if (code != MPI_SUCCESS)
+            printf("REPORT rank %d: wrong result in round %d (%d)\n", test.rank, round, code);
+    }
+    if (wrong && strcmp(mode, "differ") != 0)
+        go_wrong();
+    if (strcmp(mode, "none") != 0) {
+        code = reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
+        printf("REPORT rank %d: the call returned %s\n", test.rank, code == MPI_SUCCESS ? "success" : "an error");
+        fflush(stdout);
+        /* Time for the others to say theirs. */
+        test_sleep(1);
+        MPI_Abort(MPI_COMM_WORLD, 8);
+    }
+    printf("REPORT rank %d: all is well\n", test.rank);
+    test_buffer_free(&send);
+    test_buffer_free(&recv);
+    test_memory_stop();
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,118 @@
+# What happens when things go wrong: dead ranks, late ranks, missing resources, ranks that are not alike. Nothing may hang,
+# nothing may stay in /dev/shm, and the text must say what and where.
+set -u
+# shellcheck source=test/mpi/script.sh
+. "$(dirname "$0")/script.sh"
+only=${1:-.}
+last=$((NP - 1))
+
+shm() { find /dev/shm -mindepth 1 -maxdepth 1 -newer "$LOGS/faults.start" -printf '%f\n' 2>/dev/null; }
+touch "$LOGS/faults.start"
+
+# clean NAME: no file of this run is left.
+clean() {
+    local file left=''
+    for file in $(shm); do
+        grep -qsF "/dev/shm/$file" /proc/[0-9]*/maps || left+=" $file"
+    done
+    case $left in '') pass "$1/dev_shm" ;; *) fail "$1/dev_shm" "left behind:$left" ;; esac
+}
+
+# dies NAME MODE: the job ends by itself, with an error.
+dies() {
+    [[ $1 =~ $only ]] || return 0
+    launch --mca coll_gpucoll_timeout 20 "$PROGRAMS/faults" --mode="$2"
+    if timed_out; then
+        fail "$1" "the job did not end"
+    elif [ "$status" -eq 0 ] && [ "$2" != exit ]; then
+        fail "$1" "the job ended with status 0"
+    else
+        pass "$1"
+    fi
+    clean "$1"
+}
+
+# works NAME TEXT ARGUMENT...: right results in spite of it, and the text (a regular expression; empty: any) is shown.
+works() {
+    local name=$1 text=$2
+    [[ $name =~ $only ]] || return 0
+    shift 2
+    launch "$@"
+    if [ "$(grep -c 'all is well' "$output")" -ne "$NP" ] || [ "$status" -ne 0 ]; then
+        fail "$name" "not all ranks ended well (status $status)"
+    elif [ -n "$text" ] && ! says "$text"; then
+        fail "$name" "nothing was said that matches '$text'"
+    elif says 'wrong result'; then
+        fail "$name" "wrong results"
+    else
+        pass "$name"
+    fi
+    clean "$name"
+}
+
+dies abort abort
+dies killed_rank kill
+dies rank_ends_early exit
+
+if [[ late =~ $only ]]; then
+    launch --mca coll_gpucoll_timeout 3 "$PROGRAMS/faults" --mode=late
+    if timed_out; then
+        fail late "the job did not end"
+    elif ! says "Missing ranks: *$last"; then
+        fail late "the text does not name rank $last as missing"
+    elif ! says 'REPORT rank 0: the call returned an error'; then
+        fail late "rank 0 got no error"
+    else
+        pass late
+    fi
+    clean late
+fi
+
+if [[ arguments_differ =~ $only ]]; then
+    launch --mca coll_gpucoll_timeout 20 "$PROGRAMS/faults" --mode=differ
+    if timed_out; then
+        fail arguments_differ "the job did not end"
+    elif ! says 'different arguments'; then
+        fail arguments_differ "nothing was said of different arguments"
+    else
+        pass arguments_differ
+    fi
+    clean arguments_differ
+fi
+
+works nothing_wrong '' "$PROGRAMS/faults"
+works unknown_algorithm 'coll_gpucoll_allreduce_algorithm' --mca coll_gpucoll_allreduce_algorithm nonsense "$PROGRAMS/faults"
+works number_out_of_range 'coll_gpucoll_lanes' --mca coll_gpucoll_lanes 1000 "$PROGRAMS/faults"
+works unknown_transport 'coll_gpucoll_transports' --mca coll_gpucoll_transports pigeon "$PROGRAMS/faults"
+works settings_differ 'different settings' \
+    sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_max_ctas=3 "$PROGRAMS/faults"
+works one_rank_without '' sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_accelerator=none "$PROGRAMS/faults"
+works one_rank_disabled '' sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_enable=0 "$PROGRAMS/faults"
+
+# The same component with another version's name in it, for one rank. Both names have the same length.
+if [ -n "$COMPONENTS" ] && [[ versions_differ =~ $only ]]; then
+    other=$LOGS/other_version
+    mkdir -p "$other"
+    LC_ALL=C sed 's/0\.1\.0/0.1.9/g' "$COMPONENTS/mca_coll_gpucoll.so" >"$other/mca_coll_gpucoll.so"
+    chmod +x "$other/mca_coll_gpucoll.so"
+    cp "$COMPONENTS/help-mpi-coll-gpucoll.txt" "$other/" 2>/dev/null
+    if cmp -s "$COMPONENTS/mca_coll_gpucoll.so" "$other/mca_coll_gpucoll.so"; then
+        skip versions_differ "the version is not 0.1.0: change this script"
+    else
+        works versions_differ 'different versions' sh -c "$on_rank" sh "$last" \
+            "OMPI_MCA_mca_component_path=SYSTEM_DEFAULT:$other" "$PROGRAMS/faults"
+    fi
+    rm -rf "$other"
+fi
+
+# No room for shared memory in one rank: memory segments are files to the kernel, so that a limit on files holds for them.
+# Open MPI itself must do without shared memory for this.
+small="trap '' XFSZ; ulimit -f 4; "
+works no_shared_memory 'could not create shared memory' --mca btl self,tcp -x PMIX_MCA_gds=hash \
+    sh -c "if [ \"\$OMPI_COMM_WORLD_RANK\" = $last ]; then $small fi; exec \"\$0\"" "$PROGRAMS/faults"
+
+if [ "$ACCELERATOR" = host ] && ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+    works no_driver 'coll_gpucoll_accelerator' --mca coll_gpucoll_accelerator cuda "$PROGRAMS/faults"
+    works driver_not_needed '' --mca coll_gpucoll_accelerator auto "$PROGRAMS/faults"
+fi
+exit 0

@@ -1,0 +1,54 @@
+# Every way in which Open MPI is told of gpucoll, beyond the rows of tests.list: without mpirun, by ompi_info.
+set -u
+# shellcheck source=test/mpi/script.sh
+. "$(dirname "$0")/script.sh"
+ompi_info=$(dirname "$(command -v "$MPIRUN")")/ompi_info
+
+# good NAME COMMAND...: it prints cases and none of them failed.
+good() {
+    local name=$1
+    shift
+    run "$@"
+    if [ "$status" -ne 0 ] || says '^FAIL' || ! says '^PASS'; then
+        fail "$name" "status $status"
+    else
+        pass "$name"
+    fi
+}
+
+good singleton "$PROGRAMS/collectives" --quick --only=all --loaded=yes
+OMPI_MCA_coll=gpucoll good singleton_gpucoll "$PROGRAMS/collectives" --quick --only=all --loaded=yes
+OMPI_MCA_coll=^gpucoll good singleton_without "$PROGRAMS/collectives" --quick --only=all --loaded=no --memory=host
+
+if [ -x "$ompi_info" ]; then
+    for selection in '' gpucoll '^tuned'; do
+        OMPI_MCA_coll=$selection
+        if [ -n "$selection" ]; then export OMPI_MCA_coll; else unset OMPI_MCA_coll; fi
+        run "$ompi_info" -a
+        missing=''
+        for parameter in priority verbose accelerator timeout lanes allreduce_algorithm; do
+            says "coll_gpucoll_$parameter" || missing+=" $parameter"
+        done
+        name=ompi_info${selection:+/$selection}
+        if [ "$status" -ne 0 ]; then
+            fail "$name" "status $status"
+        elif [ -n "$missing" ]; then
+            : >"$output"
+            fail "$name" "parameters are not shown:$missing"
+        else
+            pass "$name"
+        fi
+    done
+    unset OMPI_MCA_coll
+else
+    skip ompi_info "it is not installed beside mpirun"
+fi
+
+# What was chosen and why.
+launch --mca coll_gpucoll_verbose 20 "$PROGRAMS/allreduce" --quick --only=allreduce/sum/MPI_FLOAT
+if [ "$status" -eq 0 ] && says 'gpucoll: version'; then
+    pass verbose
+else
+    fail verbose "the version was not said (status $status)"
+fi
+exit 0

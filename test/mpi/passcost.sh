@@ -1,0 +1,41 @@
+# A call on host memory in a process that uses no GPU must cost at most 150 instructions more with gpucoll than without: counted
+# by valgrind, as the difference between runs of many and of few calls.
+set -u
+# shellcheck source=test/mpi/script.sh
+. "$(dirname "$0")/script.sh"
+calls=2000 allowed=150
+
+if ! command -v valgrind >/dev/null; then
+    skip passcost "valgrind is not installed"
+    exit 0
+fi
+unset OMPI_MCA_coll_gpucoll_accelerator
+
+# count SELECTION CALLS: instructions of a run.
+count() {
+    OMPI_MCA_coll=$1 run valgrind --tool=callgrind --callgrind-out-file=/dev/null "$PROGRAMS/passcost" "$2"
+    [ "$status" -eq 0 ] && sed -n 's/.*Collected : *//p' "$output" | head -n 1
+}
+
+# Open MPI's own threads make the counts differ a little from run to run: the least of three.
+each() {
+    local few many best=''
+    for _ in 1 2 3; do
+        few=$(count "$1" 1) && many=$(count "$1" $((calls + 1))) || return 1
+        few=$(((many - few) / calls))
+        if [ -z "$best" ] || [ "$few" -lt "$best" ]; then best=$few; fi
+    done
+    echo "$best"
+}
+
+if without=$(each ^gpucoll) && with=$(each ^sync) && [ -n "$without" ] && [ -n "$with" ]; then
+    echo "instructions of a call: $without without gpucoll, $with with it"
+    if [ $((with - without)) -le "$allowed" ]; then
+        pass passcost
+    else
+        fail passcost "$((with - without)) instructions more, $allowed are allowed"
+    fi
+else
+    fail passcost "valgrind or the program failed"
+fi
+exit 0

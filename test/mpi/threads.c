@@ -1,0 +1,125 @@
+/*
+ * MPI_THREAD_MULTIPLE: several threads of every rank run collectives at once, each thread on its own communicator, in orders
+ * and at speeds that differ between the ranks; and communicators come and go meanwhile.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/mpi/memory.h"
+#include "test/mpi/support.h"
+
+enum { THREADS = 4, COUNT_MAX = 20000 };
+
+struct worker {
+    pthread_t thread;
+    MPI_Comm comm;
+    int number;
+    int rounds;
+};
+
+static float value(uint64_t key, int rank, int i)
+{
+    return (float)(test_mix3(key, (uint64_t)rank, (uint64_t)i) % 512);
+}
+
+static void check_sum(const struct test_buffer *buffer, uint64_t key, int count, int number, int round)
+{
+    float *seen = test_alloc((size_t)count * sizeof *seen);
+
+    test_buffer_read(buffer, 0, seen, (size_t)count * sizeof *seen);
+    for (int i = 0; i < count; i++) {
+        float expected = 0;
+        for (int rank = 0; rank < test.size; rank++)
+            expected += value(key, rank, i);
+        if (seen[i] == expected)
+            continue;
+        test_fail("thread %d, round %d: element %d of %d is %g, not %g", number, round, i, count, seen[i], expected);
+        break;
+    }
+    test_buffer_check(buffer, "receive buffer");
+    free(seen);
+}
+
+/* One sum, blocking or not. */
+static void reduce_once(const struct worker *worker, MPI_Comm comm, int round)
+{
+    uint64_t key = test_mix3(test.seed, (uint64_t)worker->number, (uint64_t)round);
+    uint64_t state = key;
+    int count = 1 + test_draw(&state, test_chance(&state, 20) ? COUNT_MAX : 200);
+    bool nonblocking = test_chance(&state, 30);
+    struct test_buffer send, recv;
+    float *mine = test_alloc((size_t)count * sizeof *mine);
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    for (int i = 0; i < count; i++)
+        mine[i] = value(key, test.rank, i);
+    test_buffer_make(&send, test_memory_kind(key), (size_t)count * sizeof *mine, 0, false);
+    test_buffer_make(&recv, test_memory_kind(key + 1), (size_t)count * sizeof *mine, 0, false);
+    test_buffer_write(&send, 0, mine, (size_t)count * sizeof *mine);
+    if (nonblocking) {
+        test_ok(MPI_Iallreduce(send.data, recv.data, count, MPI_FLOAT, MPI_SUM, comm, &request), "MPI_Iallreduce");
+        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    } else {
+        test_ok(MPI_Allreduce(send.data, recv.data, count, MPI_FLOAT, MPI_SUM, comm), "MPI_Allreduce");
+    }
+    check_sum(&recv, key, count, worker->number, round);
+    test_buffer_free(&send);
+    test_buffer_free(&recv);
+    free(mine);
+}
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    uint64_t state = test_mix2(test.seed, (uint64_t)(test.rank * THREADS + worker->number));
+
+    test_memory_thread();
+    for (int round = 0; round < worker->rounds; round++) {
+        if (test_chance(&state, 10))
+            test_sleep(0.001);
+        reduce_once(worker, worker->comm, round);
+        /* One thread alone makes communicators: Open MPI 4.1 can hang when two do. */
+        if (worker->number == 0 && round % 8 == 0) {
+            MPI_Comm dup = MPI_COMM_NULL;
+            test_ok(MPI_Comm_dup(worker->comm, &dup), "MPI_Comm_dup");
+            reduce_once(worker, dup, round + 100000);
+            MPI_Comm_free(&dup);
+        }
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    struct worker workers[THREADS];
+    int provided;
+
+    if (!test_begin("threads/own_communicators"))
+        return;
+    MPI_Query_thread(&provided);
+    if (provided < MPI_THREAD_MULTIPLE) {
+        test_skip("this Open MPI was built without MPI_THREAD_MULTIPLE");
+        test_end();
+        return;
+    }
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.number = i, .rounds = test.quick ? 20 : 60};
+        MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
+        MPI_Comm_set_errhandler(workers[i].comm, MPI_ERRORS_RETURN);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(workers[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Comm_free(&workers[i].comm);
+    test_end();
+}
+
+int main(int argc, char **argv)
+{
+    test_start(&argc, &argv, MPI_THREAD_MULTIPLE, NULL);
+    test_threads();
+    return test_finish();
+}

@@ -28,7 +28,7 @@ kernel_headers = \
 	kernels/simple.cuh \
 	kernels/sync.cuh
 kernel_fatbins = $(kernel_sources:.cu=.fatbin)
-EXTRA_DIST += $(kernel_sources) $(kernel_headers)
+EXTRA_DIST += kernels/README.md $(kernel_sources) $(kernel_headers)
 CLEANFILES += $(kernel_fatbins)
 
 # .incbin is seen neither by the preprocessor nor by automake's dependencies. Through a variable, since automake takes a target that

@@ -303,6 +303,7 @@ static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
             test_size(gpus, sizes[i], quick, seed);
         }
     }
+    test_reset(gpus);
     printf("# %d passed, %d failed\n", gpus->passed, gpus->failed);
     return gpus->failed > 0;
 }

@@ -8,7 +8,7 @@
 #include "test/gpu/elements.h"
 #include "test/gpu/tests.h"
 
-enum { BYTES = 100003, KINDS = 7 };
+enum { BYTES = 100003, KINDS = 8 };
 
 struct kind {
     const char *name;
@@ -52,6 +52,41 @@ static char *alloc_pinned(void)
     void *memory = NULL;
     memcpy(&alloc, &address, sizeof(alloc));
     return alloc && alloc(&memory, BYTES, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS ? memory : NULL;
+}
+
+/* Physical memory and addresses made apart; they live until the process ends. */
+static char *alloc_mapped(void)
+{
+    CUresult(CUDAAPI * granularity)(size_t * bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags flags);
+    CUresult(CUDAAPI * create)(CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *prop,
+                               unsigned long long flags);
+    CUresult(CUDAAPI * reserve)(CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr at, unsigned long long flags);
+    CUresult(CUDAAPI * map)(CUdeviceptr pointer, size_t bytes, size_t at, CUmemGenericAllocationHandle handle,
+                            unsigned long long flags);
+    CUresult(CUDAAPI * set_access)(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count);
+    void *const addresses[] = {function("cuMemGetAllocationGranularity"), function("cuMemCreate"),
+                               function("cuMemAddressReserve"), function("cuMemMap"), function("cuMemSetAccess")};
+    memcpy(&granularity, &addresses[0], sizeof(granularity));
+    memcpy(&create, &addresses[1], sizeof(create));
+    memcpy(&reserve, &addresses[2], sizeof(reserve));
+    memcpy(&map, &addresses[3], sizeof(map));
+    memcpy(&set_access, &addresses[4], sizeof(set_access));
+    if (!granularity || !create || !reserve || !map || !set_access) {
+        return NULL;
+    }
+    const CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = here};
+    const CUmemAccessDesc access = {.location = here, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr pointer = 0;
+    size_t unit = 1;
+    if (granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS) {
+        return NULL;
+    }
+    size_t bytes = (BYTES + unit - 1) / unit * unit;
+    bool made = create(&handle, bytes, &prop, 0) == CUDA_SUCCESS && reserve(&pointer, bytes, 0, 0, 0) == CUDA_SUCCESS &&
+                map(pointer, bytes, 0, handle, 0) == CUDA_SUCCESS && set_access(pointer, bytes, &access, 1) == CUDA_SUCCESS;
+    return made ? (char *)(uintptr_t)pointer : NULL;
 }
 
 static char *alloc_ours(const struct gpus *gpus)
@@ -125,12 +160,14 @@ void test_memory(struct gpus *gpus)
         {"memory of a pool", NULL, true, 0},
         {"pinned memory", NULL, false, -1},
         {"memory of host_alloc", NULL, false, -1},
+        {"mapped memory", NULL, true, 0},
     };
     gpus_use(gpus, 0);
     kinds[3].pointer = alloc_managed();
     kinds[4].pointer = alloc_pool(gpus);
     kinds[5].pointer = alloc_pinned();
     kinds[6].pointer = alloc_ours(gpus);
+    kinds[7].pointer = alloc_mapped();
     test_classify(gpus, kinds, "a thread with a context");
     test_classify(gpus, kinds, "a thread without a context");
     for (int i = 0; i < KINDS * KINDS; i++) {
@@ -147,4 +184,29 @@ void test_memory(struct gpus *gpus)
     gpus_free(gpus, 0, kinds[0].pointer);
     gpus_free(gpus, last, kinds[1].pointer);
     free(kinds[2].pointer);
+}
+
+void test_reset(struct gpus *gpus)
+{
+    const struct gpucoll_accel_ops *ops = gpus->accel->ops;
+    CUresult(CUDAAPI * reset)(CUdevice device);
+    void *address = function("cuDevicePrimaryCtxReset_v2");
+    memcpy(&reset, &address, sizeof(reset));
+    struct gpucoll_device *device = NULL;
+    struct gpucoll_stream *stream = NULL;
+    struct gpucoll_memory_handle handle;
+    void *scratch = NULL;
+    void *buffer = gpus_alloc(gpus, 0, BYTES);
+    bool opened = ops->device_open(gpus->accel, buffer, &device) == GPUCOLL_OK &&
+                  ops->scratch_alloc(device, BYTES, &scratch, &handle) == GPUCOLL_OK &&
+                  ops->stream_open(device, &stream) == GPUCOLL_OK;
+    if (!reset || !opened) {
+        gpus_report(gpus, false, "a device to reset");
+        return;
+    }
+    bool done = reset(0) == CUDA_SUCCESS;
+    ops->stream_close(stream);
+    ops->scratch_free(device, scratch);
+    ops->device_close(device);
+    gpus_report(gpus, done, "closing after the application has reset its device");
 }

@@ -9,6 +9,9 @@
 /* Kinds of memory: what they are taken for, and copies between them. */
 void test_memory(struct gpus *gpus);
 
+/* The application resets GPU 0 before gpucoll closes it; nothing works on that GPU afterwards. */
+void test_reset(struct gpus *gpus);
+
 /* Times of the kernels over shapes, as lines of JSON. */
 int measure_speed(struct gpus *gpus, int argc, char **argv);
 

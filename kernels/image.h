@@ -1,6 +1,7 @@
 /*
- * The kernels as they are embedded: one fatbin for each allreduce_*.cu, with machine code for the architectures of
- * configure's --with-cuda-arch and PTX for later ones. Exists where HAVE_CUDA_KERNELS is defined.
+ * The kernels as they are embedded: one fatbin for each allreduce_*.cu, with machine code for the
+ * architectures of configure's --with-cuda-arch and PTX for later ones. Exists where HAVE_CUDA_KERNELS is
+ * defined.
  */
 #ifndef GPUCOLL_KERNELS_IMAGE_H
 #define GPUCOLL_KERNELS_IMAGE_H

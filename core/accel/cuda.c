@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-gpucoll_status gpucoll_cuda_check(const struct gpucoll_cuda_accel *accel, int ordinal, const char *what, CUresult result)
+gpucoll_status gpucoll_cuda_check(const struct gpucoll_cuda_accel *accel, int ordinal, const char *what,
+                                  CUresult result)
 {
     if (result == CUDA_SUCCESS) {
         return GPUCOLL_OK;
@@ -60,10 +61,10 @@ static void cuda_close(struct gpucoll_accel *base)
 }
 
 /*
- * The driver is initialised (by the application, or by a library such as UCX that merely looks for GPUs) and this thread has no
- * context. The runtime API, and all that builds on it, uses primary contexts, so one that is active is enough to
- * know. A context that a program made by itself through the driver API is seen as soon as a thread calls MPI
- * while it is current.
+ * The driver is initialised (by the application, or by a library such as UCX that merely looks for GPUs) and
+ * this thread has no context. The runtime API, and all that builds on it, uses primary contexts, so one that
+ * is active is enough to know. A context that a program made by itself through the driver API is seen as soon
+ * as a thread calls MPI while it is current.
  */
 static bool primary_exists(const struct gpucoll_cuda_driver *cuda)
 {
@@ -83,8 +84,8 @@ static bool primary_exists(const struct gpucoll_cuda_driver *cuda)
     return false;
 }
 
-/* Asked on every MPI call. Before anybody has initialised the driver the one call into it fails at once; after a context has been
- * seen it is one load. */
+/* Asked on every MPI call. Before anybody has initialised the driver the one call into it fails at once;
+ * after a context has been seen it is one load. */
 static bool cuda_active(struct gpucoll_accel *base)
 {
     struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
@@ -102,7 +103,8 @@ static bool cuda_active(struct gpucoll_accel *base)
     return true;
 }
 
-bool gpucoll_cuda_look(const struct gpucoll_cuda_accel *accel, const void *address, struct gpucoll_cuda_pointer *pointer)
+bool gpucoll_cuda_look(const struct gpucoll_cuda_accel *accel, const void *address,
+                       struct gpucoll_cuda_pointer *pointer)
 {
     *pointer = (struct gpucoll_cuda_pointer){.ordinal = -1};
     CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,

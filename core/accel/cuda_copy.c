@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The context in which a device is to be used: the one that made the memory, else (pools and mapped memory belong to no
- * context) the current one if it is on that device, else the primary one. */
-static CUresult choose_context(const struct gpucoll_cuda_driver *cuda, const struct gpucoll_cuda_pointer *pointer,
-                               CUcontext *context, bool *retained)
+/* The context in which a device is to be used: the one that made the memory, else (pools and mapped memory
+ * belong to no context) the current one if it is on that device, else the primary one. */
+static CUresult choose_context(const struct gpucoll_cuda_driver *cuda,
+                               const struct gpucoll_cuda_pointer *pointer, CUcontext *context, bool *retained)
 {
     CUdevice device;
     CUresult result = cuda->cuDeviceGet(&device, pointer->ordinal);
@@ -60,11 +60,13 @@ static CUresult make_place(const struct gpucoll_cuda_accel *accel, const struct 
     return result;
 }
 
-gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_pointer *pointer,
+gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel,
+                                       const struct gpucoll_cuda_pointer *pointer,
                                        struct gpucoll_cuda_place **out)
 {
     if (pointer->ordinal < 0 || pointer->ordinal >= GPUCOLL_CUDA_DEVICES) {
-        return gpucoll_cuda_check(accel, pointer->ordinal, "finding the device of a buffer", CUDA_ERROR_INVALID_DEVICE);
+        return gpucoll_cuda_check(accel, pointer->ordinal, "finding the device of a buffer",
+                                  CUDA_ERROR_INVALID_DEVICE);
     }
     struct gpucoll_cuda_place *place = &accel->places[pointer->ordinal];
     *out = place;
@@ -80,7 +82,8 @@ gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel, const s
     return gpucoll_cuda_check(accel, pointer->ordinal, "using the context of a buffer", result);
 }
 
-bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place, int ordinal)
+bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place,
+                        int ordinal)
 {
     CUcontext context = atomic_load_explicit(&place->context, memory_order_acquire);
     unsigned flags = 0;
@@ -88,7 +91,9 @@ bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpu
     if (!context) {
         return false;
     }
-    if (place->retained && (accel->cuda->cuDevicePrimaryCtxGetState((CUdevice)ordinal, &flags, &active) != CUDA_SUCCESS || !active)) {
+    if (place->retained &&
+        (accel->cuda->cuDevicePrimaryCtxGetState((CUdevice)ordinal, &flags, &active) != CUDA_SUCCESS ||
+         !active)) {
         return false;
     }
     unsigned long long number = 0;
@@ -114,13 +119,14 @@ void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel)
     }
 }
 
-/* On the place's own stream, which waits for nothing else: MPI's rule is that the buffers are ready when the call begins. */
-static CUresult copy_on(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place, void *to,
-                        const void *from, size_t bytes)
+/* On the place's own stream, which waits for nothing else: MPI's rule is that the buffers are ready when the
+ * call begins. */
+static CUresult copy_on(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place,
+                        void *to, const void *from, size_t bytes)
 {
     bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
-    CUresult result = accel->cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
-                                                 place->copies);
+    CUresult result = accel->cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                                 bytes, place->copies);
     if (result == CUDA_SUCCESS) {
         result = accel->cuda->cuStreamSynchronize(place->copies);
     }
@@ -128,9 +134,11 @@ static CUresult copy_on(const struct gpucoll_cuda_accel *accel, const struct gpu
     return result;
 }
 
-/* Between devices whose driver refuses the direct way: memory of a pool, for example, that the other may not touch. */
-static CUresult copy_by_host(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *target, void *to,
-                             const struct gpucoll_cuda_place *source, const void *from, size_t bytes)
+/* Between devices whose driver refuses the direct way: memory of a pool, for example, that the other may not
+ * touch. */
+static CUresult copy_by_host(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *target,
+                             void *to, const struct gpucoll_cuda_place *source, const void *from,
+                             size_t bytes)
 {
     const size_t chunk = (size_t)1 << 20;
     char *buffer = malloc(chunk);
@@ -176,7 +184,8 @@ gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *base, void *to, const voi
     if (result != CUDA_SUCCESS && to_place && from_place && to_place != from_place) {
         result = copy_by_host(accel, to_place, to, from_place, from, bytes);
     }
-    return gpucoll_cuda_check(accel, from_device ? source.ordinal : target.ordinal, "copying a buffer", result);
+    return gpucoll_cuda_check(accel, from_device ? source.ordinal : target.ordinal, "copying a buffer",
+                              result);
 }
 
 gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *base, const void *address)
@@ -198,9 +207,9 @@ gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *base, const void *
 }
 
 /*
- * Host memory is ours, and pinned where there is a context to pin it in: so it outlives a context that the application destroys, where
- * memory that the driver allocated would vanish. A child of fork does not get it, since a copy made on write would
- * part the parent's page from the one that the device writes.
+ * Host memory is ours, and pinned where there is a context to pin it in: so it outlives a context that the
+ * application destroys, where memory that the driver allocated would vanish. A child of fork does not get it,
+ * since a copy made on write would part the parent's page from the one that the device writes.
  */
 struct header {
     size_t bytes; /* of the mapping */
@@ -222,7 +231,8 @@ static CUcontext any_context(struct gpucoll_cuda_accel *accel)
         context = atomic_load_explicit(&accel->places[i].context, memory_order_acquire);
         unsigned flags = 0;
         int active = 0;
-        if (!context && accel->cuda->cuDevicePrimaryCtxGetState((CUdevice)i, &flags, &active) == CUDA_SUCCESS && active) {
+        if (!context &&
+            accel->cuda->cuDevicePrimaryCtxGetState((CUdevice)i, &flags, &active) == CUDA_SUCCESS && active) {
             const struct gpucoll_cuda_pointer pointer = {.ordinal = i};
             struct gpucoll_cuda_place *place;
             if (gpucoll_cuda_find_place(accel, &pointer, &place) == GPUCOLL_OK) {
@@ -252,13 +262,14 @@ gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *base, size_t bytes,
     CUcontext context = any_context(accel);
     if (context) {
         bool entered = gpucoll_cuda_enter(accel, context);
-        CUresult result =
-            accel->cuda->cuMemHostRegister(map, whole, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        CUresult result = accel->cuda->cuMemHostRegister(
+            map, whole, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         gpucoll_cuda_leave(accel, entered);
         if (result != CUDA_SUCCESS) {
             char text[256];
             gpucoll_cuda_describe(accel->cuda, result, text, sizeof(text));
-            gpucoll_log(base->log, GPUCOLL_LOG_SETUP, "%zu bytes of host memory stay unpinned: %s", whole, text);
+            gpucoll_log(base->log, GPUCOLL_LOG_SETUP, "%zu bytes of host memory stay unpinned: %s", whole,
+                        text);
         }
     }
     *pointer = (char *)map + header_bytes;

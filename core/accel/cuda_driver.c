@@ -47,8 +47,8 @@ static void load(void)
     }
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
         if (!find(handle, &needed[i])) {
-            snprintf(failure, sizeof(failure), "%s has no %s: gpucoll needs the driver of CUDA 11 or newer", library,
-                     needed[i].name);
+            snprintf(failure, sizeof(failure), "%s has no %s: gpucoll needs the driver of CUDA 11 or newer",
+                     library, needed[i].name);
             return;
         }
     }
@@ -71,7 +71,8 @@ void gpucoll_cuda_describe(const struct gpucoll_cuda_driver *cuda, CUresult erro
 {
     const char *name = NULL;
     const char *meaning = NULL;
-    if (cuda->cuGetErrorName(error, &name) != CUDA_SUCCESS || cuda->cuGetErrorString(error, &meaning) != CUDA_SUCCESS) {
+    if (cuda->cuGetErrorName(error, &name) != CUDA_SUCCESS ||
+        cuda->cuGetErrorString(error, &meaning) != CUDA_SUCCESS) {
         snprintf(text, bytes, "CUDA error %d", (int)error);
         return;
     }

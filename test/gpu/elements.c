@@ -17,17 +17,13 @@ enum kind {
     KIND_p_f32f32,
     KIND_p_f64f64
 };
-enum {
-    KIND_c64 = KIND_f32,
-    KIND_c128 = KIND_f64
-};
+enum { KIND_c64 = KIND_f32, KIND_c128 = KIND_f64 };
 
 #define ROW_BITS(name, op, element) [GPUCOLL_FN_##name] = KIND_bits,
 #define ROW_FLAG(name, op, element) [GPUCOLL_FN_##name] = KIND_flag,
 #define ROW_OWN(name, op, element) [GPUCOLL_FN_##name] = KIND_##element,
-static const int kinds[GPUCOLL_FUNCTOR_COUNT] = {
-    GPUCOLL_FUNCTORS_INTEGER(ROW_BITS) GPUCOLL_FUNCTORS_LOGICAL(ROW_FLAG) GPUCOLL_FUNCTORS_FLOAT(ROW_OWN)
-        GPUCOLL_FUNCTORS_PAIR(ROW_OWN)};
+static const int kinds[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS_INTEGER(ROW_BITS) GPUCOLL_FUNCTORS_LOGICAL(
+    ROW_FLAG) GPUCOLL_FUNCTORS_FLOAT(ROW_OWN) GPUCOLL_FUNCTORS_PAIR(ROW_OWN)};
 
 /* splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). */
 uint64_t next_random(uint64_t *state)
@@ -49,8 +45,8 @@ static uint64_t real_bits(uint64_t random, int exponent_bits, int mantissa_bits)
 }
 
 /* One of three values, so that ranks tie; padding (what of `bytes` the parts leave) keeps its random bits. */
-static void pair(unsigned char *to, size_t bytes, size_t value_bytes, char value, size_t location_at, char location,
-                 uint64_t random)
+static void pair(unsigned char *to, size_t bytes, size_t value_bytes, char value, size_t location_at,
+                 char location, uint64_t random)
 {
     int64_t small = (int64_t)(random % 3) - 1;
     int32_t place = (int32_t)(random >> 32 & 0xffff);
@@ -60,7 +56,10 @@ static void pair(unsigned char *to, size_t bytes, size_t value_bytes, char value
     memcpy(to, value == 'i' ? (void *)&small : value_bytes == 4 ? (void *)&f : (void *)&d, value_bytes);
     f = (float)place;
     d = (double)place;
-    memcpy(to + location_at, location == 'i' ? (void *)&place : bytes - location_at == 4 ? (void *)&f : (void *)&d,
+    memcpy(to + location_at,
+           location == 'i'            ? (void *)&place
+           : bytes - location_at == 4 ? (void *)&f
+                                      : (void *)&d,
            location == 'i' ? 4 : bytes - location_at);
 }
 

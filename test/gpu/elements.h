@@ -1,6 +1,7 @@
 /*
- * Random data for every functor of kernels/functors.h: values whose reduction over a few ranks is exact to compare, that is, gives no
- * NaN, and that often tie where ties matter. From one seed, so that a failure can be run again.
+ * Random data for every functor of kernels/functors.h: values whose reduction over a few ranks is exact to
+ * compare, that is, gives no NaN, and that often tie where ties matter. From one seed, so that a failure can
+ * be run again.
  */
 #ifndef GPUCOLL_TEST_GPU_ELEMENTS_H
 #define GPUCOLL_TEST_GPU_ELEMENTS_H

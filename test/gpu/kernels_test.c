@@ -1,12 +1,14 @@
 /*
- * Every kernel with every functor, on 1, 2, 3, 4 and 8 ranks, against the reductions of the host in rank order: bit by bit, with
- * guards around the buffers, at any alignment, in place or not, over several rounds and with epochs that wrap around.
+ * Every kernel with every functor, on 1, 2, 3, 4 and 8 ranks, against the reductions of the host in rank
+ * order: bit by bit, with guards around the buffers, at any alignment, in place or not, over several rounds
+ * and with epochs that wrap around.
  *
- *   kernels_test [--quick] [--seed N]   --quick: few functors and small messages, no kernel waits for another one that shares its GPU
- *                                       (compute-sanitizer may run them one after the other)
- *   kernels_test --speed [...]          see speed.c
+ *   kernels_test [--quick] [--seed N]   --quick: few functors and small messages, no kernel waits for another
+ * one that shares its GPU (compute-sanitizer may run them one after the other) kernels_test --speed [...] see
+ * speed.c
  *
- * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77 without a GPU.
+ * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77
+ * without a GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,8 @@ static const unsigned char poison = 0xA5;
 /* How the kernels of a call are launched. */
 enum way {
     WAY_TOGETHER, /* all at once: they wait for each other */
-    WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then each runs again */
+    WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then
+                     each runs again */
     WAY_STAGED    /* two-shot, stage by stage: nobody waits */
 };
 static const char *const way_names[] = {"together", "serial", "staged"};
@@ -91,15 +94,18 @@ static void fill(struct bench *bench, const struct call *call)
     }
 }
 
-static bool differ(struct bench *bench, const struct call *call, uint32_t r, const char *what, const unsigned char *wanted)
+static bool differ(struct bench *bench, const struct call *call, uint32_t r, const char *what,
+                   const unsigned char *wanted)
 {
     size_t bytes = call->bytes + 2 * GUARD;
     for (size_t i = 0; i < bytes; i++) {
         if (bench->got[i] != wanted[i]) {
-            printf("# %s: rank %u: %s differs at byte %ld of %lu (guards %d): %02x, not %02x; ctas %u threads %u send_at %zu "
+            printf("# %s: rank %u: %s differs at byte %ld of %lu (guards %d): %02x, not %02x; ctas %u "
+                   "threads %u send_at %zu "
                    "recv_at %zu in_place %d data_bytes %lu\n",
-                   bench->name, r, what, (long)i - GUARD, (unsigned long)call->bytes, GUARD, bench->got[i], wanted[i],
-                   call->ctas, call->threads, call->send_at, call->recv_at, call->in_place, (unsigned long)call->data_bytes);
+                   bench->name, r, what, (long)i - GUARD, (unsigned long)call->bytes, GUARD, bench->got[i],
+                   wanted[i], call->ctas, call->threads, call->send_at, call->recv_at, call->in_place,
+                   (unsigned long)call->data_bytes);
             return true;
         }
     }
@@ -112,7 +118,8 @@ static bool verify(struct bench *bench, const struct call *call)
     size_t count = call->bytes / gpucoll_host_functor_size(call->functor);
     memcpy(bench->expected, bench->sent[0], bytes);
     for (uint32_t r = 1; r < bench->ranks.size; r++) {
-        gpucoll_host_reduce(call->functor, bench->expected + GUARD, bench->expected + GUARD, bench->sent[r] + GUARD, count);
+        gpucoll_host_reduce(call->functor, bench->expected + GUARD, bench->expected + GUARD,
+                            bench->sent[r] + GUARD, count);
     }
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
         const struct rank *rank = &bench->ranks.rank[r];
@@ -136,7 +143,8 @@ static void run_together(struct bench *bench, const struct call *call)
     ranks_wait_all(&bench->ranks, bench->name);
 }
 
-/* The last rank finds all messages there. The others give up, having stored their own, and touch nothing else. */
+/* The last rank finds all messages there. The others give up, having stored their own, and touch nothing
+ * else. */
 static void run_serial(struct bench *bench, const struct call *call)
 {
     struct ranks *ranks = &bench->ranks;
@@ -166,8 +174,8 @@ static uint64_t rounds_of(const struct bench *bench, const struct call *call)
     uint64_t begin;
     uint64_t end;
     gpucoll_channel_range(call->bytes, call->ctas, 0, &begin, &end);
-    uint64_t most = gpucoll_block_bytes(call->data_bytes, bench->ranks.size, call->ctas) / GPUCOLL_PACK_BYTES *
-                    bench->ranks.size;
+    uint64_t most = gpucoll_block_bytes(call->data_bytes, bench->ranks.size, call->ctas) /
+                    GPUCOLL_PACK_BYTES * bench->ranks.size;
     return end == begin ? 1 : (end - begin + most - 1) / most;
 }
 
@@ -211,11 +219,13 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
 {
     size_t unit = gpucoll_host_functor_size(functor);
     uint32_t size = bench->ranks.size;
-    size_t capacity = kernel == GPUCOLL_KERNEL_ONESHOT         ? gpucoll_ll_capacity(size)
-                      : kernel == GPUCOLL_KERNEL_TWOSHOT_LL128 ? gpucoll_ll128_capacity(size) * size * line_data
-                                                               : SIZE_MAX;
+    size_t capacity = kernel == GPUCOLL_KERNEL_ONESHOT ? gpucoll_ll_capacity(size)
+                      : kernel == GPUCOLL_KERNEL_TWOSHOT_LL128
+                          ? gpucoll_ll128_capacity(size) * size * line_data
+                          : SIZE_MAX;
     bytes = bytes < capacity ? bytes : capacity;
-    uint32_t ranks_here = (bench->ranks.size + (uint32_t)bench->ranks.gpus->count - 1) / (uint32_t)bench->ranks.gpus->count;
+    uint32_t ranks_here =
+        (bench->ranks.size + (uint32_t)bench->ranks.gpus->count - 1) / (uint32_t)bench->ranks.gpus->count;
     unsigned resident = 96 / ranks_here; /* fewer than the SMs of any GPU that such a test meets */
     struct call call = {
         .kernel = kernel,
@@ -243,9 +253,8 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
     const size_t *sizes = bench->quick ? quick : full;
     size_t count = bench->quick ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
     struct gpus *gpus = bench->ranks.gpus;
-    snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s",
-             kernel_names[kernel], gpucoll_functor_name(functor), bench->ranks.size,
-             way_names[way]);
+    snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s", kernel_names[kernel],
+             gpucoll_functor_name(functor), bench->ranks.size, way_names[way]);
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
         if (gpus->accel->ops->prepare(bench->ranks.rank[r].device, kernel, functor) != GPUCOLL_OK) {
             gpus_report(gpus, false, "%s: loading", bench->name);
@@ -267,8 +276,8 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
 
 static bool wanted(const struct bench *bench, int functor)
 {
-    return !bench->quick || functor == GPUCOLL_FN_sum_f32 || functor == GPUCOLL_FN_max_i16 || functor == GPUCOLL_FN_band_u64 ||
-           functor == GPUCOLL_FN_minloc_f64i32;
+    return !bench->quick || functor == GPUCOLL_FN_sum_f32 || functor == GPUCOLL_FN_max_i16 ||
+           functor == GPUCOLL_FN_band_u64 || functor == GPUCOLL_FN_minloc_f64i32;
 }
 
 static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)

@@ -1,5 +1,6 @@
 /*
- * Kinds of memory: what the accelerator takes them for, also from a thread without a context, and copies between all of them.
+ * Kinds of memory: what the accelerator takes them for, also from a thread without a context, and copies
+ * between all of them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -30,7 +31,8 @@ static char *alloc_managed(void)
     void *address = function("cuMemAllocManaged");
     CUdeviceptr memory = 0;
     memcpy(&alloc, &address, sizeof(alloc));
-    return alloc && alloc(&memory, BYTES, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS ? (char *)(uintptr_t)memory : NULL;
+    return alloc && alloc(&memory, BYTES, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS ? (char *)(uintptr_t)memory
+                                                                                : NULL;
 }
 
 static char *alloc_pool(const struct gpus *gpus)
@@ -39,7 +41,8 @@ static char *alloc_pool(const struct gpus *gpus)
     void *address = function("cuMemAllocAsync");
     CUdeviceptr memory = 0;
     memcpy(&alloc, &address, sizeof(alloc));
-    if (!alloc || alloc(&memory, BYTES, NULL) != CUDA_SUCCESS || gpus->cuda->cuStreamSynchronize(NULL) != CUDA_SUCCESS) {
+    if (!alloc || alloc(&memory, BYTES, NULL) != CUDA_SUCCESS ||
+        gpus->cuda->cuStreamSynchronize(NULL) != CUDA_SUCCESS) {
         return NULL;
     }
     return (char *)(uintptr_t)memory;
@@ -57,15 +60,19 @@ static char *alloc_pinned(void)
 /* Physical memory and addresses made apart; they live until the process ends. */
 static char *alloc_mapped(void)
 {
-    CUresult(CUDAAPI * granularity)(size_t * bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags flags);
-    CUresult(CUDAAPI * create)(CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *prop,
-                               unsigned long long flags);
-    CUresult(CUDAAPI * reserve)(CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr at, unsigned long long flags);
+    CUresult(CUDAAPI * granularity)(size_t * bytes, const CUmemAllocationProp *prop,
+                                    CUmemAllocationGranularity_flags flags);
+    CUresult(CUDAAPI * create)(CUmemGenericAllocationHandle * handle, size_t bytes,
+                               const CUmemAllocationProp *prop, unsigned long long flags);
+    CUresult(CUDAAPI * reserve)(CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr at,
+                                unsigned long long flags);
     CUresult(CUDAAPI * map)(CUdeviceptr pointer, size_t bytes, size_t at, CUmemGenericAllocationHandle handle,
                             unsigned long long flags);
-    CUresult(CUDAAPI * set_access)(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count);
+    CUresult(CUDAAPI * set_access)(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
+                                   size_t count);
     void *const addresses[] = {function("cuMemGetAllocationGranularity"), function("cuMemCreate"),
-                               function("cuMemAddressReserve"), function("cuMemMap"), function("cuMemSetAccess")};
+                               function("cuMemAddressReserve"), function("cuMemMap"),
+                               function("cuMemSetAccess")};
     memcpy(&granularity, &addresses[0], sizeof(granularity));
     memcpy(&create, &addresses[1], sizeof(create));
     memcpy(&reserve, &addresses[2], sizeof(reserve));
@@ -84,8 +91,10 @@ static char *alloc_mapped(void)
         return NULL;
     }
     size_t bytes = (BYTES + unit - 1) / unit * unit;
-    bool made = create(&handle, bytes, &prop, 0) == CUDA_SUCCESS && reserve(&pointer, bytes, 0, 0, 0) == CUDA_SUCCESS &&
-                map(pointer, bytes, 0, handle, 0) == CUDA_SUCCESS && set_access(pointer, bytes, &access, 1) == CUDA_SUCCESS;
+    bool made = create(&handle, bytes, &prop, 0) == CUDA_SUCCESS &&
+                reserve(&pointer, bytes, 0, 0, 0) == CUDA_SUCCESS &&
+                map(pointer, bytes, 0, handle, 0) == CUDA_SUCCESS &&
+                set_access(pointer, bytes, &access, 1) == CUDA_SUCCESS;
     return made ? (char *)(uintptr_t)pointer : NULL;
 }
 
@@ -112,7 +121,8 @@ static void *classify_all(void *arg)
         accel->ops->classify(accel, kind->pointer, &first);
         accel->ops->classify(accel, kind->pointer ? kind->pointer + BYTES - 1 : NULL, &last);
         question->right[i] = first.memory == (kind->device ? GPUCOLL_MEMORY_DEVICE : GPUCOLL_MEMORY_HOST) &&
-                             first.memory == last.memory && first.device == kind->ordinal && first.id == last.id;
+                             first.memory == last.memory && first.device == kind->ordinal &&
+                             first.id == last.id;
     }
     return NULL;
 }
@@ -121,7 +131,8 @@ static void test_classify(struct gpus *gpus, struct kind *kinds, const char *whe
 {
     struct question question = {.gpus = gpus, .kinds = kinds};
     pthread_t thread;
-    if (strcmp(where, "a thread without a context") == 0 && pthread_create(&thread, NULL, classify_all, &question) == 0) {
+    if (strcmp(where, "a thread without a context") == 0 &&
+        pthread_create(&thread, NULL, classify_all, &question) == 0) {
         pthread_join(thread, NULL);
     } else {
         classify_all(&question);
@@ -144,7 +155,8 @@ static void test_copy(struct gpus *gpus, const struct kind *to, const struct kin
     memset(got, 0, sizeof(got));
     bool right = accel->ops->copy(accel, from->pointer + at, sent, bytes) == GPUCOLL_OK &&
                  accel->ops->copy(accel, to->pointer, from->pointer + at, bytes) == GPUCOLL_OK &&
-                 accel->ops->copy(accel, got, to->pointer, bytes) == GPUCOLL_OK && memcmp(sent, got, bytes) == 0;
+                 accel->ops->copy(accel, got, to->pointer, bytes) == GPUCOLL_OK &&
+                 memcmp(sent, got, bytes) == 0;
     gpus_report(gpus, right, "copy from %s to %s", from->name, to->name);
 }
 

@@ -30,7 +30,8 @@ static void open_rank(struct ranks *ranks, struct rank *rank, int gpu)
     rank->send = gpus_alloc(ranks->gpus, gpu, ranks->buffer_bytes);
     rank->recv = gpus_alloc(ranks->gpus, gpu, ranks->buffer_bytes);
     must(ops->device_open(ranks->gpus->accel, rank->send, &rank->device), "device_open");
-    must(ops->scratch_alloc(rank->device, gpucoll_lane_bytes(ranks->data_bytes), &rank->scratch, &rank->handle),
+    must(ops->scratch_alloc(rank->device, gpucoll_lane_bytes(ranks->data_bytes), &rank->scratch,
+                            &rank->handle),
          "scratch_alloc");
     must(ops->stream_open(rank->device, &rank->stream), "stream_open");
     rank->status = ops->stream_status(rank->stream);
@@ -100,9 +101,12 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
         args.lane[i] = rank->lane[i];
         args.epoch[i] = ranks->rank[i].epoch;
     }
-    const struct gpucoll_launch launch = {
-        .kernel = call->kernel, .functor = call->functor, .ctas = call->ctas, .threads = call->threads,
-        .linger_ns = call->linger_ns, .args = &args};
+    const struct gpucoll_launch launch = {.kernel = call->kernel,
+                                          .functor = call->functor,
+                                          .ctas = call->ctas,
+                                          .threads = call->threads,
+                                          .linger_ns = call->linger_ns,
+                                          .args = &args};
     must(ranks->gpus->accel->ops->launch(rank->stream, &launch), "launch");
 }
 
@@ -128,7 +132,8 @@ static void give_up(struct ranks *ranks, uint32_t r, const char *name)
         printf("# rank %u: done %d, waited for rank %d\n", i, ranks_done(ranks, i),
                (int)ranks->rank[i].status->stuck_rank - 1);
     }
-    printf("FAIL %s: rank %u of %u did not finish (device: %s)\n", name, r, ranks->size, gpucoll_status_name(health));
+    printf("FAIL %s: rank %u of %u did not finish (device: %s)\n", name, r, ranks->size,
+           gpucoll_status_name(health));
     exit(1);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Ranks without MPI: each has a device, a stream and a lane of the accelerator, all in one process. What the engine agrees on
- * between processes is simply known here.
+ * Ranks without MPI: each has a device, a stream and a lane of the accelerator, all in one process. What the
+ * engine agrees on between processes is simply known here.
  */
 #ifndef GPUCOLL_TEST_GPU_RANKS_H
 #define GPUCOLL_TEST_GPU_RANKS_H
@@ -51,7 +51,8 @@ struct call {
 extern const char *const kernel_names[GPUCOLL_KERNEL_COUNT];
 
 /* Rank r drives GPU r % (number of GPUs). */
-void ranks_open(struct ranks *ranks, struct gpus *gpus, uint32_t size, size_t data_bytes, size_t buffer_bytes);
+void ranks_open(struct ranks *ranks, struct gpus *gpus, uint32_t size, size_t data_bytes,
+                size_t buffer_bytes);
 void ranks_close(struct ranks *ranks);
 
 /* A new call: every lane gets its next epoch. */

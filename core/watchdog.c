@@ -95,7 +95,8 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
     struct gpucoll_team *team = request->team;
     if (request->lane != NULL) {
         request->lane->poisoned = true;
-        __atomic_store_n(&request->lane->status->abort, 1, __ATOMIC_RELEASE);
+        /* When the caller has the error, the buffers are its own again. */
+        request->gpu->device->accel->ops->stream_stop(request->lane->stream);
     }
     team->given_up = true;
     if (team->board != NULL) {

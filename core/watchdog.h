@@ -15,7 +15,7 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
 /* Starts the wait anew: something has moved. */
 void gpucoll_watchdog_reset(struct gpucoll_request *request);
 
-/* Ends a request that failed: its kernels are told to stop, its lane is never used again, and the peers see that this
+/* Ends a request that failed: its kernels are stopped, its lane is never used again, and the peers see that this
  * rank has given up on the team. */
 void gpucoll_watchdog_abandon(struct gpucoll_request *request);
 

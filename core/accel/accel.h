@@ -104,6 +104,8 @@ struct gpucoll_accel_ops {
 
     gpucoll_status (*stream_open)(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
     void (*stream_close)(struct gpucoll_stream *stream);
+    /* Makes the stream's kernels give up and waits, not for ever, until they touch no buffer any more. */
+    void (*stream_stop)(struct gpucoll_stream *stream);
     /* Loads what `launch` needs now rather than at the first launch. */
     gpucoll_status (*prepare)(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
     gpucoll_status (*launch)(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;

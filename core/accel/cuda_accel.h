@@ -101,6 +101,7 @@ void gpucoll_cuda_release(struct gpucoll_device *device, const struct gpucoll_me
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
 void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
+void gpucoll_cuda_stream_stop(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *stream);

@@ -1,7 +1,9 @@
 #include "core/accel/cuda_accel.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/clock.h"
 
 /* Pinned host memory that kernels of the stream reach. */
 struct shared {
@@ -74,6 +76,19 @@ gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gp
     }
     gpucoll_cuda_leave(accel, entered);
     return status;
+}
+
+void gpucoll_cuda_stream_stop(struct gpucoll_stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_accel(base->device->accel)->cuda;
+    __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
+    dismiss(stream);
+    /* Bounded: a kernel that has not begun may stand behind one of the application that never ends. */
+    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    while (cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY && gpucoll_now_ns() < end) {
+        sched_yield();
+    }
 }
 
 void gpucoll_cuda_stream_close(struct gpucoll_stream *base)

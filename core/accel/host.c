@@ -279,6 +279,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .release = host_release,
     .stream_open = gpucoll_host_stream_open,
     .stream_close = gpucoll_host_stream_close,
+    .stream_stop = gpucoll_host_stream_stop,
     .prepare = host_prepare,
     .launch = gpucoll_host_stream_launch,
     .stream_status = gpucoll_host_stream_status,

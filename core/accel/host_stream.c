@@ -27,7 +27,7 @@ struct host_stream {
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t launched; /* to the worker */
-    pthread_cond_t ran;      /* to launchers that found the queue full */
+    pthread_cond_t ran;      /* to launchers that found the queue full, and who waits for the end */
     uint64_t launches;
     uint64_t runs;
     uint32_t done_value; /* of the latest launch; the launching thread's */
@@ -51,7 +51,7 @@ static void *work(void *arg)
         gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args);
         pthread_mutex_lock(&stream->lock);
         stream->runs++;
-        pthread_cond_signal(&stream->ran);
+        pthread_cond_broadcast(&stream->ran);
     }
     pthread_mutex_unlock(&stream->lock);
     return NULL;
@@ -88,6 +88,18 @@ gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gp
     }
     *out = &stream->base;
     return GPUCOLL_OK;
+}
+
+/* No kernel computes for long, so the wait has an end: each looks at `abort` in every wait for a peer. */
+void gpucoll_host_stream_stop(struct gpucoll_stream *base)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    __atomic_store_n(&stream->status.abort, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&stream->lock);
+    while (stream->runs != stream->launches) {
+        pthread_cond_wait(&stream->ran, &stream->lock);
+    }
+    pthread_mutex_unlock(&stream->lock);
 }
 
 void gpucoll_host_stream_close(struct gpucoll_stream *base)

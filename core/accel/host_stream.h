@@ -9,6 +9,7 @@
 gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
 /* Makes kernels that still wait for a peer give up, and ends the worker. */
 void gpucoll_host_stream_close(struct gpucoll_stream *stream);
+void gpucoll_host_stream_stop(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *stream,
                                           const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *stream);

@@ -396,6 +396,20 @@ TEST_F(host_stream, abort_ends_a_kernel_that_waits_and_names_the_rank)
     EXPECT_EQ(done(), 0u) << "a kernel that gave up is not done";
 }
 
+TEST_F(host_stream, stop_returns_when_no_buffer_is_touched_any_more)
+{
+    float value[2] = {1, 0};
+    ops->stream_stop(stream); /* nothing to stop */
+    gpucoll_kernel_status *status = ops->stream_status(stream);
+    __atomic_store_n(&status->abort, 0, __ATOMIC_RELEASE);
+    ASSERT_EQ(launch(&value[1], &value[0], 1, 2), GPUCOLL_OK);
+    ASSERT_EQ(launch(&value[1], &value[0], 2, 2), GPUCOLL_OK);
+    ops->stream_stop(stream);
+    value[0] = value[1] = 2; /* a race that the thread sanitizer would tell */
+    EXPECT_EQ(ops->stream_poll(stream), GPUCOLL_IN_PROGRESS);
+    EXPECT_EQ(status->stuck_rank, 1u + 1);
+}
+
 TEST_F(host_stream, closes_although_a_kernel_waits)
 {
     float value[2] = {1, 0};

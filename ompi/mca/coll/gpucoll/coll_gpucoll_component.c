@@ -150,6 +150,10 @@ static bool take_config(void)
 {
     component->config = component->registered;
     gpucoll_config_check(&component->config, &component->log);
+    if (!component->config.enable) {
+        /* Not absent: other ranks, where it may be enabled, are to learn that this one takes no part. */
+        component->config.accelerator = "none";
+    }
     bool complete = true;
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
@@ -178,9 +182,6 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
     (void)enable_progress_threads;
     (void)enable_mpi_threads;
-    if (!component->registered.enable) {
-        return OMPI_ERR_NOT_AVAILABLE;
-    }
     component->log.verbosity = component->registered.verbose;
     if (!take_config() ||
         gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {

@@ -104,11 +104,13 @@ why_not() {
     done | head -n 1
 }
 
-# Files in /dev/shm that are new since $1 was listed and that no process has mapped: what a run left behind.
+# Files in /dev/shm that are new since $1 was listed and that no process has mapped: what a run left behind. Open MPI 5.0 itself
+# leaves a file for each program that was started without mpirun (its job's number ends in 0000), gpucoll or not.
 left_behind() {
     local file
     comm -13 "$1" <(find /dev/shm -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | LC_ALL=C sort) |
         while IFS= read -r file; do
+            [[ $file != sm_segment.*0000.0 ]] || continue
             grep -qsF "/dev/shm/$file" /proc/[0-9]*/maps || echo "$file"
         done
 }

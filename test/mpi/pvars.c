@@ -9,13 +9,14 @@ enum { CALLS = 10, COUNT = 100 };
 
 static MPI_T_pvar_session session;
 
-/* False if there is no such variable. */
-static bool find(const char *wanted, MPI_T_pvar_handle *handle)
+/* A handle counts from when it was made. NULL, with a failure noted, if there is no such variable. */
+static MPI_T_pvar_handle open_counter(const char *wanted)
 {
+    MPI_T_pvar_handle handle = NULL;
     int variables = 0;
 
     MPI_T_pvar_get_num(&variables);
-    for (int i = 0; i < variables; i++) {
+    for (int i = 0; i < variables && handle == NULL; i++) {
         char name[200], help[2000];
         int name_length = sizeof name, help_length = sizeof help, verbosity, class, bind, readonly, continuous, atomic;
         int values = 0;
@@ -25,22 +26,23 @@ static bool find(const char *wanted, MPI_T_pvar_handle *handle)
                                 &readonly, &continuous, &atomic) != MPI_SUCCESS ||
             strcmp(name, wanted) != 0)
             continue;
-        return MPI_T_pvar_handle_alloc(session, i, NULL, handle, &values) == MPI_SUCCESS && values == 1;
+        if (MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &values) != MPI_SUCCESS || values != 1)
+            test_fail("%s gives no handle", wanted);
     }
-    return false;
+    if (handle == NULL)
+        test_fail("there is no performance variable %s", wanted);
+    return handle;
 }
 
-static unsigned long long value_of(const char *name)
+/* What was counted since the handle was made, which is then gone. */
+static unsigned long long close_counter(MPI_T_pvar_handle handle)
 {
-    MPI_T_pvar_handle handle;
     unsigned long long value = 0;
 
-    if (!find(name, &handle)) {
-        test_fail("there is no performance variable %s", name);
+    if (handle == NULL)
         return 0;
-    }
     if (MPI_T_pvar_read(session, handle, &value) != MPI_SUCCESS)
-        test_fail("%s cannot be read", name);
+        test_fail("a counter cannot be read");
     MPI_T_pvar_handle_free(session, &handle);
     return value;
 }
@@ -65,44 +67,49 @@ static void bcasts(void)
     test_buffer_free(&buffer);
 }
 
-static void expect(const char *name, unsigned long long before, unsigned long long more)
+/* Runs `calls`; then the counter must have gone up by `more`. */
+static void expect(const char *name, void (*calls)(void), unsigned long long more)
 {
-    unsigned long long now = value_of(name);
-    if (now != before + more)
-        test_fail("%s went from %llu to %llu, not up by %llu", name, before, now, more);
+    MPI_T_pvar_handle handle = open_counter(name);
+    unsigned long long counted;
+
+    calls();
+    counted = close_counter(handle);
+    if (counted != more)
+        test_fail("%s went up by %llu, not by %llu", name, counted, more);
+}
+
+static void device_allreduces(void)
+{
+    allreduces(TEST_DEVICE);
+}
+
+static void host_allreduces(void)
+{
+    allreduces(TEST_HOST);
 }
 
 int main(int argc, char **argv)
 {
-    unsigned long long native, staged, passed;
     int provided;
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_T_pvar_session_create(&session);
+    device_allreduces(); /* sets up what is set up once */
     if (test_begin("pvars/native_calls")) {
-        native = value_of("coll_gpucoll_native_calls");
-        staged = value_of("coll_gpucoll_staged_calls");
-        allreduces(TEST_DEVICE);
-        expect("coll_gpucoll_native_calls", native, test.size > 1 ? CALLS : value_of("coll_gpucoll_native_calls") - native);
-        if (test.size > 1)
-            expect("coll_gpucoll_staged_calls", staged, 0);
+        expect("coll_gpucoll_native_calls", device_allreduces, CALLS);
+        expect("coll_gpucoll_native_bytes", device_allreduces, CALLS * COUNT * sizeof(float));
+        expect("coll_gpucoll_staged_calls", device_allreduces, 0);
         test_end();
     }
     if (test_begin("pvars/staged_calls")) {
-        staged = value_of("coll_gpucoll_staged_calls");
-        bcasts();
-        expect("coll_gpucoll_staged_calls", staged, CALLS);
+        expect("coll_gpucoll_staged_calls", bcasts, CALLS);
         test_end();
     }
     if (test_begin("pvars/passed_calls")) {
-        passed = value_of("coll_gpucoll_passed_calls");
-        native = value_of("coll_gpucoll_native_calls");
-        allreduces(TEST_HOST);
-        if (value_of("coll_gpucoll_native_calls") != native)
-            test_fail("calls on host memory ran natively");
-        if (value_of("coll_gpucoll_passed_calls") > passed + CALLS)
-            test_fail("more calls were counted than were made");
+        expect("coll_gpucoll_native_calls", host_allreduces, 0);
+        expect("coll_gpucoll_staged_calls", host_allreduces, 0);
         test_end();
     }
     MPI_T_pvar_session_free(&session);

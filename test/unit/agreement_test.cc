@@ -329,6 +329,26 @@ TEST(outstanding, phased_calls_keep_their_barriers_apart)
     });
 }
 
+/* A long call is still reading the posts of its ring entry while as many short ones as the ring has come and go. */
+TEST(outstanding, short_calls_overtake_a_long_one)
+{
+    on_threads(3, {{"lanes", "8"}, {"host_devices", "1"}}, [](Rank &rank) {
+        for (int turn = 0; turn < 3; turn++) {
+            std::vector<std::unique_ptr<Sum>> sums;
+            Flight flight;
+            for (int i = 0; i < 8; i++) {
+                sums.push_back(std::make_unique<Sum>(rank, i == 0 ? 1000000 : 10, i));
+                flight.post(rank.team, *sums.back());
+            }
+            flight.finish(rank.number == 1);
+            EXPECT_EQ(flight.results, std::vector<gpucoll_status>(8, GPUCOLL_OK));
+            for (const auto &sum : sums) {
+                EXPECT_TRUE(sum->right());
+            }
+        }
+    });
+}
+
 TEST(outstanding, without_a_free_lane_all_decline)
 {
     on_threads(3, {}, [](Rank &rank) {

@@ -22,13 +22,12 @@ static int block_count(const struct test_call *call, int from, int to)
         to = from;
         from = lower;
     }
-    /* In the libnbc of Open MPI (alltoallv of 4.1, alltoallw of 5.0 as well) a rank with nothing to exchange in place
-     * forgets to count the call, and later ones mismatch: every rank keeps something for itself. */
-    if (call->in_place && call->row->sends_to_each && from == to)
-        return 1;
     state = test_mix3(call->key, (uint64_t)from, (uint64_t)to + 7);
     if (call->fixed_count != 0)
         return call->fixed_count + test_draw(&state, 100);
+    /* In place, Open MPI's libnbc loses its order where a block is empty, and where all are its count of the calls. */
+    if (call->in_place && call->row->sends_to_each && call->form != TEST_BLOCKING)
+        return 1 + test_draw(&state, 40);
     return test_chance(&state, 35) ? 0 : 1 + test_draw(&state, test_chance(&state, 10) ? 300 : 9);
 }
 
@@ -97,9 +96,20 @@ static void place_blocks(const struct test_call *call, struct test_args *args, u
     }
 }
 
-static void plan_side(struct test_call *call, struct test_args *args, bool sending, bool each, uint64_t key)
+/* In place, the all-to-alls of Open MPI's libnbc correct what they keep aside by a wrong lower bound: types without one. */
+static const struct test_layout *choose_layout(const struct test_call *call, uint64_t key)
 {
     const struct test_layout *layout = test_layout_pick(call->family, key);
+    bool careful = call->in_place && call->row->sends_to_each && call->row->gets_from_each;
+
+    while (careful && layout->low != 0)
+        layout = test_layout_pick(call->family, ++key);
+    return layout;
+}
+
+static void plan_side(struct test_call *call, struct test_args *args, bool sending, bool each, uint64_t key)
+{
+    const struct test_layout *layout = choose_layout(call, key);
     size_t n = (size_t)args->n;
     size_t spare = n + (size_t)(2 * call->comm->size + 4);
 
@@ -121,9 +131,8 @@ static void plan_side(struct test_call *call, struct test_args *args, bool sendi
         struct test_block *block = &args->blocks[i];
         int from = sending ? test.rank : args->peers[i];
         int to = sending ? args->peers[i] : test.rank;
-        /* In place, Open MPI's libnbc corrects all blocks by the lower bound of the last one's type. */
-        if (call->row->variant == TEST_W && !call->in_place)
-            layout = test_layout_pick(call->family, test_mix2(key, (uint64_t)i));
+        if (call->row->variant == TEST_W)
+            layout = choose_layout(call, test_mix2(key, (uint64_t)i));
         block->layout = layout;
         block->count = args->peers[i] < 0 && call->row->variant != TEST_SIMPLE ? 2 : block_count(call, from, to);
         args->count = block->count;

@@ -10,7 +10,7 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
 {
     const struct gpucoll_team *team = request->team;
     /* The arrays are filled to the team's size only, so they are not cleared. */
-    memset(args, 0, offsetof(struct gpucoll_kernel_args, lane));
+    memset(args, 0, offsetof(struct gpucoll_kernel_args, peer));
     args->send = request->send;
     args->recv = request->recv;
     args->bytes = request->bytes;
@@ -21,8 +21,8 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     args->stages = GPUCOLL_STAGE_ALL;
     for (uint32_t i = 0; i < team->size; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
-        args->lane[i] = (char *)request->links->scratch[i] + post->lane;
-        args->epoch[i] = post->epoch;
+        args->peer[i].lane = (char *)request->links->scratch[i] + post->lane;
+        args->peer[i].epoch = post->epoch;
     }
 }
 

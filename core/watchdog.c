@@ -55,6 +55,18 @@ static const char *find_lost(const struct gpucoll_team *team, uint32_t *rank)
     return NULL;
 }
 
+/* Who keeps the request waiting: a kernel that is told to stop says which rank it was waiting for. */
+static uint32_t find_missing(const struct gpucoll_request *request, uint32_t missing)
+{
+    if (request->state != GPUCOLL_RUNNING || request->in_barrier) {
+        return missing;
+    }
+    const struct gpucoll_lane *lane = request->lane;
+    request->gpu->device->accel->ops->stream_stop(lane->stream);
+    uint32_t stuck = __atomic_load_n(&lane->status->stuck_rank, __ATOMIC_ACQUIRE);
+    return stuck != 0 ? stuck - 1 : missing;
+}
+
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
     if (++request->polls < polls_per_look) {
@@ -83,7 +95,7 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
     int timeout = team->context->config->timeout;
     if (timeout > 0 && now - request->started_ns > (uint64_t)timeout * 1000000000u) {
         char ranks[128];
-        list_missing(request, missing, ranks, sizeof ranks);
+        list_missing(request, find_missing(request, missing), ranks, sizeof ranks);
         gpucoll_help(log, "timeout", team->rank, timeout, doing, coll, team->name, call, ranks);
         return GPUCOLL_ERR_TIMEOUT;
     }

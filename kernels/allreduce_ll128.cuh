@@ -24,31 +24,32 @@ enum { LL128_INPUT = 0, LL128_RESULT = 1 };
 class ll128_call {
   public:
     __device__ __forceinline__ ll128_call(const gpucoll_kernel_args &args, crew_share share)
-        : args(args), send(args.send, args.bytes), recv(args.recv, args.bytes), wait(args.status),
-          lines(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, args.nranks))),
-          packs((args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES),
+        : args(args), rank(args.rank), nranks(args.nranks), send(args.send, args.bytes), recv(args.recv, args.bytes),
+          inbox{ll128_layout(nranks), args.peer[rank].lane, rank, nranks, args.peer[rank].epoch, waiter(args.status)},
+          lines(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, nranks))),
+          packs(static_cast<uint32_t>((args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES)),
           begin((share.cta * blockDim.x + threadIdx.x) / line_threads), step(share.ctas * blockDim.x / line_threads),
           end((lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp)
     {
     }
 
     /* This thread's pack of line `line` in the slice of `rank`; may lie past the message. */
-    __device__ __forceinline__ uint64_t pack_index(uint32_t rank, uint32_t line) const
+    __device__ __forceinline__ uint32_t pack_index(uint32_t slice, uint32_t line) const
     {
-        return (static_cast<uint64_t>(rank) * lines + line) * GPUCOLL_LINE_PACKS + line_thread();
+        return (slice * lines + line) * GPUCOLL_LINE_PACKS + line_thread();
     }
 
-    __device__ __forceinline__ bool holds_data(uint64_t index) const
+    __device__ __forceinline__ bool holds_data(uint32_t index) const
     {
         return !carries_epoch() && index < packs;
     }
 
-    __device__ __forceinline__ pack load(uint64_t index) const
+    __device__ __forceinline__ pack load(uint32_t index) const
     {
         return holds_data(index) ? send.load(index) : make_uint4(0, 0, 0, 0);
     }
 
-    __device__ __forceinline__ void store(uint64_t index, pack value) const
+    __device__ __forceinline__ void store(uint32_t index, pack value) const
     {
         if (holds_data(index)) {
             recv.store(index, value);
@@ -57,15 +58,23 @@ class ll128_call {
 
     __device__ __forceinline__ uint32_t peer(uint32_t turn) const
     {
-        return args.rank + turn < args.nranks ? args.rank + turn : args.rank + turn - args.nranks;
+        return rank + turn < nranks ? rank + turn : rank + turn - nranks;
+    }
+
+    /* Stores this rank's line into the lane of `to`. */
+    __device__ __forceinline__ void tell(uint32_t to, uint32_t part, uint32_t line, pack value) const
+    {
+        store_line(inbox.layout.at(args.peer[to].lane, part, rank, line), value, args.peer[to].epoch);
     }
 
     const gpucoll_kernel_args &args;
+    const uint32_t rank;
+    const uint32_t nranks;
     const message send;
     const message recv;
-    waiter wait;
+    ll128_inbox inbox;
     const uint32_t lines; /* of each slice */
-    const uint64_t packs;
+    const uint32_t packs;
     /* The lines of each slice that this thread's warp works on: from `begin` by `step`, up to `end`, which is past `lines`
      * so that warps stay whole. */
     const uint32_t begin;
@@ -75,22 +84,19 @@ class ll128_call {
 
 __device__ __forceinline__ void ll128_send(const ll128_call &call)
 {
-    const gpucoll_kernel_args &args = call.args;
     for (uint32_t line = call.begin; line < call.lines; line += call.step) {
-        for (uint32_t first = 1; first < args.nranks; first += ll128_batch) {
+        for (uint32_t first = 1; first < call.nranks; first += ll128_batch) {
             pack value[ll128_batch];
 #pragma unroll
             for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (first + i < args.nranks) {
+                if (first + i < call.nranks) {
                     value[i] = call.load(call.pack_index(call.peer(first + i), line));
                 }
             }
 #pragma unroll
             for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (first + i < args.nranks) {
-                    const uint32_t peer = call.peer(first + i);
-                    store_line(line_at(args.lane[peer], args.nranks, LL128_INPUT, args.rank, line), value[i],
-                               args.epoch[peer]);
+                if (first + i < call.nranks) {
+                    call.tell(call.peer(first + i), LL128_INPUT, line, value[i]);
                 }
             }
         }
@@ -99,29 +105,27 @@ __device__ __forceinline__ void ll128_send(const ll128_call &call)
 
 template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &call)
 {
-    const gpucoll_kernel_args &args = call.args;
     for (uint32_t line = call.begin; line < call.end; line += call.step) {
         const bool present = line < call.lines;
-        const uint64_t index = call.pack_index(args.rank, line);
+        const uint32_t index = call.pack_index(call.rank, line);
         const pack own = present ? call.load(index) : make_uint4(0, 0, 0, 0);
         pack sum = own;
-        for (uint32_t first = 0; first < args.nranks; first += ll128_batch) {
+        for (uint32_t first = 0; first < call.nranks; first += ll128_batch) {
             pack value[ll128_batch];
-            if (!receive_lines(args, LL128_INPUT, first, line, present, call.wait, value)) {
+            if (!call.inbox.receive(LL128_INPUT, first, line, present, value)) {
                 return false;
             }
 #pragma unroll
             for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (first + i < args.nranks) {
-                    const pack term = first + i == args.rank ? own : value[i];
+                if (first + i < call.nranks) {
+                    const pack term = first + i == call.rank ? own : value[i];
                     sum = first + i == 0 ? term : reduce<Op>(sum, term);
                 }
             }
         }
         if (present) {
-            for (uint32_t turn = 1; turn < args.nranks; turn++) {
-                const uint32_t peer = call.peer(turn);
-                store_line(line_at(args.lane[peer], args.nranks, LL128_RESULT, args.rank, line), sum, args.epoch[peer]);
+            for (uint32_t turn = 1; turn < call.nranks; turn++) {
+                call.tell(call.peer(turn), LL128_RESULT, line, sum);
             }
             call.store(index, sum);
         }
@@ -131,17 +135,16 @@ template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &
 
 __device__ __forceinline__ bool ll128_gather(ll128_call &call)
 {
-    const gpucoll_kernel_args &args = call.args;
     for (uint32_t line = call.begin; line < call.end; line += call.step) {
         const bool present = line < call.lines;
-        for (uint32_t first = 0; first < args.nranks; first += ll128_batch) {
+        for (uint32_t first = 0; first < call.nranks; first += ll128_batch) {
             pack value[ll128_batch];
-            if (!receive_lines(args, LL128_RESULT, first, line, present, call.wait, value)) {
+            if (!call.inbox.receive(LL128_RESULT, first, line, present, value)) {
                 return false;
             }
 #pragma unroll
             for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (present && first + i < args.nranks && first + i != args.rank) {
+                if (present && first + i < call.nranks && first + i != call.rank) {
                     call.store(call.pack_index(first + i, line), value[i]);
                 }
             }

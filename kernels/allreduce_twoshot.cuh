@@ -81,7 +81,7 @@ class channel_view {
     __device__ __forceinline__ char *block(uint32_t owner, uint32_t slot, uint32_t part, uint32_t source) const
     {
         const uint32_t index = (slot * 2 + part) * args_.nranks + source;
-        return static_cast<char *>(args_.lane[owner]) + first_block_ + index * block_;
+        return static_cast<char *>(args_.peer[owner].lane) + first_block_ + index * block_;
     }
 
     /* Peers in the order in which this channel serves them: each rank and each channel starts elsewhere. */

@@ -31,21 +31,29 @@ __device__ __forceinline__ uint32_t cluster_size()
     return value;
 }
 
-/* All threads of the cluster; what was written before is visible after. */
+/* All threads of the cluster; what was written before is visible after. (Not the .aligned form: threads of a warp may come
+ * apart.) */
 __device__ __forceinline__ void cluster_barrier()
 {
-    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Writes a word of another CTA's shared memory: `word` names it by its address in this CTA. */
-__device__ __forceinline__ void store_cluster(uint32_t *word, uint32_t cta, uint32_t value)
+/* Writes into the shared memory of a CTA of the cluster: `at` names the place by its address in this one. */
+template <typename T> __device__ __forceinline__ void store_cluster(T *at, uint32_t cta, T value)
 {
-    const uint32_t local = static_cast<uint32_t>(__cvta_generic_to_shared(word));
-    asm volatile("{\n\t.reg .u32 remote;\n\t"
-                 "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
-                 "st.shared::cluster.u32 [remote], %2;\n\t}" ::"r"(local),
-                 "r"(cta), "r"(value)
-                 : "memory");
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "words of 4 and 8 bytes");
+    if (cta == cluster_rank()) {
+        *at = value;
+        return;
+    }
+    const uint32_t local = static_cast<uint32_t>(__cvta_generic_to_shared(at));
+    uint32_t remote;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(cta));
+    if constexpr (sizeof(T) == 4) {
+        asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(remote), "r"(value) : "memory");
+    } else {
+        asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(remote), "l"(value) : "memory");
+    }
 }
 
 #else
@@ -65,9 +73,9 @@ __device__ __forceinline__ void cluster_barrier()
     __syncthreads();
 }
 
-__device__ __forceinline__ void store_cluster(uint32_t *word, uint32_t, uint32_t value)
+template <typename T> __device__ __forceinline__ void store_cluster(T *at, uint32_t, T value)
 {
-    *word = value;
+    *at = value;
 }
 
 #endif

@@ -1,7 +1,6 @@
 /*
  * Makes the kernels of a group of functors: gpucoll_lines_<functor> and gpucoll_twoshot_<functor>. The groups of
- * kernels/functors.h are compiled apart, so that they compile side by side. A lingering kernel leaves half of its SM's
- * registers to the application.
+ * kernels/functors.h are compiled apart, so that they compile side by side.
  */
 #ifndef GPUCOLL_KERNELS_INSTANTIATE_CUH
 #define GPUCOLL_KERNELS_INSTANTIATE_CUH
@@ -10,7 +9,7 @@
 #include "kernels/linger.cuh"
 
 #define GPUCOLL_KERNELS_OF(name, op, element)                                                                \
-    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS, 2)                                     \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
         gpucoll_lines_##name(const __grid_constant__ gpucoll_kernel_args args)                               \
     {                                                                                                        \
         gpucoll::lines_kernel<gpucoll::op_##op<gpucoll::element>>(args);                                     \

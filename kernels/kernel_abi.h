@@ -95,25 +95,40 @@ struct gpucoll_bell {
     struct gpucoll_bell_chunk chunk[GPUCOLL_BELL_CHUNKS];
 };
 
+/* A rank of the call: where its lane is, as this rank's device sees it, and the epoch its owner gave it for this call. */
+struct gpucoll_kernel_peer {
+    void *lane;
+    uint32_t epoch;
+    uint32_t reserved;
+};
+
+/* Begins as a bell does, so that a lingering kernel puts what it has heard straight into its arguments: `send` and the low half of
+ * `bytes` are chunk 0, `recv` and `kernel` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
 struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
-    void *recv;       /* any alignment */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
-    uint64_t data_bytes; /* size of the data area of each lane, a multiple of 4096 */
-    uint64_t round_begin; /* two-shot: rounds [begin, end) of every channel; end = ~0 means all */
-    uint64_t round_end;
-    struct gpucoll_kernel_status *status; /* as the device sees it */
-    uint32_t *arrived; /* device memory, zero between kernels: counts the CTAs that are finished */
+    void *recv;       /* any alignment */
+    uint32_t kernel;  /* enum gpucoll_kernel: the LL and LL128 kernels are one entry */
     uint32_t done_value;
+    struct gpucoll_kernel_status *status; /* as the device sees it */
+    const struct gpucoll_bell *bell;      /* likewise; NULL: the kernel ends after this call */
+    int64_t linger_clocks; /* with a bell: how long the kernel waits for another call after each */
+    uint32_t *arrived;     /* device memory, zero between kernels: counts the CTAs that are finished */
+    uint64_t data_bytes;   /* size of the data area of each lane, a multiple of 4096 */
+    uint64_t round_begin;  /* two-shot: rounds [begin, end) of every channel; end = ~0 means all */
+    uint64_t round_end;
     uint32_t rank;
     uint32_t nranks;
     uint32_t stages;
-    uint32_t kernel; /* enum gpucoll_kernel: the LL and LL128 kernels are one entry */
-    uint32_t linger_ns; /* with a bell: how long the kernel waits for another call after each */
-    const struct gpucoll_bell *bell; /* as the device sees it; NULL: the kernel ends after this call */
-    void *lane[GPUCOLL_MAX_LOCAL];     /* by rank, as this rank's device sees them */
-    uint32_t epoch[GPUCOLL_MAX_LOCAL]; /* by rank: the epoch its owner gave its lane for this call */
+    uint32_t reserved;
+    struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
 };
+
+/* Bytes of the arguments that are filled. */
+static inline size_t gpucoll_kernel_args_bytes(uint32_t nranks)
+{
+    return offsetof(struct gpucoll_kernel_args, peer) + nranks * sizeof(struct gpucoll_kernel_peer);
+}
 
 /* Bytes of one lane with a data area of `data_bytes`. */
 static inline GPUCOLL_HD size_t gpucoll_lane_bytes(size_t data_bytes)
@@ -131,35 +146,36 @@ static inline GPUCOLL_HD uint64_t gpucoll_flag_value(uint32_t epoch, uint64_t ro
     return ((uint64_t)epoch << 32) | (uint32_t)(round + 1);
 }
 
-/* Where a source's LL words start in a lane, and how many bytes of data they can carry. */
-static inline GPUCOLL_HD size_t gpucoll_ll_offset(uint32_t nranks, uint32_t source)
-{
-    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES / nranks / 64 * 64 * source;
-}
-
+/* Where a source's LL words start in a lane, and how many bytes of data they can carry. (Divisions of 32 bits: those of 64 take a
+ * kernel a hundred instructions.) */
 static inline GPUCOLL_HD size_t gpucoll_ll_capacity(uint32_t nranks)
 {
-    return GPUCOLL_LL_BYTES / nranks / 64 * 64 / 2;
+    return (uint32_t)GPUCOLL_LL_BYTES / nranks / 64 * 64 / 2;
+}
+
+static inline GPUCOLL_HD size_t gpucoll_ll_offset(uint32_t nranks, uint32_t source)
+{
+    return GPUCOLL_FLAG_BYTES + 2 * gpucoll_ll_capacity(nranks) * source;
 }
 
 /* Lines of LL128 that one rank's slice of a message takes, and the most there is room for. */
 static inline GPUCOLL_HD uint64_t gpucoll_ll128_lines(uint64_t bytes, uint32_t nranks)
 {
-    uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    uint64_t slice = (packs + nranks - 1) / nranks;
+    uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES + nranks - 1;
+    uint64_t slice = packs >> 32 == 0 ? (uint32_t)packs / nranks : packs / nranks;
     return (slice + GPUCOLL_LINE_PACKS - 1) / GPUCOLL_LINE_PACKS;
 }
 
-static inline GPUCOLL_HD uint64_t gpucoll_ll128_capacity(uint32_t nranks)
+static inline GPUCOLL_HD uint32_t gpucoll_ll128_capacity(uint32_t nranks)
 {
-    return GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES / (2 * nranks);
+    return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) / (2 * nranks);
 }
 
 /* Where line 0 of (part, source) starts in a lane; part 0 is input, part 1 is result. */
 static inline GPUCOLL_HD size_t gpucoll_ll128_offset(uint32_t nranks, uint32_t part, uint32_t source)
 {
     return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES +
-           (part * nranks + source) * gpucoll_ll128_capacity(nranks) * GPUCOLL_LINE_BYTES;
+           (size_t)(part * nranks + source) * gpucoll_ll128_capacity(nranks) * GPUCOLL_LINE_BYTES;
 }
 
 /* Bytes of one block of a slot: the most that one rank's slice can have in one round of one channel. */

@@ -23,54 +23,70 @@ static_assert(GPUCOLL_BELL_CHUNKS == warp_threads, "a chunk for each lane of the
 /* In each CTA's shared memory. */
 struct linger_state {
     gpucoll_kernel_args call;
-    uint32_t leave;
     uint32_t failed; /* of the leader: a CTA of the crew gave up */
     uint32_t last;   /* of the leader: the done_value of the latest call that succeeded */
 };
 
-__device__ __forceinline__ uint64_t clock_ns()
+/* Is the call done by the leader alone? Up to a pack a thread that takes less time than the crew's two barriers. */
+__device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes)
 {
-    uint64_t value;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
-    return value;
+    return kernel == GPUCOLL_KERNEL_ONESHOT && bytes <= blockDim.x * GPUCOLL_PACK_BYTES;
 }
 
-/* The leading warp waits for the call after state.call and puts it there; otherwise sets state.leave. */
-__device__ __forceinline__ void poll_bell(linger_state &state)
+__device__ __forceinline__ bool is_small(const gpucoll_kernel_args &call)
 {
-    gpucoll_kernel_args &call = state.call;
+    return is_small(call.kernel, call.bytes);
+}
+
+/* What lane `lane` of the leading warp has heard, into the call of CTA `cta`. */
+__device__ __forceinline__ void put_chunk(linger_state &state, uint32_t cta, uint32_t lane, words chunk)
+{
+    static_assert(offsetof(gpucoll_kernel_args, bytes) == 8 && offsetof(gpucoll_kernel_args, recv) == 16 &&
+                      offsetof(gpucoll_kernel_args, kernel) == 24,
+                  "a call begins with two chunks");
+    char *const head = reinterpret_cast<char *>(&state.call) + lane * sizeof(gpucoll_bell_chunk);
+    char *const to = lane < 2 ? head : reinterpret_cast<char *>(&state.call.peer[lane - 2]);
+    store_cluster(reinterpret_cast<uint64_t *>(to), cta, chunk.low);
+    store_cluster(reinterpret_cast<uint32_t *>(to) + 2, cta, static_cast<uint32_t>(chunk.high));
+}
+
+/* The leading warp waits for the call after the latest: each lane gets its chunk, or one that says leave if none came. */
+__device__ __forceinline__ words hear_bell(const gpucoll_kernel_args &call)
+{
     const uint32_t lane = threadIdx.x;
     const uint32_t next = call.done_value + 1;
     const bool used = lane < call.nranks + 2;
-    const uint64_t until = clock_ns() + call.linger_ns;
+    const int64_t begin = clock64();
     for (;;) {
         words chunk = {0, static_cast<uint64_t>(next) << 32};
         if (used) {
             chunk = load_words(&call.bell->chunk[lane]);
         }
         if (__all_sync(whole_warp, static_cast<uint32_t>(chunk.high >> 32) == next)) {
-            const uint32_t value = static_cast<uint32_t>(chunk.high);
-            if (lane == 0) {
-                call.send = reinterpret_cast<const void *>(chunk.low);
-                call.bytes = value;
-                call.done_value = next;
-            } else if (lane == 1) {
-                call.recv = reinterpret_cast<void *>(chunk.low);
-                call.kernel = value;
-                state.leave = value == GPUCOLL_BELL_LEAVE;
-            } else if (used) {
-                call.lane[lane - 2] = reinterpret_cast<void *>(chunk.low);
-                call.epoch[lane - 2] = value;
-            }
-            return;
+            return chunk;
         }
-        const bool late = __shfl_sync(whole_warp, clock_ns() > until, 0);
-        if (late) {
-            if (lane == 0) {
-                state.leave = 1;
-            }
-            return;
+        if (__any_sync(whole_warp, clock64() - begin > call.linger_clocks)) {
+            return {0, GPUCOLL_BELL_LEAVE};
         }
+    }
+}
+
+/* The leading warp gives the call that it heard to the whole crew, or to the leader alone if it is small. */
+__device__ __forceinline__ void give_call(linger_state &state, words chunk)
+{
+    const uint32_t lane = threadIdx.x;
+    const uint32_t next = state.call.done_value + 1;
+    const uint32_t bytes = __shfl_sync(whole_warp, static_cast<uint32_t>(chunk.high), 0);
+    const uint32_t kernel = __shfl_sync(whole_warp, static_cast<uint32_t>(chunk.high), 1);
+    const uint32_t ctas = is_small(kernel, bytes) ? 1 : cluster_size();
+    if (lane < state.call.nranks + 2) {
+        for (uint32_t cta = 0; cta < ctas; cta++) {
+            put_chunk(state, cta, lane, chunk);
+        }
+    }
+    __syncwarp();
+    if (lane == 0) {
+        state.call.done_value = next;
     }
 }
 
@@ -79,39 +95,17 @@ template <typename Op> __device__ __forceinline__ bool run_call(const gpucoll_ke
     return args.kernel == GPUCOLL_KERNEL_ONESHOT ? allreduce_oneshot<Op>(args, share) : allreduce_ll128<Op>(args, share);
 }
 
-/* Is the call done by the leader alone? Up to two packs a thread that takes less time than the crew's two barriers. */
-__device__ __forceinline__ bool is_small(const gpucoll_kernel_args &call)
-{
-    return call.kernel == GPUCOLL_KERNEL_ONESHOT && call.bytes <= 2 * blockDim.x * GPUCOLL_PACK_BYTES;
-}
-
-/* The leader's shared call, to all the others, and the barrier that starts it. */
-__device__ __forceinline__ void hand_on(linger_state &state)
-{
-    uint32_t *const call = reinterpret_cast<uint32_t *>(&state.call);
-    for (uint32_t cta = 1; cta < cluster_size(); cta++) {
-        for (uint32_t i = threadIdx.x; i < call_words; i += blockDim.x) {
-            store_cluster(&call[i], cta, call[i]);
-        }
-        if (threadIdx.x == 0) {
-            store_cluster(&state.leave, cta, state.leave);
-        }
-    }
-    cluster_barrier();
-}
-
 /* After its part of a call: the leader tells the host, when all are done. False on the leader if anyone gave up. */
 __device__ __forceinline__ bool end_call(linger_state &state, bool alone, bool failed)
 {
-    if (__syncthreads_or(failed) && threadIdx.x == 0) {
-        store_cluster(&state.failed, 0, 1);
-    }
-    if (alone) {
-        __syncthreads();
-    } else {
+    bool good = !__syncthreads_or(failed);
+    if (!alone) {
+        if (!good && threadIdx.x == 0) {
+            store_cluster(&state.failed, 0, 1u);
+        }
         cluster_barrier();
+        good = !state.failed;
     }
-    const bool good = cluster_rank() != 0 || !state.failed;
     if (good && cluster_rank() == 0 && threadIdx.x == 0) {
         fence_system();
         store_relaxed(&state.call.status->done, state.call.done_value);
@@ -125,21 +119,19 @@ __device__ __forceinline__ bool next_call(linger_state &state, bool good)
 {
     if (cluster_rank() != 0) {
         cluster_barrier();
-        return !state.leave;
+        return state.call.kernel != GPUCOLL_BELL_LEAVE;
     }
-    if (threadIdx.x < warp_threads && good) {
+    if (threadIdx.x < warp_threads) {
         __syncwarp();
-        poll_bell(state);
-    } else if (threadIdx.x == 0) {
-        state.leave = 1;
+        give_call(state, good ? hear_bell(state.call) : words{0, GPUCOLL_BELL_LEAVE});
     }
     __syncthreads();
-    const bool leave = state.leave;
+    const bool leave = state.call.kernel == GPUCOLL_BELL_LEAVE;
     if (leave && threadIdx.x == 0) {
         store_release(&state.call.status->left, state.last);
     }
     if (leave || !is_small(state.call)) {
-        hand_on(state);
+        cluster_barrier();
     }
     return !leave;
 }
@@ -152,7 +144,6 @@ template <typename Op> __device__ __forceinline__ void lines_kernel(const gpucol
         reinterpret_cast<uint32_t *>(&state.call)[i] = reinterpret_cast<const uint32_t *>(&args)[i];
     }
     if (threadIdx.x == 0) {
-        state.leave = 0;
         state.failed = 0;
         state.last = 0;
     }
@@ -162,7 +153,8 @@ template <typename Op> __device__ __forceinline__ void lines_kernel(const gpucol
     } else {
         __syncthreads();
     }
-    bool mine = !lingers || cluster_rank() == 0 || !is_small(state.call); /* the first call came with the launch */
+    /* The first call came with the launch. (Not state.call: the leader may be at the second already.) */
+    bool mine = !lingers || cluster_rank() == 0 || !is_small(args);
     for (;;) {
         bool good = true;
         if (mine) {

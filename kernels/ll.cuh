@@ -12,17 +12,18 @@
 
 namespace gpucoll {
 
-/* Where the lines of one source lie in one lane. */
+/* The LL area of one lane. */
 class ll_area {
   public:
-    __device__ __forceinline__ ll_area(void *lane, uint32_t nranks, uint32_t source)
-        : base_(static_cast<char *>(lane) + gpucoll_ll_offset(nranks, source)), plane_(gpucoll_ll_capacity(nranks))
+    __device__ __forceinline__ ll_area(void *lane, uint32_t nranks)
+        : base_(static_cast<char *>(lane) + gpucoll_ll_offset(nranks, 0)),
+          plane_(static_cast<uint32_t>(gpucoll_ll_capacity(nranks)))
     {
     }
 
-    __device__ __forceinline__ void store(uint64_t index, pack value, uint32_t epoch) const
+    __device__ __forceinline__ void store(uint32_t source, uint64_t index, pack value, uint32_t epoch) const
     {
-        char *line = base_ + index * sizeof(words);
+        char *line = base_ + source * 2 * plane_ + index * sizeof(words);
         store_words(line, {word(value.x, epoch), word(value.y, epoch)});
         store_words(line + plane_, {word(value.z, epoch), word(value.w, epoch)});
     }
@@ -44,9 +45,9 @@ class ll_area {
         }
     };
 
-    __device__ __forceinline__ lines look(uint64_t index) const
+    __device__ __forceinline__ lines look(uint32_t source, uint64_t index) const
     {
-        const char *line = base_ + index * sizeof(words);
+        const char *line = base_ + source * 2 * plane_ + index * sizeof(words);
         return {load_words(line), load_words(line + plane_)};
     }
 
@@ -57,7 +58,7 @@ class ll_area {
     }
 
     char *base_;
-    uint64_t plane_;
+    uint32_t plane_; /* bytes of one of the two planes of a source */
 };
 
 } // namespace gpucoll

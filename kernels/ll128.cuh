@@ -39,45 +39,67 @@ __device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch)
     store_words(to, {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z});
 }
 
-/* This thread's 16 bytes of line `line` of the block (part, source) in a lane. */
-__device__ __forceinline__ char *line_at(void *lane, uint32_t nranks, uint32_t part, uint32_t source, uint32_t line)
-{
-    return static_cast<char *>(lane) + gpucoll_ll128_offset(nranks, part, source) +
-           static_cast<uint64_t>(line) * GPUCOLL_LINE_BYTES + line_thread() * GPUCOLL_PACK_BYTES;
-}
+/* Where the lines lie in a lane, the same in every lane. */
+class ll128_layout {
+  public:
+    __device__ __forceinline__ explicit ll128_layout(uint32_t nranks)
+        : nranks_(nranks), block_(gpucoll_ll128_capacity(nranks) * GPUCOLL_LINE_BYTES),
+          mine_(static_cast<uint32_t>(gpucoll_ll128_offset(nranks, 0, 0)) + line_thread() * GPUCOLL_PACK_BYTES)
+    {
+    }
 
-/* Loads line `line` of `Count` sources from `first` on, skipping the own rank, until all of them are complete; to be called by
- * whole warps. Threads with `present` false only keep step. False if the wait was given up. */
-template <uint32_t Count>
-__device__ __forceinline__ bool receive_lines(const gpucoll_kernel_args &args, uint32_t part, uint32_t first, uint32_t line,
-                                              bool present, waiter &wait, pack (&value)[Count])
-{
-    const uint32_t epoch = args.epoch[args.rank];
-    for (;;) {
-        uint32_t missing = args.nranks;
-        if (present) {
+    /* This thread's 16 bytes of line `line` in the block (part, source). */
+    __device__ __forceinline__ char *at(void *lane, uint32_t part, uint32_t source, uint32_t line) const
+    {
+        return static_cast<char *>(lane) + mine_ + (part * nranks_ + source) * block_ + line * GPUCOLL_LINE_BYTES;
+    }
+
+  private:
+    uint32_t nranks_;
+    uint32_t block_;
+    uint32_t mine_;
+};
+
+/* The lines that peers store into the lane of this rank. */
+struct ll128_inbox {
+    ll128_layout layout;
+    void *lane;
+    uint32_t rank;
+    uint32_t nranks;
+    uint32_t epoch;
+    waiter wait;
+
+    /* Loads line `line` of `Count` sources from `first` on, skipping the own rank, until all of them are complete; to be called
+     * by whole warps. Threads with `present` false only keep step. False if the wait was given up. */
+    template <uint32_t Count>
+    __device__ __forceinline__ bool receive(uint32_t part, uint32_t first, uint32_t line, bool present, pack (&value)[Count])
+    {
+        for (;;) {
+            uint32_t missing = nranks;
+            if (present) {
 #pragma unroll
-            for (uint32_t i = 0; i < Count; i++) {
-                if (first + i < args.nranks && first + i != args.rank) {
-                    value[i] = load_line(line_at(args.lane[args.rank], args.nranks, part, first + i, line));
+                for (uint32_t i = 0; i < Count; i++) {
+                    if (first + i < nranks && first + i != rank) {
+                        value[i] = load_line(layout.at(lane, part, first + i, line));
+                    }
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < Count; i++) {
+                    if (first + i < nranks && first + i != rank && carries_epoch() && value[i].x != epoch) {
+                        missing = first + i;
+                    }
                 }
             }
-#pragma unroll
-            for (uint32_t i = 0; i < Count; i++) {
-                if (first + i < args.nranks && first + i != args.rank && carries_epoch() && value[i].x != epoch) {
-                    missing = first + i;
-                }
+            if (__all_sync(whole_warp, missing == nranks)) {
+                return true;
             }
-        }
-        if (__all_sync(whole_warp, missing == args.nranks)) {
-            return true;
-        }
-        const bool on = missing == args.nranks || wait.again(missing);
-        if (!__all_sync(whole_warp, on)) {
-            return false;
+            const bool on = missing == nranks || wait.again(missing);
+            if (!__all_sync(whole_warp, on)) {
+                return false;
+            }
         }
     }
-}
+};
 
 } // namespace gpucoll
 

@@ -20,10 +20,10 @@ __device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, ui
     __syncthreads();
     const uint32_t peer = threadIdx.x;
     if (peer < args.nranks && peer != args.rank) {
-        uint64_t *flags = static_cast<uint64_t *>(args.lane[peer]);
+        uint64_t *flags = static_cast<uint64_t *>(args.peer[peer].lane);
         fence_system();
         store_relaxed(&flags[gpucoll_flag_index(phase, blockIdx.x, args.rank)],
-                      gpucoll_flag_value(args.epoch[peer], round));
+                      gpucoll_flag_value(args.peer[peer].epoch, round));
     }
 }
 
@@ -36,8 +36,8 @@ __device__ __forceinline__ bool wait_for_peers(const gpucoll_kernel_args &args, 
     const uint32_t peer = threadIdx.x;
     if (peer < args.nranks && peer != args.rank) {
         const uint64_t *flag =
-            static_cast<const uint64_t *>(args.lane[args.rank]) + gpucoll_flag_index(phase, blockIdx.x, peer);
-        const uint64_t wanted = gpucoll_flag_value(args.epoch[args.rank], round);
+            static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
+        const uint64_t wanted = gpucoll_flag_value(args.peer[args.rank].epoch, round);
         waiter wait(args.status);
         for (;;) {
             const uint64_t seen = load_acquire(flag);

@@ -57,14 +57,16 @@ __device__ __forceinline__ uint32_t fetch_add_device(uint32_t *counter, uint32_t
     return old;
 }
 
-/* Two words of 8 bytes in one 16-byte access. Each word arrives whole; the two may arrive apart. */
+/* Two words of 8 bytes in one 16-byte access. Each word arrives whole; the two may arrive apart. They say themselves whether they
+ * have arrived, and nothing else is ordered by them: so there is no "memory" here, which would make the compiler load
+ * everything else anew after each. */
 struct words {
     uint64_t low, high;
 };
 
 __device__ __forceinline__ void store_words(void *to, words value)
 {
-    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(value.low), "l"(value.high) : "memory");
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(value.low), "l"(value.high));
 }
 
 __device__ __forceinline__ words load_words(const void *from)
@@ -72,8 +74,7 @@ __device__ __forceinline__ words load_words(const void *from)
     words value;
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                  : "=l"(value.low), "=l"(value.high)
-                 : "l"(from)
-                 : "memory");
+                 : "l"(from));
     return value;
 }
 

@@ -37,6 +37,7 @@ struct gpucoll_cuda_device {
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
     unsigned crew;        /* CTAs of a lingering kernel */
+    int clock_khz;        /* of its SMs */
     pthread_mutex_t lock; /* guards loading */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     _Atomic(CUfunction) functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];

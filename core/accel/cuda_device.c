@@ -42,6 +42,10 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     }
     status = gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
     if (status == GPUCOLL_OK) {
+        result = accel->cuda->cuDeviceGetAttribute(&device->clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, (CUdevice)device->base.ordinal);
+        status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
+    }
+    if (status == GPUCOLL_OK) {
         device->crew = gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
     }
     return status;

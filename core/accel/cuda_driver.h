@@ -21,6 +21,7 @@
     F(cuCtxEnablePeerAccess)                                                                                 \
     F(cuCtxGetStreamPriorityRange)                                                                           \
     F(cuDeviceGet)                                                                                           \
+    F(cuDeviceGetAttribute)                                                                                  \
     F(cuDeviceGetCount)                                                                                      \
     F(cuDeviceCanAccessPeer)                                                                                 \
     F(cuDeviceGetP2PAttribute)                                                                               \

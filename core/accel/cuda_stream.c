@@ -208,7 +208,7 @@ static void ring(struct cuda_stream *stream)
     const struct gpucoll_kernel_args *args = &stream->args;
     struct gpucoll_bell_chunk *chunk = stream->shared->bell.chunk;
     for (uint32_t i = 0; i < args->nranks; i++) {
-        write_chunk(&chunk[2 + i], args->lane[i], args->epoch[i], args->done_value);
+        write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);
     }
     write_chunk(&chunk[1], args->recv, args->kernel, args->done_value);
     write_chunk(&chunk[0], args->send, (uint32_t)args->bytes, args->done_value);
@@ -259,12 +259,9 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     if (!same) {
         dismiss(stream);
     }
-    /* Of the arrays only the team's part was filled. */
-    memcpy(args, given, offsetof(struct gpucoll_kernel_args, lane));
-    memcpy(args->lane, given->lane, given->nranks * sizeof(given->lane[0]));
-    memcpy(args->epoch, given->epoch, given->nranks * sizeof(given->epoch[0]));
+    memcpy(args, given, gpucoll_kernel_args_bytes(given->nranks));
     args->kernel = launch->kernel;
-    args->linger_ns = launch->linger_ns;
+    args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
     args->status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;
     args->bell = lingers ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell)) : NULL;
     args->arrived = (uint32_t *)(uintptr_t)stream->arrived;

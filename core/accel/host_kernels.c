@@ -63,8 +63,8 @@ static bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t phase, ui
                       uint32_t source, uint64_t round)
 {
     const uint64_t *flag =
-        (const uint64_t *)args->lane[args->rank] + gpucoll_flag_index(phase, channel, source);
-    uint64_t value = gpucoll_flag_value(args->epoch[args->rank], round);
+        (const uint64_t *)args->peer[args->rank].lane + gpucoll_flag_index(phase, channel, source);
+    uint64_t value = gpucoll_flag_value(args->peer[args->rank].epoch, round);
     struct wait wait = {.args = args, .source = source};
     for (;;) {
         /* Only a flag of this very epoch counts: epochs wrap around. */
@@ -100,20 +100,20 @@ enum { LL_BLOCK = 4096 }; /* bytes reduced at a time */
 /* Word w of the message stands at 8 w of the source's LL area. */
 static void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, struct span span)
 {
-    char *area = (char *)args->lane[peer] + gpucoll_ll_offset(args->nranks, args->rank);
+    char *area = (char *)args->peer[peer].lane + gpucoll_ll_offset(args->nranks, args->rank);
     const char *from = (const char *)args->send + span.begin;
     for (uint64_t at = 0; at < span.bytes; at += 4) {
         uint64_t rest = span.bytes - at;
         uint32_t data = 0;
         memcpy(&data, from + at, rest < 4 ? rest : 4);
-        store_word(area + 2 * (span.begin + at), data, args->epoch[peer]);
+        store_word(area + 2 * (span.begin + at), data, args->peer[peer].epoch);
     }
 }
 
 static bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to)
 {
-    const char *area = (const char *)args->lane[args->rank] + gpucoll_ll_offset(args->nranks, source);
-    uint32_t epoch = args->epoch[args->rank];
+    const char *area = (const char *)args->peer[args->rank].lane + gpucoll_ll_offset(args->nranks, source);
+    uint32_t epoch = args->peer[args->rank].epoch;
     struct wait wait = {.args = args, .source = source};
     for (uint64_t at = 0; at < span.bytes; at += 4) {
         const uint64_t *word = (const uint64_t *)(area + 2 * (span.begin + at));
@@ -181,7 +181,7 @@ static uint32_t *line_epoch(char *line)
 
 static char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part, uint32_t source, uint64_t line)
 {
-    return (char *)args->lane[lane] + gpucoll_ll128_offset(args->nranks, part, source) + line * GPUCOLL_LINE_BYTES;
+    return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, part, source) + line * GPUCOLL_LINE_BYTES;
 }
 
 /* The data of a line in the slice of `rank`; empty past the message. */
@@ -196,7 +196,7 @@ static void line_store(const struct gpucoll_kernel_args *args, uint32_t peer, ui
 {
     char *to = line_at(args, peer, part, args->rank, line);
     memcpy(to, data, bytes);
-    __atomic_store_n(line_epoch(to), args->epoch[peer], __ATOMIC_RELEASE);
+    __atomic_store_n(line_epoch(to), args->peer[peer].epoch, __ATOMIC_RELEASE);
 }
 
 /* The line from `source`, once it is complete; NULL if the wait was given up. */
@@ -204,7 +204,7 @@ static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t pa
 {
     char *from = line_at(args, args->rank, part, source, line);
     struct wait wait = {.args = args, .source = source};
-    while (__atomic_load_n(line_epoch(from), __ATOMIC_ACQUIRE) != args->epoch[args->rank]) {
+    while (__atomic_load_n(line_epoch(from), __ATOMIC_ACQUIRE) != args->peer[args->rank].epoch) {
         if (!wait_turn(&wait)) {
             return NULL;
         }
@@ -301,7 +301,7 @@ static char *block_of(const struct twoshot *run, uint32_t lane, uint64_t round, 
                       uint32_t source)
 {
     const struct gpucoll_kernel_args *args = run->args;
-    return (char *)args->lane[lane] + gpucoll_block_offset(args->data_bytes, args->nranks, run->channels,
+    return (char *)args->peer[lane].lane + gpucoll_block_offset(args->data_bytes, args->nranks, run->channels,
                                                            run->channel, (uint32_t)(round % GPUCOLL_SLOTS),
                                                            part, source);
 }
@@ -309,8 +309,8 @@ static char *block_of(const struct twoshot *run, uint32_t lane, uint64_t round, 
 static void tell(const struct twoshot *run, uint32_t peer, uint32_t phase, uint64_t round)
 {
     const struct gpucoll_kernel_args *args = run->args;
-    raise_flag(args->lane[peer], gpucoll_flag_index(phase, run->channel, args->rank),
-               gpucoll_flag_value(args->epoch[peer], round));
+    raise_flag(args->peer[peer].lane, gpucoll_flag_index(phase, run->channel, args->rank),
+               gpucoll_flag_value(args->peer[peer].epoch, round));
 }
 
 static void stage_send(const struct twoshot *run, uint64_t round)

@@ -132,10 +132,7 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     }
     struct entry *entry = &stream->queue[stream->launches % QUEUE];
     *entry = (struct entry){.kernel = launch->kernel, .functor = launch->functor, .channels = launch->ctas};
-    /* Of the arrays only the team's part was filled. */
-    memcpy(&entry->args, args, offsetof(struct gpucoll_kernel_args, lane));
-    memcpy(entry->args.lane, args->lane, args->nranks * sizeof(args->lane[0]));
-    memcpy(entry->args.epoch, args->epoch, args->nranks * sizeof(args->epoch[0]));
+    memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
     stream->done_value = args->done_value;
     stream->launches++;

@@ -86,7 +86,7 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
 {
     struct rank *rank = &ranks->rank[r];
     struct gpucoll_kernel_args args;
-    memset(&args, 0, offsetof(struct gpucoll_kernel_args, lane));
+    memset(&args, 0, offsetof(struct gpucoll_kernel_args, peer));
     args.recv = rank->recv + call->recv_at;
     args.send = call->in_place ? args.recv : rank->send + call->send_at;
     args.bytes = call->bytes;
@@ -98,8 +98,8 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
     args.nranks = ranks->size;
     args.stages = call->stages;
     for (uint32_t i = 0; i < ranks->size; i++) {
-        args.lane[i] = rank->lane[i];
-        args.epoch[i] = ranks->rank[i].epoch;
+        args.peer[i].lane = rank->lane[i];
+        args.peer[i].epoch = ranks->rank[i].epoch;
     }
     const struct gpucoll_launch launch = {.kernel = call->kernel,
                                           .functor = call->functor,

@@ -127,15 +127,17 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     double best_p99 = 0;
     sweep->warmup = bytes <= 1 << 20 ? 20 : 3;
     sweep->calls = sweep->warmup + (bytes <= 1 << 20 ? 100 : bytes <= 64 << 20 ? 20 : 5);
-    /* Shape 0 of those that can is a crew that lingers. */
+    /* The first shapes of those that can are crews that linger. */
     bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT;
     unsigned shapes = sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches;
-    for (unsigned shape = lingers ? 0 : 1; shape <= shapes; shape++) {
-        unsigned i = shape == 0 ? 0 : shape - 1;
-        unsigned c = shape == 0 ? GPUCOLL_CREW_CTAS : ctas[i / 3 / scratches];
-        unsigned t = shape == 0 ? 512 : threads[i / scratches % 3];
+    const unsigned crews = 2;
+    for (unsigned shape = lingers ? 0 : crews; shape < shapes + crews; shape++) {
+        bool crew = shape < crews;
+        unsigned i = crew ? 0 : shape - crews;
+        unsigned c = crew ? GPUCOLL_CREW_CTAS : ctas[i / 3 / scratches];
+        unsigned t = crew ? 256u << shape : threads[i / scratches % 3];
         uint64_t covered = (uint64_t)c * t * GPUCOLL_PACK_BYTES;
-        if (shape > 0 && ((c > 1 && covered > 2 * bytes) || (bytes > 1 << 20 && (t != 512 || c < 8)))) {
+        if (!crew && ((c > 1 && covered > 2 * bytes) || (bytes > 1 << 20 && (t != 512 || c < 8)))) {
             continue;
         }
         sweep->call = (struct call){.kernel = kernel,
@@ -146,11 +148,11 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
                                     .data_bytes = scratch[scratches == 1 ? 1 : i % scratches],
                                     .stages = GPUCOLL_STAGE_ALL,
                                     .round_end = UINT64_MAX,
-                                    .linger_ns = shape == 0 ? 100000 : 0};
+                                    .linger_ns = crew ? 100000 : 0};
         double median;
         double p99;
         run(sweep, &median, &p99);
-        if (!options->best || shape == 0) {
+        if (!options->best || crew) {
             print(sweep, median, p99, false);
         }
         if (fastest == 0 || median < fastest) {

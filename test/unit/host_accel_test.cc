@@ -348,8 +348,8 @@ class host_stream : public host_accel
         args.stages = GPUCOLL_STAGE_ALL;
         args.done_value = done;
         args.nranks = ranks;
-        args.lane[0] = args.lane[1] = lane.data();
-        args.epoch[0] = args.epoch[1] = 7;
+        args.peer[0].lane = args.peer[1].lane = lane.data();
+        args.peer[0].epoch = args.peer[1].epoch = 7;
         gpucoll_launch launch = {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, &args};
         return ops->launch(stream, &launch);
     }

@@ -57,8 +57,8 @@ class Lanes
             args.nranks = ranks;
             args.stages = GPUCOLL_STAGE_ALL;
             for (uint32_t i = 0; i < ranks; i++) {
-                args.lane[i] = memory[i];
-                args.epoch[i] = epochs[i];
+                args.peer[i].lane = memory[i];
+                args.peer[i].epoch = epochs[i];
             }
         }
         return all;

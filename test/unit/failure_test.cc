@@ -77,6 +77,33 @@ TEST(timeout, leaves_a_team_that_declines_on_this_rank)
     });
 }
 
+/* Rank 1 has made its call but does not go on with it: the kernel of rank 0 knows whom it waits for. */
+TEST(timeout, inside_a_kernel_names_the_rank_it_waits_for)
+{
+    for (const char *protocol : {"ll", "ll128", "simple"}) {
+        on_threads(2, {{"timeout", "1"}, {"protocol", protocol}}, [](Rank &rank) {
+            Doubles some(10);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+            if (rank.number == 0) {
+                rank.barrier();
+                EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+                expect_words(rank.log.text_of("timeout"), {"Missing ranks:  1\n"});
+                rank.barrier();
+            } else {
+                gpucoll_request *request = nullptr;
+                ASSERT_EQ(gpucoll_post(rank.team, &some.args, &request), GPUCOLL_OK);
+                EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS); /* publishes */
+                rank.barrier();
+                rank.barrier();
+                /* By LL it has all it needs from rank 0, which has sent before it waited: then the next call fails. */
+                gpucoll_status status = Rank::finish(request);
+                EXPECT_EQ(status == GPUCOLL_OK ? rank.call(some.args) : status, GPUCOLL_ERR_TIMEOUT);
+                EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+            }
+        });
+    }
+}
+
 TEST(timeout, of_zero_waits_on)
 {
     on_threads(2, {{"timeout", "0"}}, [](Rank &rank) {

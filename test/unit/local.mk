@@ -26,3 +26,4 @@ test_unit_unit_tests_SOURCES = \
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
+EXTRA_DIST += test/README.md

@@ -1,6 +1,7 @@
 /*
- * MPI_Allreduce: every predefined operator on every predefined type, against values computed here, with the same bits
- * asked of every rank and every run. Counts, alignment, communicator, kind of memory and MPI_IN_PLACE vary.
+ * MPI_Allreduce: every predefined operator on every predefined type, against values computed here, with the
+ * same bits asked of every rank and every run. Counts, alignment, communicator, kind of memory and
+ * MPI_IN_PLACE vary.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 #include "test/mpi/support.h"
 #include "test/mpi/values.h"
 
-/* A buffer repeats its values after PERIOD elements: a prime, so that no chunk, slot or thread sees a pattern, and short, so
- * that values are computed and checked once however long the buffer. */
+/* A buffer repeats its values after PERIOD elements: a prime, so that no chunk, slot or thread sees a
+ * pattern, and short, so that values are computed and checked once however long the buffer. */
 enum { CHUNK_BYTES = 1 << 18, PERIOD = 1021 };
 
 /* One call. */
@@ -27,8 +28,10 @@ struct call {
     enum test_memory send_kind;
     enum test_memory recv_kind;
     unsigned char *inputs;  /* of one period: for each element the values of all ranks */
+    unsigned char *mine;    /* of one period: this rank's values */
     unsigned char *results; /* of one period: bits that were found right, if known */
     bool *known;
+    size_t known_count;
 };
 
 static const size_t small_counts[] = {0, 1, 2, 3, 7, 17, 1000, 1023};
@@ -52,28 +55,38 @@ static void make_inputs(struct call *call)
 
     call->inputs = test_alloc(elements * (size_t)call->comm->size * size);
     call->results = test_alloc(elements * size);
+    call->mine = test_alloc(elements * size);
     call->known = test_alloc(elements * sizeof *call->known);
     memset(call->known, 0, elements * sizeof *call->known);
-    for (size_t i = 0; i < elements; i++)
+    for (size_t i = 0; i < elements; i++) {
+        unsigned char *values = call->inputs + i * (size_t)call->comm->size * size;
         for (int rank = 0; rank < call->comm->size; rank++)
-            test_value_make(&call->draw, rank, i, call->inputs + (i * (size_t)call->comm->size + (size_t)rank) * size);
+            test_value_make(&call->draw, rank, i, values + (size_t)rank * size);
+        memcpy(call->mine + i * size, values + (size_t)call->comm->rank * size, size);
+    }
 }
 
 static void drop_inputs(struct call *call)
 {
     free(call->inputs);
+    free(call->mine);
     free(call->results);
     free(call->known);
 }
 
-/* What `rank` contributes from element `first` on. */
-static void get_values(const struct call *call, int rank, size_t first, size_t count, unsigned char *values)
+/* How many of the elements from `index` to `end` lie in one period. */
+static size_t run_length(size_t index, size_t end)
+{
+    return smaller(PERIOD - index % PERIOD, end - index);
+}
+
+/* What this rank contributes from element `first` on. */
+static void get_values(const struct call *call, size_t first, size_t count, unsigned char *values)
 {
     size_t size = call->type->repr.size;
-    for (size_t i = 0; i < count; i++) {
-        size_t at = (first + i) % PERIOD * (size_t)call->comm->size + (size_t)rank;
-        memcpy(values + i * size, call->inputs + at * size, size);
-    }
+    for (size_t i = first; i < first + count; i += run_length(i, first + count))
+        memcpy(values + (i - first) * size, call->mine + i % PERIOD * size,
+               run_length(i, first + count) * size);
 }
 
 static void fill(const struct call *call, struct test_buffer *buffer)
@@ -83,7 +96,7 @@ static void fill(const struct call *call, struct test_buffer *buffer)
 
     for (size_t first = 0; first < call->count; first += chunk_elements(call)) {
         size_t count = smaller(call->count - first, chunk_elements(call));
-        get_values(call, call->comm->rank, first, count, values);
+        get_values(call, first, count, values);
         test_buffer_write(buffer, first * size, values, count * size);
     }
     free(values);
@@ -96,11 +109,11 @@ static void report_element(const struct call *call, size_t index, const unsigned
     test_value_text(&call->type->repr, got, text, sizeof text);
     test_value_text(&call->type->repr, inputs, first, sizeof first);
     test_fail("count %zu on %s%s, send %s+%zu, recv %s+%zu: element %zu is %s (rank 0 gave %s)", call->count,
-              call->comm->name, call->in_place ? " in place" : "", test_memory_name(call->send_kind), call->send_offset,
-              test_memory_name(call->recv_kind), call->recv_offset, index, text, first);
+              call->comm->name, call->in_place ? " in place" : "", test_memory_name(call->send_kind),
+              call->send_offset, test_memory_name(call->recv_kind), call->recv_offset, index, text, first);
 }
 
-static bool check_element(const struct call *call, size_t index, const unsigned char *got)
+static bool check_element(struct call *call, size_t index, const unsigned char *got)
 {
     size_t size = call->type->repr.size;
     size_t at = index % PERIOD;
@@ -113,8 +126,26 @@ static bool check_element(const struct call *call, size_t index, const unsigned 
         return false;
     }
     memcpy(call->results + at * size, got, size);
+    call->known_count += !call->known[at];
     call->known[at] = true;
     return true;
+}
+
+/* Elements `first` to first + count; once a whole period was right, most of the rest is just like it. */
+static bool check_elements(struct call *call, size_t first, size_t count, const unsigned char *values)
+{
+    size_t size = call->type->repr.size;
+    bool right = true;
+
+    for (size_t i = first; i < first + count && right; i += run_length(i, first + count)) {
+        size_t run = run_length(i, first + count);
+        const unsigned char *got = values + (i - first) * size;
+        if (call->known_count == PERIOD && memcmp(got, call->results + i % PERIOD * size, run * size) == 0)
+            continue;
+        for (size_t j = 0; j < run && right; j++)
+            right = check_element(call, i + j, got + j * size);
+    }
+    return right;
 }
 
 /* Padding is nobody's business: sets it to zero before bits are compared. */
@@ -128,8 +159,9 @@ static void drop_padding(const struct test_repr *repr, unsigned char *values, si
         values[i] = mask[i % repr->size] != 0 ? values[i] : 0;
 }
 
-/* Checks every element, and has the bits compared with those of the other ranks. The hash is for the next run. */
-static uint64_t check_result(const struct call *call, const struct test_buffer *buffer)
+/* Checks every element, and has the bits compared with those of the other ranks. The hash is for the next
+ * run. */
+static uint64_t check_result(struct call *call, const struct test_buffer *buffer)
 {
     size_t size = call->type->repr.size;
     unsigned char *values = test_alloc(CHUNK_BYTES);
@@ -147,8 +179,7 @@ static uint64_t check_result(const struct call *call, const struct test_buffer *
             hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
             hash ^= hash >> 29;
         }
-        for (size_t i = 0; i < count && right; i++)
-            right = check_element(call, first + i, values + i * size);
+        right = right && check_elements(call, first, count, values);
     }
     free(values);
     return hash;
@@ -162,7 +193,7 @@ static void check_send(const struct call *call, const struct test_buffer *buffer
 
     for (size_t first = 0; first < call->count; first += chunk_elements(call)) {
         size_t count = smaller(call->count - first, chunk_elements(call));
-        get_values(call, call->comm->rank, first, count, values);
+        get_values(call, first, count, values);
         test_buffer_read(buffer, first * size, seen, count * size);
         if (memcmp(values, seen, count * size) != 0) {
             test_fail("count %zu on %s: the send buffer was changed", call->count, call->comm->name);
@@ -212,7 +243,8 @@ static bool run_call(struct call *call)
     return code == MPI_SUCCESS;
 }
 
-/* Where gcc's own code for a type may demand its alignment (long double in a struct, moved by SSE), only that is used. */
+/* Where gcc's own code for a type may demand its alignment (long double in a struct, moved by SSE), only that
+ * is used. */
 static size_t draw_offset(const struct test_type *type, uint64_t *state)
 {
     static const size_t offsets[] = {0, 0, 4, 8, 16, 1, 2, 3, 13};
@@ -224,7 +256,8 @@ static size_t draw_offset(const struct test_type *type, uint64_t *state)
     return offset;
 }
 
-static void prepare(struct call *call, const struct test_type *type, enum test_op op, size_t count, uint64_t key)
+static void prepare(struct call *call, const struct test_type *type, enum test_op op, size_t count,
+                    uint64_t key)
 {
     uint64_t state = key;
     uint64_t my_key = test_mix2(key, (uint64_t)test.rank);
@@ -256,7 +289,8 @@ static const struct test_comm *draw_comm(const struct test_comm *list, int count
     return comm->inter ? &list[0] : comm;
 }
 
-static void test_pair(const struct test_type *type, enum test_op op, const struct test_comm *comms, int comm_count)
+static void test_pair(const struct test_type *type, enum test_op op, const struct test_comm *comms,
+                      int comm_count)
 {
     int variants = test.quick ? 1 : 3;
     uint64_t pair_key = test_mix3(test.seed, (uint64_t)(type - test_types), op);
@@ -282,7 +316,8 @@ static void test_pair(const struct test_type *type, enum test_op op, const struc
     test_end();
 }
 
-/* One line for the types that this Open MPI lacks: Fortran's, where it was built without a compiler for it. */
+/* One line for the types that this Open MPI lacks: Fortran's, where it was built without a compiler for it.
+ */
 static void name_missing_types(void)
 {
     char names[180] = "";
@@ -305,9 +340,9 @@ struct big_pair {
 
 static void test_big(const struct test_comm *comms)
 {
-    const struct big_pair pairs[] = {{TEST_SUM, MPI_FLOAT},       {TEST_SUM, MPI_DOUBLE},
-                                     {TEST_MAX, MPI_INT8_T},      {TEST_BXOR, MPI_UINT64_T},
-                                     {TEST_LAND, MPI_C_BOOL},     {TEST_MAXLOC, MPI_DOUBLE_INT},
+    const struct big_pair pairs[] = {{TEST_SUM, MPI_FLOAT},        {TEST_SUM, MPI_DOUBLE},
+                                     {TEST_MAX, MPI_INT8_T},       {TEST_BXOR, MPI_UINT64_T},
+                                     {TEST_LAND, MPI_C_BOOL},      {TEST_MAXLOC, MPI_DOUBLE_INT},
                                      {TEST_MINLOC, MPI_SHORT_INT}, {TEST_PROD, MPI_C_DOUBLE_COMPLEX}};
 
     for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
@@ -321,7 +356,8 @@ static void test_big(const struct test_comm *comms)
                 continue;
             for (int variant = 0; variant < (test.quick ? 1 : 2); variant++) {
                 struct call call;
-                prepare(&call, type, pairs[p].op, big_counts[c], test_mix3(test.seed, p + 1000, c * 100 + (size_t)variant));
+                prepare(&call, type, pairs[p].op, big_counts[c],
+                        test_mix3(test.seed, p + 1000, c * 100 + (size_t)variant));
                 set_comm(&call, &comms[0]);
                 run_call(&call);
             }
@@ -330,8 +366,8 @@ static void test_big(const struct test_comm *comms)
     }
 }
 
-/* Frees buffers and makes others, of other sizes and kinds, where they stood: nothing kept about an address may
- * outlive the allocation. */
+/* Frees buffers and makes others, of other sizes and kinds, where they stood: nothing kept about an address
+ * may outlive the allocation. */
 static void test_remade(const struct test_comm *comms)
 {
     const struct test_type *type = test_types;
@@ -395,7 +431,8 @@ static void test_huge(const struct test_comm *comms)
             type++;
         if (!test_begin("allreduce/huge/%s", type->name))
             continue;
-        prepare(&call, type, i == 0 ? TEST_MAX : TEST_BXOR, ((size_t)1 << 31) - 1, test_mix2(test.seed, 4000));
+        prepare(&call, type, i == 0 ? TEST_MAX : TEST_BXOR, ((size_t)1 << 31) - 1,
+                test_mix2(test.seed, 4000));
         call.in_place = i == 1;
         set_comm(&call, &comms[0]);
         run_call(&call);

@@ -1,6 +1,7 @@
 /*
- * A call of a collective as data: what each rank passes, and what must then stand in its buffers. Made by a table of
- * collectives (collectives.c); planned here for those that move data and for those that reduce; issued in any form.
+ * A call of a collective as data: what each rank passes, and what must then stand in its buffers. Made by a
+ * table of collectives (collectives.c); planned here for those that move data and for those that reduce;
+ * issued in any form.
  */
 #ifndef GPUCOLL_TEST_MPI_COLLECTIVE_H
 #define GPUCOLL_TEST_MPI_COLLECTIVE_H
@@ -81,7 +82,7 @@ struct test_call {
     bool is_root;
     bool is_leaf; /* on the other side; the root of an intracommunicator is a leaf as well */
     bool in_place;
-    bool alone; /* no other call is under way */
+    bool alone;                /* no other call is under way */
     enum test_memory kinds[2]; /* of what is sent, and of what is received */
     enum test_family family;
     int count;       /* in common */

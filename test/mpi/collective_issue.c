@@ -8,9 +8,9 @@
 #define PERSISTENT(Name, ...) MPI_ERR_OTHER
 #endif
 
-#define ISSUE(Name, IName, ...)                                                                                        \
-    (call->form == TEST_BLOCKING      ? MPI_##Name(__VA_ARGS__)                                                        \
-     : call->form == TEST_NONBLOCKING ? MPI_##IName(__VA_ARGS__, &call->request)                                       \
+#define ISSUE(Name, IName, ...)                                                                              \
+    (call->form == TEST_BLOCKING      ? MPI_##Name(__VA_ARGS__)                                              \
+     : call->form == TEST_NONBLOCKING ? MPI_##IName(__VA_ARGS__, &call->request)                             \
                                       : PERSISTENT(Name, __VA_ARGS__))
 
 /* What stands for each side's buffer in the call. */
@@ -40,11 +40,13 @@ static int issue_rooted(struct test_call *call)
     case TEST_GATHER:
         return ISSUE(Gather, Igather, sb, s->count, s->type, rb, r->count, r->type, call->root, comm);
     case TEST_GATHERV:
-        return ISSUE(Gatherv, Igatherv, sb, s->count, s->type, rb, r->counts, r->places, r->type, call->root, comm);
+        return ISSUE(Gatherv, Igatherv, sb, s->count, s->type, rb, r->counts, r->places, r->type, call->root,
+                     comm);
     case TEST_SCATTER:
         return ISSUE(Scatter, Iscatter, sb, s->count, s->type, rb, r->count, r->type, call->root, comm);
     case TEST_SCATTERV:
-        return ISSUE(Scatterv, Iscatterv, sb, s->counts, s->places, s->type, rb, r->count, r->type, call->root, comm);
+        return ISSUE(Scatterv, Iscatterv, sb, s->counts, s->places, s->type, rb, r->count, r->type,
+                     call->root, comm);
     default:
         return ISSUE(Reduce, Ireduce, sb, rb, s->count, s->type, call->op, call->root, comm);
     }
@@ -66,11 +68,11 @@ static int issue_all(struct test_call *call)
     case TEST_ALLTOALL:
         return ISSUE(Alltoall, Ialltoall, sb, s->count, s->type, rb, r->count, r->type, comm);
     case TEST_ALLTOALLV:
-        return ISSUE(Alltoallv, Ialltoallv, sb, s->counts, s->places, s->type, rb, r->counts, r->places, r->type,
-                     comm);
+        return ISSUE(Alltoallv, Ialltoallv, sb, s->counts, s->places, s->type, rb, r->counts, r->places,
+                     r->type, comm);
     case TEST_ALLTOALLW:
-        return ISSUE(Alltoallw, Ialltoallw, sb, s->counts, s->places, s->types, rb, r->counts, r->places, r->types,
-                     comm);
+        return ISSUE(Alltoallw, Ialltoallw, sb, s->counts, s->places, s->types, rb, r->counts, r->places,
+                     r->types, comm);
     case TEST_ALLREDUCE:
         return ISSUE(Allreduce, Iallreduce, sb, rb, s->count, s->type, call->op, comm);
     case TEST_REDUCE_SCATTER:
@@ -94,18 +96,20 @@ static int issue_neighbors(struct test_call *call)
 
     switch (call->row->coll) {
     case TEST_NEIGHBOR_ALLGATHER:
-        return ISSUE(Neighbor_allgather, Ineighbor_allgather, sb, s->count, s->type, rb, r->count, r->type, comm);
+        return ISSUE(Neighbor_allgather, Ineighbor_allgather, sb, s->count, s->type, rb, r->count, r->type,
+                     comm);
     case TEST_NEIGHBOR_ALLGATHERV:
-        return ISSUE(Neighbor_allgatherv, Ineighbor_allgatherv, sb, s->count, s->type, rb, r->counts, r->places,
-                     r->type, comm);
-    case TEST_NEIGHBOR_ALLTOALL:
-        return ISSUE(Neighbor_alltoall, Ineighbor_alltoall, sb, s->count, s->type, rb, r->count, r->type, comm);
-    case TEST_NEIGHBOR_ALLTOALLV:
-        return ISSUE(Neighbor_alltoallv, Ineighbor_alltoallv, sb, s->counts, s->places, s->type, rb, r->counts,
+        return ISSUE(Neighbor_allgatherv, Ineighbor_allgatherv, sb, s->count, s->type, rb, r->counts,
                      r->places, r->type, comm);
+    case TEST_NEIGHBOR_ALLTOALL:
+        return ISSUE(Neighbor_alltoall, Ineighbor_alltoall, sb, s->count, s->type, rb, r->count, r->type,
+                     comm);
+    case TEST_NEIGHBOR_ALLTOALLV:
+        return ISSUE(Neighbor_alltoallv, Ineighbor_alltoallv, sb, s->counts, s->places, s->type, rb,
+                     r->counts, r->places, r->type, comm);
     default:
-        return ISSUE(Neighbor_alltoallw, Ineighbor_alltoallw, sb, s->counts, s->byte_places, s->types, rb, r->counts,
-                     r->byte_places, r->types, comm);
+        return ISSUE(Neighbor_alltoallw, Ineighbor_alltoallw, sb, s->counts, s->byte_places, s->types, rb,
+                     r->counts, r->byte_places, r->types, comm);
     }
 }
 

@@ -7,7 +7,8 @@
 
 static const int common_counts[] = {0, 1, 1, 2, 5, 33, 300};
 
-/* Every rank's idea of the block from one rank to another. Without blocks for each peer, `to` does not matter. */
+/* Every rank's idea of the block from one rank to another. Without blocks for each peer, `to` does not
+ * matter. */
 static int block_count(const struct test_call *call, int from, int to)
 {
     uint64_t state;
@@ -25,14 +26,16 @@ static int block_count(const struct test_call *call, int from, int to)
     state = test_mix3(call->key, (uint64_t)from, (uint64_t)to + 7);
     if (call->fixed_count != 0)
         return call->fixed_count + test_draw(&state, 100);
-    /* In place, Open MPI's libnbc loses its order where a block is empty, and where all are its count of the calls. */
+    /* In place, Open MPI's libnbc loses its order where a block is empty, and where all are its count of the
+     * calls. */
     if (call->in_place && call->row->sends_to_each && call->form != TEST_BLOCKING)
         return 1 + test_draw(&state, 40);
     return test_chance(&state, 35) ? 0 : 1 + test_draw(&state, test_chance(&state, 10) ? 300 : 9);
 }
 
 /* The bytes of the block from one rank to another, without gaps. */
-static void make_data(const struct test_call *call, int round, int from, int to, unsigned char *data, size_t bytes)
+static void make_data(const struct test_call *call, int round, int from, int to, unsigned char *data,
+                      size_t bytes)
 {
     uint64_t state = test_mix3(call->key, (uint64_t)round, (uint64_t)from);
     if (call->row->sends_to_each)
@@ -44,7 +47,8 @@ static void make_data(const struct test_call *call, int round, int from, int to,
 }
 
 /* How many blocks a side has, and who is at their other ends. */
-static void find_peers(const struct test_call *call, struct test_args *args, bool takes_part, bool each, bool sending)
+static void find_peers(const struct test_call *call, struct test_args *args, bool takes_part, bool each,
+                       bool sending)
 {
     const struct test_comm *comm = call->comm;
     int size = comm->remote_size > comm->size ? comm->remote_size : comm->size;
@@ -81,9 +85,11 @@ static void place_blocks(const struct test_call *call, struct test_args *args, u
         ptrdiff_t hole = variant != TEST_SIMPLE ? (ptrdiff_t)(test_mix2(key, (uint64_t)i) % 4) : 0;
         if (variant == TEST_W) {
             cursor += 16 * hole;
-            /* Open MPI's coll/self takes the places of a single rank for elements: 0 means the same both ways. */
+            /* Open MPI's coll/self takes the places of a single rank for elements: 0 means the same both
+             * ways. */
             block->at = args->n == 1 ? 0 : cursor - block->layout->low;
-            cursor += block->count == 0 ? 0 : test_layout_end(block->layout, block->count) - block->layout->low;
+            cursor +=
+                block->count == 0 ? 0 : test_layout_end(block->layout, block->count) - block->layout->low;
             args->places[i] = (int)block->at;
             args->byte_places[i] = block->at;
         } else {
@@ -96,7 +102,8 @@ static void place_blocks(const struct test_call *call, struct test_args *args, u
     }
 }
 
-/* In place, the all-to-alls of Open MPI's libnbc correct what they keep aside by a wrong lower bound: types without one. */
+/* In place, the all-to-alls of Open MPI's libnbc correct what they keep aside by a wrong lower bound: types
+ * without one. */
 static const struct test_layout *choose_layout(const struct test_call *call, uint64_t key)
 {
     const struct test_layout *layout = test_layout_pick(call->family, key);
@@ -121,8 +128,8 @@ static void plan_side(struct test_call *call, struct test_args *args, bool sendi
         args->counts = test_alloc(n * sizeof(int));
         args->places = test_alloc(n * sizeof(int));
         args->byte_places = test_alloc(n * sizeof(MPI_Aint));
-        /* MPI_Ialltoallw of Open MPI 4.1 looks at types that do not matter: in place, and on a communicator with a topology
-         * as many as a rank has neighbours. */
+        /* MPI_Ialltoallw of Open MPI 4.1 looks at types that do not matter: in place, and on a communicator
+         * with a topology as many as a rank has neighbours. */
         args->types = test_alloc(spare * sizeof(MPI_Datatype));
         for (size_t i = 0; i < spare; i++)
             args->types[i] = layout->type;
@@ -134,7 +141,8 @@ static void plan_side(struct test_call *call, struct test_args *args, bool sendi
         if (call->row->variant == TEST_W)
             layout = choose_layout(call, test_mix2(key, (uint64_t)i));
         block->layout = layout;
-        block->count = args->peers[i] < 0 && call->row->variant != TEST_SIMPLE ? 2 : block_count(call, from, to);
+        block->count =
+            args->peers[i] < 0 && call->row->variant != TEST_SIMPLE ? 2 : block_count(call, from, to);
         args->count = block->count;
         args->type = layout->type;
         if (args->counts != NULL) {

@@ -1,6 +1,6 @@
 /*
- * The collectives that reduce: predefined operators on values whose reduction is exact in any order, and users' operators
- * on derived types, one of which does not commute.
+ * The collectives that reduce: predefined operators on values whose reduction is exact in any order, and
+ * users' operators on derived types, one of which does not commute.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +19,24 @@ struct pair {
 
 static void choose_operator(struct test_call *call)
 {
-    const struct pair pairs[] = {{MPI_FLOAT, TEST_SUM},          {MPI_DOUBLE, TEST_SUM},   {MPI_INT, TEST_MAX},
-                                 {MPI_UINT64_T, TEST_BXOR},      {MPI_SHORT, TEST_SUM},    {MPI_DOUBLE_INT, TEST_MINLOC},
-                                 {MPI_C_DOUBLE_COMPLEX, TEST_SUM}, {MPI_C_BOOL, TEST_LAND}};
+    const struct pair pairs[] = {{MPI_FLOAT, TEST_SUM},
+                                 {MPI_DOUBLE, TEST_SUM},
+                                 {MPI_INT, TEST_MAX},
+                                 {MPI_UINT64_T, TEST_BXOR},
+                                 {MPI_SHORT, TEST_SUM},
+                                 {MPI_DOUBLE_INT, TEST_MINLOC},
+                                 {MPI_C_DOUBLE_COMPLEX, TEST_SUM},
+                                 {MPI_C_BOOL, TEST_LAND}};
     int known = sizeof pairs / sizeof pairs[0];
     int drawn = (int)(test_mix(call->key + 5) % (unsigned)(known + 5));
 
     if (drawn >= known) {
         call->reduction.user_op = drawn - known < 2 ? TEST_USER_SUM : TEST_USER_COMPOSE;
         call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, call->key);
-        /* Open MPI's algorithms for operators that commute (ring, reduce-scatter and gather of libnbc) forget the lower
-         * bound of a type in their own buffers. */
-        bool forgetful = call->reduction.user_op == TEST_USER_SUM && (call->count > 17 || call->form != TEST_BLOCKING);
+        /* Open MPI's algorithms for operators that commute (ring, reduce-scatter and gather of libnbc) forget
+         * the lower bound of a type in their own buffers. */
+        bool forgetful =
+            call->reduction.user_op == TEST_USER_SUM && (call->count > 17 || call->form != TEST_BLOCKING);
         for (uint64_t key = call->key; forgetful && call->reduction.layout->low != 0;)
             call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, ++key);
         call->op = test_user_handle(call->reduction.user_op);
@@ -40,13 +46,14 @@ static void choose_operator(struct test_call *call)
     while (call->reduction.type->handle != pairs[drawn].type)
         call->reduction.type++;
     call->reduction.op = pairs[drawn].op;
-    call->reduction.plain = test_layout_plain(call->reduction.type->name, pairs[drawn].type,
-                                              call->reduction.type->repr.size);
+    call->reduction.plain =
+        test_layout_plain(call->reduction.type->name, pairs[drawn].type, call->reduction.type->repr.size);
     call->reduction.layout = &call->reduction.plain;
     call->op = test_op_handle(pairs[drawn].op);
 }
 
-/* How the elements of the reduce_scatters fall to the ranks; both groups of an intercommunicator have the same total. */
+/* How the elements of the reduce_scatters fall to the ranks; both groups of an intercommunicator have the
+ * same total. */
 static void share_elements(struct test_call *call)
 {
     const struct test_comm *comm = call->comm;
@@ -102,8 +109,8 @@ void test_reduce_plan(struct test_call *call)
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
     if (call->fixed_count != 0)
         call->count = call->fixed_count;
-    /* Open MPI answers an empty persistent reduction with a request that does nothing; while one is under way, others of
-     * its own libnbc hang. */
+    /* Open MPI answers an empty persistent reduction with a request that does nothing; while one is under
+     * way, others of its own libnbc hang. */
     if (call->count == 0 && call->form == TEST_PERSISTENT_FORM && !call->alone)
         call->count = 2;
     choose_operator(call);
@@ -134,7 +141,8 @@ static struct test_draw draw_of(const struct test_call *call, int round, int sid
 }
 
 /* What the rank `rank` of the group on `side` gives as its element `index`. */
-static void make_element(const struct test_call *call, int round, int side, int rank, int index, unsigned char *element)
+static void make_element(const struct test_call *call, int round, int side, int rank, int index,
+                         unsigned char *element)
 {
     uint64_t state = test_mix3(seed_of(call, round, side), (uint64_t)rank, (uint64_t)index);
     uint32_t words[4];

@@ -1,6 +1,7 @@
 /*
  * Every collective in its blocking, nonblocking and persistent form, on every kind of
- * communicator, with every rank as root: contents, gaps, holes and unchanged inputs are checked byte for byte.
+ * communicator, with every rank as root: contents, gaps, holes and unchanged inputs are checked byte for
+ * byte.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,23 +20,27 @@ static const char *const form_names[] = {"blocking", "nonblocking", "persistent"
 static const struct test_collective table[] = {
     {TEST_BCAST, "bcast", .rooted = true, .root_sends = true, INTER},
     {TEST_GATHER, "gather", .rooted = true, .root_receives = true, .gets_from_each = true, IN_PLACE, INTER},
-    {TEST_GATHERV, "gatherv", .rooted = true, .root_receives = true, .gets_from_each = true, .variant = TEST_V, IN_PLACE,
-     INTER},
+    {TEST_GATHERV, "gatherv", .rooted = true, .root_receives = true, .gets_from_each = true,
+     .variant = TEST_V, IN_PLACE, INTER},
     {TEST_SCATTER, "scatter", .rooted = true, .root_sends = true, .sends_to_each = true, IN_PLACE, INTER},
-    {TEST_SCATTERV, "scatterv", .rooted = true, .root_sends = true, .sends_to_each = true, .variant = TEST_V, IN_PLACE,
-     INTER},
+    {TEST_SCATTERV, "scatterv", .rooted = true, .root_sends = true, .sends_to_each = true, .variant = TEST_V,
+     IN_PLACE, INTER},
     {TEST_ALLGATHER, "allgather", .gets_from_each = true, IN_PLACE, INTER},
     {TEST_ALLGATHERV, "allgatherv", .gets_from_each = true, .variant = TEST_V, IN_PLACE, INTER},
     {TEST_ALLTOALL, "alltoall", .sends_to_each = true, .gets_from_each = true, IN_PLACE, INTER},
-    {TEST_ALLTOALLV, "alltoallv", .sends_to_each = true, .gets_from_each = true, .variant = TEST_V, IN_PLACE, INTER},
-    {TEST_ALLTOALLW, "alltoallw", .sends_to_each = true, .gets_from_each = true, .variant = TEST_W, IN_PLACE, INTER},
+    {TEST_ALLTOALLV, "alltoallv", .sends_to_each = true, .gets_from_each = true, .variant = TEST_V, IN_PLACE,
+     INTER},
+    {TEST_ALLTOALLW, "alltoallw", .sends_to_each = true, .gets_from_each = true, .variant = TEST_W, IN_PLACE,
+     INTER},
     {TEST_NEIGHBOR_ALLGATHER, "neighbor_allgather", .neighbors = true, .gets_from_each = true},
-    {TEST_NEIGHBOR_ALLGATHERV, "neighbor_allgatherv", .neighbors = true, .gets_from_each = true, .variant = TEST_V},
-    {TEST_NEIGHBOR_ALLTOALL, "neighbor_alltoall", .neighbors = true, .sends_to_each = true, .gets_from_each = true},
-    {TEST_NEIGHBOR_ALLTOALLV, "neighbor_alltoallv", .neighbors = true, .sends_to_each = true, .gets_from_each = true,
+    {TEST_NEIGHBOR_ALLGATHERV, "neighbor_allgatherv", .neighbors = true, .gets_from_each = true,
      .variant = TEST_V},
-    {TEST_NEIGHBOR_ALLTOALLW, "neighbor_alltoallw", .neighbors = true, .sends_to_each = true, .gets_from_each = true,
-     .variant = TEST_W},
+    {TEST_NEIGHBOR_ALLTOALL, "neighbor_alltoall", .neighbors = true, .sends_to_each = true,
+     .gets_from_each = true},
+    {TEST_NEIGHBOR_ALLTOALLV, "neighbor_alltoallv", .neighbors = true, .sends_to_each = true,
+     .gets_from_each = true, .variant = TEST_V},
+    {TEST_NEIGHBOR_ALLTOALLW, "neighbor_alltoallw", .neighbors = true, .sends_to_each = true,
+     .gets_from_each = true, .variant = TEST_W},
     {TEST_REDUCE, "reduce", .rooted = true, .root_receives = true, .reduces = true, IN_PLACE, INTER},
     {TEST_ALLREDUCE, "allreduce", .reduces = true, IN_PLACE, INTER},
     {TEST_REDUCE_SCATTER, "reduce_scatter", .reduces = true, IN_PLACE, INTER},
@@ -51,7 +56,8 @@ static bool fits(const struct test_collective *row, const struct test_comm *comm
     return !row->neighbors || comm->topology != TEST_NO_TOPOLOGY;
 }
 
-/* `turn` counts through the ranks that can be root: of an intercommunicator those of one group, then of the other. */
+/* `turn` counts through the ranks that can be root: of an intercommunicator those of one group, then of the
+ * other. */
 static void choose_root(struct test_call *call, int turn)
 {
     const struct test_comm *comm = call->comm;
@@ -88,16 +94,17 @@ static void open_call(struct test_call *call, const struct test_collective *row,
     call->alone = alone;
     call->fixed_count = fixed_count;
     call->request = MPI_REQUEST_NULL;
-    call->key = test_mix3(test.seed, (uint64_t)(row->coll * TEST_FORMS + form), (uint64_t)(comm->slot * 1000 + turn));
+    call->key =
+        test_mix3(test.seed, (uint64_t)(row->coll * TEST_FORMS + form), (uint64_t)(comm->slot * 1000 + turn));
     mine = test_mix2(call->key, (uint64_t)test.rank + 500);
     call->in_place = row->may_be_in_place && !comm->inter && test_mix(call->key + 9) % 5 < 2;
     call->kinds[0] = test_memory_kind(mine);
     call->kinds[1] = test_memory_kind(mine + 1);
     choose_root(call, turn);
     (row->reduces ? test_reduce_plan : test_move_plan)(call);
-    snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn, call->root,
-             call->in_place ? ", in place" : "", call->count,
-             row->reduces ? call->reduction.layout->name
+    snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn,
+             call->root, call->in_place ? ", in place" : "", call->count,
+             row->reduces       ? call->reduction.layout->name
              : call->recv.n > 0 ? call->recv.blocks[0].layout->name
              : call->send.n > 0 ? call->send.blocks[0].layout->name
                                 : "nothing to do here");
@@ -171,8 +178,8 @@ static void run_on(const struct test_collective *row, enum test_form form, const
     }
 }
 
-static void test_collective(const struct test_collective *row, enum test_form form, const struct test_comm *comms,
-                            int comm_count)
+static void test_collective(const struct test_collective *row, enum test_form form,
+                            const struct test_comm *comms, int comm_count)
 {
     if (!test_begin("%s/%s", row->name, form_names[form]))
         return;
@@ -192,14 +199,16 @@ static void test_large(const struct test_collective *row, const struct test_comm
         return;
     for (int turn = 0; turn < (test.quick ? 1 : 4); turn++) {
         struct test_call call;
-        open_call(&call, row, turn % 2 == 0 ? TEST_BLOCKING : TEST_NONBLOCKING, world, 900 + turn, count, true);
+        open_call(&call, row, turn % 2 == 0 ? TEST_BLOCKING : TEST_NONBLOCKING, world, 900 + turn, count,
+                  true);
         run_window(&call, 1);
         test_call_close(&call);
     }
     test_end();
 }
 
-/* Types that hold absolute addresses: what MPI is told to be the buffer is MPI_BOTTOM, and says nothing about the memory. */
+/* Types that hold absolute addresses: what MPI is told to be the buffer is MPI_BOTTOM, and says nothing about
+ * the memory. */
 static void test_bottom(void)
 {
     const struct test_layout *four = test_layout_pick(TEST_FOUR_INTS, 1);

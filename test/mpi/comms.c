@@ -150,7 +150,8 @@ static void add_splits(struct test_comm *list, int *count, int *colours, int *ke
     for (int world = 0; world < test.size; world++)
         colours[world] = world == test.size - 1 ? 2 : 1;
     entry->colour = colours[test.rank];
-    test_ok(MPI_Comm_split(MPI_COMM_WORLD, entry->colour == 1 ? 1 : MPI_UNDEFINED, 0, &entry->comm), "MPI_Comm_split");
+    test_ok(MPI_Comm_split(MPI_COMM_WORLD, entry->colour == 1 ? 1 : MPI_UNDEFINED, 0, &entry->comm),
+            "MPI_Comm_split");
     name_members(entry, colours, keys);
 }
 
@@ -183,8 +184,8 @@ static void make_dist_graph(struct test_comm *entry)
         weights[i] = 1;
     test_comm_sources(entry, entry->rank, &in, sources);
     test_comm_targets(entry, entry->rank, &out, targets);
-    test_ok(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, sources, weights, out, targets, weights, MPI_INFO_NULL,
-                                           0, &entry->comm),
+    test_ok(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, sources, weights, out, targets, weights,
+                                           MPI_INFO_NULL, 0, &entry->comm),
             "MPI_Dist_graph_create_adjacent");
     free(sources);
     free(targets);
@@ -201,7 +202,8 @@ static void add_topologies(struct test_comm *list, int *count, int *colours, int
     entry->topology = TEST_CART;
     name_members(entry, colours, keys);
     MPI_Dims_create(test.size, 2, entry->dims);
-    /* Where a periodic dimension has one or two places, MPI-3.1 leaves open which block meets which: not tested. */
+    /* Where a periodic dimension has one or two places, MPI-3.1 leaves open which block meets which: not
+     * tested. */
     periods[0] = entry->dims[0] >= 3;
     periods[1] = entry->dims[1] >= 3;
     test_ok(MPI_Cart_create(MPI_COMM_WORLD, 2, entry->dims, periods, 0, &entry->comm), "MPI_Cart_create");

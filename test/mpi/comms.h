@@ -1,6 +1,6 @@
 /*
- * The communicators that the collectives are tested on, each with what the test must know of it independently of MPI:
- * who its members are, in order, and who neighbours whom.
+ * The communicators that the collectives are tested on, each with what the test must know of it independently
+ * of MPI: who its members are, in order, and who neighbours whom.
  */
 #ifndef GPUCOLL_TEST_MPI_COMMS_H
 #define GPUCOLL_TEST_MPI_COMMS_H
@@ -28,11 +28,13 @@ struct test_comm {
 
 enum { TEST_COMMS_MAX = 12 };
 
-/* Collective over MPI_COMM_WORLD; the same list on every rank, its length returned. A failing MPI call is noted. */
+/* Collective over MPI_COMM_WORLD; the same list on every rank, its length returned. A failing MPI call is
+ * noted. */
 int test_comms_make(struct test_comm *list);
 void test_comms_free(struct test_comm *list, int count);
 
-/* The neighbours of `rank` in the order MPI uses; -1 beyond the border of a grid. The arrays need 2 * size + 4 places. */
+/* The neighbours of `rank` in the order MPI uses; -1 beyond the border of a grid. The arrays need 2 * size +
+ * 4 places. */
 void test_comm_sources(const struct test_comm *comm, int rank, int *count, int *sources);
 void test_comm_targets(const struct test_comm *comm, int rank, int *count, int *targets);
 

@@ -8,7 +8,10 @@ struct symbol {
     size_t offset;
 };
 
-#define SYMBOL(field, name) {name, offsetof(struct cuda_driver, field)}
+#define SYMBOL(field, name)                                                                                  \
+    {                                                                                                        \
+        name, offsetof(struct cuda_driver, field)                                                            \
+    }
 static const struct symbol symbols[] = {
     SYMBOL(init, "cuInit"),
     SYMBOL(device_count, "cuDeviceGetCount"),

@@ -1,6 +1,7 @@
 /*
- * The few functions of the CUDA driver that the tests' buffers need, loaded at run time so that the tests build and run
- * without CUDA. Names and signatures are the driver API's (the versions it exports as _v2 where there are two).
+ * The few functions of the CUDA driver that the tests' buffers need, loaded at run time so that the tests
+ * build and run without CUDA. Names and signatures are the driver API's (the versions it exports as _v2 where
+ * there are two).
  */
 #ifndef GPUCOLL_TEST_MPI_CUDA_DRIVER_H
 #define GPUCOLL_TEST_MPI_CUDA_DRIVER_H

@@ -1,6 +1,6 @@
 /*
- * Programs that go wrong while the other ranks are in a collective on device memory; test/mpi/faults.sh runs them and looks
- * at what they leave behind and at what is said.
+ * Programs that go wrong while the other ranks are in a collective on device memory; test/mpi/faults.sh runs
+ * them and looks at what they leave behind and at what is said.
  *
  *   --mode=abort     a rank calls MPI_Abort           --mode=kill   a rank kills itself
  *   --mode=exit      a rank ends without a word       --mode=late   a rank never makes the call
@@ -71,7 +71,8 @@ int main(int argc, char **argv)
         go_wrong();
     if (strcmp(mode, "none") != 0) {
         code = reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
-        printf("REPORT rank %d: the call returned %s\n", test.rank, code == MPI_SUCCESS ? "success" : "an error");
+        printf("REPORT rank %d: the call returned %s\n", test.rank,
+               code == MPI_SUCCESS ? "success" : "an error");
         fflush(stdout);
         /* Time for the others to say theirs. */
         test_sleep(1);
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
     printf("REPORT rank %d: all is well\n", test.rank);
     test_buffer_free(&send);
     test_buffer_free(&recv);
-    test_memory_stop();
     MPI_Finalize();
+    test_memory_stop();
     return 0;
 }

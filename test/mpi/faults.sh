@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # What happens when things go wrong: dead ranks, late ranks, missing resources, ranks that are not alike. Nothing may hang,
 # nothing may stay in /dev/shm, and the text must say what and where.
 set -u
@@ -8,13 +9,14 @@ last=$((NP - 1))
 
 # clean NAME: no file of the last run is left.
 clean() {
-    local file left=''
+    local file left
     # mpirun may be gone a moment before its ranks are.
     sleep 0.3
-    for file in $(find /dev/shm -mindepth 1 -maxdepth 1 -newer "$began" -printf '%f\n' 2>/dev/null); do
-        [[ $file != sm_segment.*0000.0 ]] || continue # of a program without mpirun, by Open MPI 5.0
-        grep -qsF "/dev/shm/$file" /proc/[0-9]*/maps || left+=" $file"
-    done
+    # Open MPI 5.0 itself leaves one for each program that runs without mpirun.
+    left=$(find /dev/shm -mindepth 1 -maxdepth 1 -newer "$began" ! -name 'sm_segment.*0000.0' 2>/dev/null |
+        while IFS= read -r file; do
+            grep -qsF "$file" /proc/[0-9]*/maps || echo "$file"
+        done)
     case $left in '') pass "$1/dev_shm" ;; *) fail "$1/dev_shm" "left behind:$left" ;; esac
 }
 

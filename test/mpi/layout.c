@@ -39,7 +39,8 @@ static void find_bounds(struct test_layout *layout)
 }
 
 /* Four integers at `offsets` bytes; a `resized` type gets that lower bound and extent, others keep MPI's. */
-static void add_scattered(const char *name, const ptrdiff_t *offsets, bool resized, ptrdiff_t low, ptrdiff_t extent)
+static void add_scattered(const char *name, const ptrdiff_t *offsets, bool resized, ptrdiff_t low,
+                          ptrdiff_t extent)
 {
     struct test_layout *layout = add(TEST_FOUR_INTS, name, 4, sizeof(int));
     const int lengths[4] = {1, 1, 1, 1};
@@ -92,7 +93,8 @@ static void pack(const struct test_layout *layout, unsigned char *packed, const 
         memcpy(packed + (size_t)unit * layout->unit_bytes, at + layout->offsets[unit], layout->unit_bytes);
 }
 
-void test_layout_unpack(const struct test_layout *layout, unsigned char *at, const unsigned char *packed, int count)
+void test_layout_unpack(const struct test_layout *layout, unsigned char *at, const unsigned char *packed,
+                        int count)
 {
     for (int i = 0; i < count; i++) {
         for (int unit = 0; unit < layout->units; unit++) {
@@ -117,7 +119,8 @@ void test_user_reduce(enum test_user_op op, uint32_t left[4], const uint32_t rig
 }
 
 /* What MPI calls: inout = in op inout. */
-static void apply(enum test_user_op op, const unsigned char *in, unsigned char *inout, int count, MPI_Datatype type)
+static void apply(enum test_user_op op, const unsigned char *in, unsigned char *inout, int count,
+                  MPI_Datatype type)
 {
     const struct test_layout *layout = find(type);
     uint32_t left[4], right[4];

@@ -1,7 +1,7 @@
 /*
- * Datatypes for the tests of the collectives, each with what the test must know of it independently of MPI: where in
- * memory the parts of an element lie. Types of one family have the same signature, so that a sender and a receiver, or
- * two ranks, may use different ones. Also the user-defined operators that work on them.
+ * Datatypes for the tests of the collectives, each with what the test must know of it independently of MPI:
+ * where in memory the parts of an element lie. Types of one family have the same signature, so that a sender
+ * and a receiver, or two ranks, may use different ones. Also the user-defined operators that work on them.
  */
 #ifndef GPUCOLL_TEST_MPI_LAYOUT_H
 #define GPUCOLL_TEST_MPI_LAYOUT_H
@@ -19,7 +19,8 @@ struct test_layout {
     size_t unit_bytes;
     ptrdiff_t offsets[4]; /* of the units, in the order of the type's signature */
     ptrdiff_t extent;
-    ptrdiff_t low; /* an element's first byte, and the one past its last, seen from where MPI is told that it is */
+    ptrdiff_t
+        low; /* an element's first byte, and the one past its last, seen from where MPI is told that it is */
     ptrdiff_t high;
 };
 
@@ -39,10 +40,11 @@ static inline ptrdiff_t test_layout_end(const struct test_layout *layout, int co
 {
     return (count - 1) * layout->extent + layout->high;
 }
-void test_layout_unpack(const struct test_layout *layout, unsigned char *at, const unsigned char *packed, int count);
+void test_layout_unpack(const struct test_layout *layout, unsigned char *at, const unsigned char *packed,
+                        int count);
 
-/* Two operators on elements of four integers: sums, which commute, and the composition of two affine maps, which is
- * associative and does not commute. left = left op right, on packed elements. */
+/* Two operators on elements of four integers: sums, which commute, and the composition of two affine maps,
+ * which is associative and does not commute. left = left op right, on packed elements. */
 enum test_user_op { TEST_USER_SUM, TEST_USER_COMPOSE };
 MPI_Op test_user_handle(enum test_user_op op);
 void test_user_reduce(enum test_user_op op, uint32_t left[4], const uint32_t right[4]);

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Every way in which Open MPI is told of gpucoll, beyond the rows of tests.list: without mpirun, by ompi_info.
 set -u
 # shellcheck source=test/mpi/script.sh

@@ -9,6 +9,7 @@ check_PROGRAMS += \
 	test/mpi/passcost \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
+	test/mpi/spawn \
 	test/mpi/threads
 endif
 mpi_test_scripts = \
@@ -67,3 +68,6 @@ test_mpi_reduce_local_LDADD = $(mpi_test_libs)
 
 test_mpi_threads_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_threads_LDADD = $(mpi_test_libs)
+
+test_mpi_spawn_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_spawn_LDADD = $(mpi_test_libs)

@@ -13,7 +13,8 @@ enum { GUARD_BYTES = 256, MANAGED_MAX = 1 << 20 };
 /* What --memory may say beyond one kind. */
 enum { MEMORY_MIXED = TEST_MEMORY_KINDS, MEMORY_SPLIT };
 
-static const char *const kind_names[] = {"host", "pinned", "device", "pool", "vmm", "managed", "mixed", "split"};
+static const char *const kind_names[] = {"host", "pinned",  "device", "pool",
+                                         "vmm",  "managed", "mixed",  "split"};
 
 /* Where this process's device memory comes from. */
 static struct {
@@ -257,14 +258,16 @@ static void copy(const struct test_buffer *buffer, void *to, const void *from, s
     if (bytes == 0)
         return;
     if (on_gpu(buffer)) {
-        check(memory.cuda.memcpy((cuda_pointer)(uintptr_t)to, (cuda_pointer)(uintptr_t)from, bytes), "cuMemcpy");
+        check(memory.cuda.memcpy((cuda_pointer)(uintptr_t)to, (cuda_pointer)(uintptr_t)from, bytes),
+              "cuMemcpy");
         check(memory.cuda.stream_synchronize(NULL), "cuStreamSynchronize");
     } else {
         memcpy(to, from, bytes);
     }
 }
 
-void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t bytes, size_t offset, bool at_base)
+void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t bytes, size_t offset,
+                      bool at_base)
 {
     size_t align = 0;
 

@@ -1,8 +1,8 @@
 /*
- * Buffers for the MPI tests, of every kind of memory that an application may pass to MPI. With a GPU they come
- * from the CUDA driver, which is loaded at run time; without one from the component's host accelerator, whose
- * allocator is looked up in the component if it is loaded in this process, else from malloc. Every buffer has guard
- * bytes before and after it and is filled with poison when made.
+ * Buffers for the MPI tests, of every kind of memory that an application may pass to MPI. With a GPU they
+ * come from the CUDA driver, which is loaded at run time; without one from the component's host accelerator,
+ * whose allocator is looked up in the component if it is loaded in this process, else from malloc. Every
+ * buffer has guard bytes before and after it and is filled with poison when made.
  */
 #ifndef GPUCOLL_TEST_MPI_MEMORY_H
 #define GPUCOLL_TEST_MPI_MEMORY_H
@@ -48,9 +48,10 @@ bool test_memory_has_gpu(void);
 enum test_memory test_memory_kind(uint64_t key);
 const char *test_memory_name(enum test_memory kind);
 
-/* `data` will stand `offset` bytes behind a 256-byte boundary; `at_base` puts it at the very start of its allocation where
- * offset is 0 (then there is no guard before it). Failure to allocate ends the program. */
-void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t bytes, size_t offset, bool at_base);
+/* `data` will stand `offset` bytes behind a 256-byte boundary; `at_base` puts it at the very start of its
+ * allocation where offset is 0 (then there is no guard before it). Failure to allocate ends the program. */
+void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t bytes, size_t offset,
+                      bool at_base);
 void test_buffer_write(struct test_buffer *buffer, size_t at, const void *from, size_t bytes);
 void test_buffer_read(const struct test_buffer *buffer, size_t at, void *to, size_t bytes);
 void test_buffer_poison(struct test_buffer *buffer);

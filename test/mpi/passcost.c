@@ -1,6 +1,6 @@
 /*
- * Calls MPI_Allreduce on host memory `calls` times and no more: test/mpi/passcost.sh counts the instructions of runs with
- * different numbers of calls, with gpucoll and without. No cases, no report, no CUDA.
+ * Calls MPI_Allreduce on host memory `calls` times and no more: test/mpi/passcost.sh counts the instructions
+ * of runs with different numbers of calls, with gpucoll and without. No cases, no report, no CUDA.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # A call on host memory in a process that uses no GPU must cost at most 150 instructions more with gpucoll than without: counted
 # by valgrind, as the difference between runs of many and of few calls.
 set -u

@@ -1,4 +1,5 @@
-/* The component's counters, read as MPI_T performance variables: what ran natively, what was staged, what was passed on. */
+/* The component's counters, read as MPI_T performance variables: what ran natively, what was staged, what was
+ * passed on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,13 @@ static MPI_T_pvar_handle open_counter(const char *wanted)
     MPI_T_pvar_get_num(&variables);
     for (int i = 0; i < variables && handle == NULL; i++) {
         char name[200], help[2000];
-        int name_length = sizeof name, help_length = sizeof help, verbosity, class, bind, readonly, continuous, atomic;
+        int name_length = sizeof name, help_length = sizeof help, verbosity, class, bind, readonly,
+            continuous, atomic;
         int values = 0;
         MPI_Datatype type;
         MPI_T_enum enumeration;
-        if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &class, &type, &enumeration, help, &help_length, &bind,
-                                &readonly, &continuous, &atomic) != MPI_SUCCESS ||
+        if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &class, &type, &enumeration, help,
+                                &help_length, &bind, &readonly, &continuous, &atomic) != MPI_SUCCESS ||
             strcmp(name, wanted) != 0)
             continue;
         if (MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &values) != MPI_SUCCESS || values != 1)
@@ -53,7 +55,8 @@ static void allreduces(enum test_memory kind)
     test_buffer_make(&send, kind, COUNT * sizeof(float), 0, false);
     test_buffer_make(&recv, kind, COUNT * sizeof(float), 0, false);
     for (int i = 0; i < CALLS; i++)
-        test_ok(MPI_Allreduce(send.data, recv.data, COUNT, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+        test_ok(MPI_Allreduce(send.data, recv.data, COUNT, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD),
+                "MPI_Allreduce");
     test_buffer_free(&send);
     test_buffer_free(&recv);
 }

@@ -1,4 +1,5 @@
-/* MPI_Reduce_local, which belongs to no communicator: every operator on every type, in memory of two kinds. */
+/* MPI_Reduce_local, which belongs to no communicator: every operator on every type, in memory of two kinds.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,8 @@ static void test_operator(enum test_op op)
         /* The sign of a zero part of a product of complex numbers depends on how it is computed. */
         allowed = allowed && !(op == TEST_PROD && test_types[t].repr.shape == TEST_COMPLEX);
         for (int c = 0; c < 4 && allowed; c++)
-            allowed = run_pair(&test_types[t], op, counts[c], test_mix3(test.seed, (uint64_t)(t * 4 + c), op));
+            allowed =
+                run_pair(&test_types[t], op, counts[c], test_mix3(test.seed, (uint64_t)(t * 4 + c), op));
     }
     test_end();
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # What the scripted tests share. test/run_mpi.sh runs them and sets MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR and LOGS;
 # they print lines `PASS name`, `FAIL name: detail`, `SKIP name: why`.
 
@@ -10,9 +10,10 @@ touch "$started"
 # Open MPI 5.0 leaves a file in /dev/shm for each program that runs without mpirun; what ran here is taken away.
 tidy() {
     local file
-    for file in $(find /dev/shm -maxdepth 1 -name 'sm_segment.*0000.0' -newer "$started" -user "$(id -u)" 2>/dev/null); do
-        grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
-    done
+    find /dev/shm -maxdepth 1 -name 'sm_segment.*0000.0' -newer "$started" -user "$(id -u)" 2>/dev/null |
+        while IFS= read -r file; do
+            grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
+        done
     rm -f "$output" "$began" "$started"
 }
 trap tidy EXIT
@@ -43,5 +44,6 @@ says() { grep -q -e "$1" "$output"; }
 timed_out() { [ "$took" -ge 60 ]; } # mpirun has statuses such as 137 of its own
 
 # For mpirun: sets variables in the environment of one rank only. `on_rank R VAR=VALUE... COMMAND...`
+# shellcheck disable=SC2016
 on_rank='r=$1; shift; if [ "$OMPI_COMM_WORLD_RANK" = "$r" ]; then exec env "$@"; fi
 while [ "${1#*=}" != "$1" ]; do shift; done; exec "$@"'

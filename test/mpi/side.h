@@ -1,6 +1,6 @@
 /*
- * One side of a collective call, what it sends or what it receives: a buffer, and beside it in host memory what the
- * buffer must hold, byte for byte: gaps of a type and holes between blocks included.
+ * One side of a collective call, what it sends or what it receives: a buffer, and beside it in host memory
+ * what the buffer must hold, byte for byte: gaps of a type and holes between blocks included.
  */
 #ifndef GPUCOLL_TEST_MPI_SIDE_H
 #define GPUCOLL_TEST_MPI_SIDE_H
@@ -28,12 +28,14 @@ struct test_side {
     size_t bytes;
 };
 
-/* A buffer that covers the blocks, filled with poison; `key` decides its alignment and, if it is empty, whether it is NULL. */
+/* A buffer that covers the blocks, filled with poison; `key` decides its alignment and, if it is empty,
+ * whether it is NULL. */
 void test_side_open(struct test_side *side, const struct test_block *blocks, int count, enum test_memory kind,
                     uint64_t key);
 /* From now on the buffer must hold the packed elements in this block. */
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed);
-/* The value of the block does not matter; with `flags`, that of the bytes of each packed element whose flag is 1. */
+/* The value of the block does not matter; with `flags`, that of the bytes of each packed element whose flag
+ * is 1. */
 void test_side_ignore(struct test_side *side, const struct test_block *block, const unsigned char *flags);
 /* Expects poison again, everywhere. */
 void test_side_clear(struct test_side *side);

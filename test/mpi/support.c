@@ -30,6 +30,7 @@ static char alarm_line[400];
 static char skip_reason[200];
 static bool skipping;
 static int skipped_cases;
+static bool release_first; /* the CUDA context, before MPI_Finalize */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
 uint64_t test_mix(uint64_t word)
@@ -94,7 +95,8 @@ static void on_alarm(int signal)
 static void name_case(const char *name)
 {
     snprintf(case_name, sizeof case_name, "%s", name);
-    snprintf(alarm_line, sizeof alarm_line, "FAIL %s: rank %d made no progress in %d s (--timeout, --seed=%llu); it ends the job\n",
+    snprintf(alarm_line, sizeof alarm_line,
+             "FAIL %s: rank %d made no progress in %d s (--timeout, --seed=%llu); it ends the job\n",
              case_name, test.rank, test.timeout_s, (unsigned long long)test.seed);
     alarm((unsigned)test.timeout_s);
 }
@@ -102,7 +104,8 @@ static void name_case(const char *name)
 static void usage(const struct test_option *own)
 {
     fprintf(stderr, "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS --loaded=yes|no\n"
-                    "         --memory=host|pinned|device|pool|vmm|managed|mixed|split --gpu-map=local|0\n");
+                    "         --memory=host|pinned|device|pool|vmm|managed|mixed|split --gpu-map=local|0 "
+                    "--release-first\n");
     for (; own != NULL && own->name != NULL; own++)
         fprintf(stderr, "         --%s%s: %s\n", own->name, own->text != NULL ? "=..." : "", own->help);
     exit(2);
@@ -141,6 +144,8 @@ static bool parse_one(const char *word, const struct test_option *own)
         test.loaded = word[7] == 'y';
     else if (strcmp(word, "quick") == 0)
         test.quick = true;
+    else if (strcmp(word, "release-first") == 0)
+        release_first = true;
     else if (strcmp(word, "huge") == 0)
         test.huge = true;
     else if (strncmp(word, "memory=", 7) == 0)
@@ -302,7 +307,8 @@ static bool print_case(const struct report *all)
     }
     if (first >= 0) {
         printf("FAIL %s: %s (rank %d of %d, %d failures there, %d ranks failed, --seed=%llu)\n", case_name,
-               all[first].detail, first, test.size, all[first].failures, failed_ranks, (unsigned long long)test.seed);
+               all[first].detail, first, test.size, all[first].failures, failed_ranks,
+               (unsigned long long)test.seed);
         return false;
     }
     if (find_disagreement(all, text, sizeof text)) {
@@ -345,8 +351,10 @@ int test_finish(void)
         printf("DONE %d passed, %d failed, %d skipped\n", test.cases - test.failed_cases - skipped_cases,
                test.failed_cases, skipped_cases);
     name_case("finalize");
-    test_memory_stop();
+    if (release_first)
+        test_memory_stop();
     MPI_Finalize();
+    test_memory_stop();
     alarm(0);
     if (test.cases == 0 && test.rank == 0)
         printf("FAIL no case ran: is --only=%s right?\n", test.only != NULL ? test.only : "");

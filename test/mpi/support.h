@@ -2,9 +2,9 @@
  * What the MPI test programs share: options, cases and their report, random numbers that every rank can
  * recompute, and MPI's persistent collectives under one name.
  *
- * A program tests cases. Within a case each rank notes its failures; test_end gathers them on rank 0, which prints one
- * line: `PASS case`, `FAIL case: detail (rank, seed)` or `SKIP case: why`. The report travels by point-to-point
- * messages only, so that a wrong collective cannot hide itself.
+ * A program tests cases. Within a case each rank notes its failures; test_end gathers them on rank 0, which
+ * prints one line: `PASS case`, `FAIL case: detail (rank, seed)` or `SKIP case: why`. The report travels by
+ * point-to-point messages only, so that a wrong collective cannot hide itself.
  */
 #ifndef GPUCOLL_TEST_MPI_SUPPORT_H
 #define GPUCOLL_TEST_MPI_SUPPORT_H
@@ -45,8 +45,8 @@ struct test_option {
     const char *help;
 };
 
-/* Reads the options (the program's own rows end with a NULL name), then calls MPI_Init_thread. On a bad option prints the
- * list of options and exits with 2. */
+/* Reads the options (the program's own rows end with a NULL name), then calls MPI_Init_thread. On a bad
+ * option prints the list of options and exits with 2. */
 void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own);
 /* Prints `DONE passed failed skipped`, finalises MPI; the result is main's. */
 int test_finish(void);
@@ -59,8 +59,8 @@ void test_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Collective over MPI_COMM_WORLD. True if the case passed everywhere. */
 bool test_end(void);
-/* The ranks that call this with the same slot and colour must have passed the same bytes in a case, which test_end
- * checks. A rank keeps one colour for a slot. */
+/* The ranks that call this with the same slot and colour must have passed the same bytes in a case, which
+ * test_end checks. A rank keeps one colour for a slot. */
 enum { TEST_SLOTS = 16 };
 void test_agree(int slot, int colour, const void *bytes, size_t count);
 /* True if `code` is MPI_SUCCESS, else the failure is noted with `what`. */

@@ -1,6 +1,7 @@
 /*
- * MPI_THREAD_MULTIPLE: several threads of every rank run collectives at once, each thread on its own communicator, in orders
- * and at speeds that differ between the ranks; and communicators come and go meanwhile.
+ * MPI_THREAD_MULTIPLE: several threads of every rank run collectives at once, each thread on its own
+ * communicator, in orders and at speeds that differ between the ranks; and communicators come and go
+ * meanwhile.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static void check_sum(const struct test_buffer *buffer, uint64_t key, int count,
             expected += value(key, rank, i);
         if (seen[i] == expected)
             continue;
-        test_fail("thread %d, round %d: element %d of %d is %g, not %g", number, round, i, count, seen[i], expected);
+        test_fail("thread %d, round %d: element %d of %d is %g, not %g", number, round, i, count, seen[i],
+                  expected);
         break;
     }
     test_buffer_check(buffer, "receive buffer");
@@ -58,7 +60,8 @@ static void reduce_once(const struct worker *worker, MPI_Comm comm, int round)
     test_buffer_make(&recv, test_memory_kind(key + 1), (size_t)count * sizeof *mine, 0, false);
     test_buffer_write(&send, 0, mine, (size_t)count * sizeof *mine);
     if (nonblocking) {
-        test_ok(MPI_Iallreduce(send.data, recv.data, count, MPI_FLOAT, MPI_SUM, comm, &request), "MPI_Iallreduce");
+        test_ok(MPI_Iallreduce(send.data, recv.data, count, MPI_FLOAT, MPI_SUM, comm, &request),
+                "MPI_Iallreduce");
         test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
     } else {
         test_ok(MPI_Allreduce(send.data, recv.data, count, MPI_FLOAT, MPI_SUM, comm), "MPI_Allreduce");

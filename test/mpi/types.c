@@ -9,10 +9,12 @@ struct op_row {
 };
 
 static const struct op_row ops[TEST_OPS] = {
-    [TEST_SUM] = {"sum", MPI_SUM},          [TEST_PROD] = {"prod", MPI_PROD},       [TEST_MAX] = {"max", MPI_MAX},
-    [TEST_MIN] = {"min", MPI_MIN},          [TEST_LAND] = {"land", MPI_LAND},       [TEST_LOR] = {"lor", MPI_LOR},
-    [TEST_LXOR] = {"lxor", MPI_LXOR},       [TEST_BAND] = {"band", MPI_BAND},       [TEST_BOR] = {"bor", MPI_BOR},
-    [TEST_BXOR] = {"bxor", MPI_BXOR},       [TEST_MAXLOC] = {"maxloc", MPI_MAXLOC}, [TEST_MINLOC] = {"minloc", MPI_MINLOC},
+    [TEST_SUM] = {"sum", MPI_SUM},          [TEST_PROD] = {"prod", MPI_PROD},
+    [TEST_MAX] = {"max", MPI_MAX},          [TEST_MIN] = {"min", MPI_MIN},
+    [TEST_LAND] = {"land", MPI_LAND},       [TEST_LOR] = {"lor", MPI_LOR},
+    [TEST_LXOR] = {"lxor", MPI_LXOR},       [TEST_BAND] = {"band", MPI_BAND},
+    [TEST_BOR] = {"bor", MPI_BOR},          [TEST_BXOR] = {"bxor", MPI_BXOR},
+    [TEST_MAXLOC] = {"maxloc", MPI_MAXLOC}, [TEST_MINLOC] = {"minloc", MPI_MINLOC},
 };
 
 /* MPI-3.1, section 5.9.2: which operators each group of types has. */
@@ -27,24 +29,58 @@ enum {
     LOCATED = 1 << TEST_MAXLOC | 1 << TEST_MINLOC
 };
 
-#define SIGNED(T)                                                                                                      \
+#define SIGNED(T)                                                                                            \
     (sizeof(T) == 1 ? TEST_I8 : sizeof(T) == 2 ? TEST_I16 : sizeof(T) == 4 ? TEST_I32 : TEST_I64)
-#define UNSIGNED(T)                                                                                                    \
+#define UNSIGNED(T)                                                                                          \
     (sizeof(T) == 1 ? TEST_U8 : sizeof(T) == 2 ? TEST_U16 : sizeof(T) == 4 ? TEST_U32 : TEST_U64)
 
-#define INTEGER(handle, T) {#handle, handle, {TEST_PLAIN, {SIGNED(T), 0}, 0, sizeof(T), false}, C_INTEGER}
-#define NATURAL(handle, T) {#handle, handle, {TEST_PLAIN, {UNSIGNED(T), 0}, 0, sizeof(T), false}, C_INTEGER}
-#define ADDRESS(handle, T) {#handle, handle, {TEST_PLAIN, {SIGNED(T), 0}, 0, sizeof(T), false}, FORTRAN_INTEGER}
-#define REAL(handle, format, T) {#handle, handle, {TEST_PLAIN, {format, 0}, 0, sizeof(T), false}, FLOATING}
-#define COMPLEX(handle, format, T) {#handle, handle, {TEST_COMPLEX, {format, format}, sizeof(T), 2 * sizeof(T), false}, ADDED}
-#define LOGICAL(handle, T) {#handle, handle, {TEST_LOGICAL, {UNSIGNED(T), 0}, 0, sizeof(T), false}, LOGIC}
-/* Open MPI takes MPI_OFFSET for unsigned, and 4.1 MPI_UNSIGNED_LONG for signed: values that are the same both ways. */
-#define CONFUSED(handle, T, format, ops) {#handle, handle, {TEST_PLAIN, {format, 0}, 0, sizeof(T), true}, ops}
-#define PAIR(handle, first, T, second, U)                                                                              \
-    {#handle, handle,                                                                                                  \
-     {TEST_PAIR, {first, second}, offsetof(struct { T value; U location; }, location),                                 \
-      sizeof(struct { T value; U location; }), false},                                                                        \
-     LOCATED}
+#define INTEGER(handle, T)                                                                                   \
+    {                                                                                                        \
+#handle, handle, {TEST_PLAIN, {SIGNED(T), 0 }, 0, sizeof(T), false }, C_INTEGER                      \
+    }
+#define NATURAL(handle, T)                                                                                   \
+    {                                                                                                        \
+#handle, handle, {TEST_PLAIN, {UNSIGNED(T), 0 }, 0, sizeof(T), false }, C_INTEGER                    \
+    }
+#define ADDRESS(handle, T)                                                                                   \
+    {                                                                                                        \
+#handle, handle, {TEST_PLAIN, {SIGNED(T), 0 }, 0, sizeof(T), false }, FORTRAN_INTEGER                \
+    }
+#define REAL(handle, format, T)                                                                              \
+    {                                                                                                        \
+#handle, handle, {TEST_PLAIN, {format, 0 }, 0, sizeof(T), false }, FLOATING                          \
+    }
+#define COMPLEX(handle, format, T)                                                                           \
+    {                                                                                                        \
+#handle, handle, {TEST_COMPLEX, {format, format }, sizeof(T), 2 * sizeof(T), false }, ADDED          \
+    }
+#define LOGICAL(handle, T)                                                                                   \
+    {                                                                                                        \
+#handle, handle, {TEST_LOGICAL, {UNSIGNED(T), 0 }, 0, sizeof(T), false }, LOGIC                      \
+    }
+/* Open MPI takes MPI_OFFSET for unsigned, and 4.1 MPI_UNSIGNED_LONG for signed: values that are the same both
+ * ways. */
+#define CONFUSED(handle, T, format, ops)                                                                     \
+    {                                                                                                        \
+#handle, handle, {TEST_PLAIN, {format, 0 }, 0, sizeof(T), true }, ops                                \
+    }
+#define PAIR(handle, first, T, second, U)                                                                    \
+    {                                                                                                        \
+#handle, handle,                                                                                     \
+            {TEST_PAIR, {first, second },                                                                    \
+                         offsetof(                                                                           \
+                             struct {                                                                        \
+                                 T value;                                                                    \
+                                 U location;                                                                 \
+                             },                                                                              \
+                             location),                                                                      \
+                         sizeof(struct {                                                                     \
+                             T value;                                                                        \
+                             U location;                                                                     \
+                         }),                                                                                 \
+                         false },                                                                            \
+             LOCATED                                                                                         \
+    }
 
 const struct test_type test_types[] = {
     INTEGER(MPI_SIGNED_CHAR, signed char),
@@ -132,7 +168,7 @@ const struct test_type test_types[] = {
 #ifdef MPI_COMPLEX16
     COMPLEX(MPI_COMPLEX16, TEST_F64, double),
 #endif
-    /* 16-bit floats, where both Open MPI and the compiler know them. */
+/* 16-bit floats, where both Open MPI and the compiler know them. */
 #if defined(MPI_REAL2) && defined(__FLT16_MANT_DIG__)
     REAL(MPI_REAL2, TEST_F16, uint16_t),
 #endif

@@ -40,7 +40,8 @@ static const struct format_row formats[TEST_FORMATS] = {
     [TEST_F16] = {2, 2, true, true, 11},
     [TEST_F32] = {4, 4, true, true, FLT_MANT_DIG},
     [TEST_F64] = {8, 8, true, true, DBL_MANT_DIG},
-    [TEST_FLONG] = {sizeof(long double), LDBL_MANT_DIG == 64 ? 10 : sizeof(long double), true, true, LDBL_MANT_DIG},
+    [TEST_FLONG] = {sizeof(long double), LDBL_MANT_DIG == 64 ? 10 : sizeof(long double), true, true,
+                    LDBL_MANT_DIG},
 };
 
 static uint64_t load_integer(enum test_format format, const void *from)
@@ -128,16 +129,18 @@ static uint64_t column_of(const struct test_draw *draw, uint64_t index)
     return test_mix3(draw->seed, ~index, 0x5eed);
 }
 
-/* A product has two interesting factors an index, so that it stays in range: bit 0 and bit 1 say which fall to
- * this rank. */
+/* A product has two interesting factors an index, so that it stays in range: bit 0 and bit 1 say which fall
+ * to this rank. */
 static unsigned special_factors(const struct test_draw *draw, int rank, uint64_t index)
 {
     uint64_t column = column_of(draw, index);
     unsigned ranks = (unsigned)draw->ranks;
-    return (column % ranks == (unsigned)rank ? 1u : 0u) | ((column >> 32) % ranks == (unsigned)rank ? 2u : 0u);
+    return (column % ranks == (unsigned)rank ? 1u : 0u) |
+           ((column >> 32) % ranks == (unsigned)rank ? 2u : 0u);
 }
 
-/* Logical operands: at some indices one rank only is false, at some one only is true, elsewhere they are mixed. */
+/* Logical operands: at some indices one rank only is false, at some one only is true, elsewhere they are
+ * mixed. */
 static bool truth(const struct test_draw *draw, int rank, uint64_t index)
 {
     uint64_t column = column_of(draw, index);
@@ -314,7 +317,8 @@ static wide number_at(enum test_format format, const void *from)
 {
     if (formats[format].is_float)
         return load_float(format, from);
-    return formats[format].is_signed ? (wide)(int64_t)load_integer(format, from) : (wide)load_integer(format, from);
+    return formats[format].is_signed ? (wide)(int64_t)load_integer(format, from)
+                                     : (wide)load_integer(format, from);
 }
 
 static void reduce_pair(enum test_op op, const struct test_repr *repr, char *left, const char *right)
@@ -332,7 +336,8 @@ static void reduce_pair(enum test_op op, const struct test_repr *repr, char *lef
 static void load_parts(const struct test_repr *repr, const void *value, wide *parts)
 {
     parts[0] = load_float(repr->format[0], value);
-    parts[1] = repr->shape == TEST_COMPLEX ? load_float(repr->format[1], (const char *)value + repr->second) : 0;
+    parts[1] =
+        repr->shape == TEST_COMPLEX ? load_float(repr->format[1], (const char *)value + repr->second) : 0;
 }
 
 void test_value_reduce(enum test_op op, const struct test_repr *repr, void *left, const void *right)
@@ -350,8 +355,9 @@ void test_value_reduce(enum test_op op, const struct test_repr *repr, void *left
         if (repr->shape == TEST_COMPLEX)
             store_float(repr->format[1], (char *)left + repr->second, a[1]);
     } else {
-        store_integer(format, left, reduce_integer(op, formats[format].is_signed, load_integer(format, left),
-                                                   load_integer(format, right)));
+        store_integer(format, left,
+                      reduce_integer(op, formats[format].is_signed, load_integer(format, left),
+                                     load_integer(format, right)));
     }
 }
 
@@ -360,8 +366,9 @@ static wide magnitude(wide value)
     return value < 0 ? -value : value;
 }
 
-/* Any order of `ranks` operands stays within (ranks-1) roundings of the sum of magnitudes, or, for products, of the
- * product of magnitudes; a complex product rounds up to four times and adds two terms. Twice that is allowed. */
+/* Any order of `ranks` operands stays within (ranks-1) roundings of the sum of magnitudes, or, for products,
+ * of the product of magnitudes; a complex product rounds up to four times and adds two terms. Twice that is
+ * allowed. */
 static bool float_near(const struct test_draw *draw, const char *inputs, const void *got)
 {
     const struct test_repr *repr = draw->repr;

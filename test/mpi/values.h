@@ -1,9 +1,9 @@
 /*
- * MPI's predefined operators and types as data, and an independent idea of what a reduction must give. Values are a
- * function of (seed, rank, index), so that every rank can compute what every other rank contributed.
+ * MPI's predefined operators and types as data, and an independent idea of what a reduction must give. Values
+ * are a function of (seed, rank, index), so that every rank can compute what every other rank contributed.
  *
- * Values come in two kinds: `exact` ones, whose reduction is the same in any order also in floating point, and
- * random ones, whose floating-point results are checked against error bounds.
+ * Values come in two kinds: `exact` ones, whose reduction is the same in any order also in floating point,
+ * and random ones, whose floating-point results are checked against error bounds.
  */
 #ifndef GPUCOLL_TEST_MPI_VALUES_H
 #define GPUCOLL_TEST_MPI_VALUES_H
@@ -50,7 +50,7 @@ struct test_repr {
     enum { TEST_PLAIN, TEST_LOGICAL, TEST_COMPLEX, TEST_PAIR } shape;
     enum test_format format[2];
     size_t second;
-    size_t size; /* also the extent */
+    size_t size;   /* also the extent */
     bool positive; /* only values without the uppermost bit are drawn for MAX and MIN */
 };
 
@@ -87,7 +87,8 @@ void test_repr_mask(const struct test_repr *repr, unsigned char *mask);
 bool test_repr_is_float(const struct test_repr *repr);
 
 void test_value_make(const struct test_draw *draw, int rank, uint64_t index, void *value);
-/* left = left op right. In floating point computed wider than the format and rounded: right for exact values. */
+/* left = left op right. In floating point computed wider than the format and rounded: right for exact values.
+ */
 void test_value_reduce(enum test_op op, const struct test_repr *repr, void *left, const void *right);
 /* Is `got` the reduction of the `ranks` values at `inputs`, one behind the other? */
 bool test_value_right(const struct test_draw *draw, const void *inputs, const void *got);

@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-static const size_t data_alignment = 4096;
-
 static gpucoll_status open_lanes(struct gpucoll_gpu *gpu, uint32_t wanted)
 {
     const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
@@ -37,7 +35,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
         return GPUCOLL_ERR_NO_MEMORY;
     }
     const struct gpucoll_config *config = accel->config;
-    gpu->data_bytes = config->scratch_bytes / data_alignment * data_alignment;
+    gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
     if (status == GPUCOLL_OK) {
         accel->ops->device_id(gpu->device, &gpu->card.device);

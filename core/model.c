@@ -5,16 +5,15 @@
 /* H200 with NVLink 4, measured with the limits and kernel benches (docs/design.md). */
 const struct gpucoll_model gpucoll_model_default = {
     .agree_us = 0.5,
-    .launch_us = 9.0,
-    .ring_us = 2.0,
+    .launch_us = 10.4,
+    .ring_us = 4.9,
     .crew_us = 1.0,
-    .hop_us = 1.2,
-    .fence_us = 2.0,
-    .ll_cta_bandwidth = 30e9,
+    .hop_us = 0.5,
+    .fence_us = 3.0,
+    .ll_cta_bandwidth = 20e9,
     .ll128_cta_bandwidth = 20e9,
-    .simple_cta_bandwidth = 11e9,
-    .link_share = 0.95,
-    .local_bandwidth = 4260e9,
+    .simple_cta_bandwidth = 20e9,
+    .link_share = 0.94,
     .barrier_us = 2.0,
 };
 

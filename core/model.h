@@ -19,7 +19,6 @@ struct gpucoll_model {
     double ll128_cta_bandwidth;  /* by LL128, flags counted, when there is no flag to wait for between */
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
-    double local_bandwidth;      /* bytes/s of device memory, read and written */
     double barrier_us;           /* host barrier between two kernels, stream completion included */
 };
 

@@ -281,7 +281,7 @@ bool info_select(struct info *info, const char *text)
     input->coll = GPUCOLL_ALLREDUCE;
     input->nranks = ranks_here();
     input->config = &info->config;
-    input->data_bytes = info->config.scratch_bytes / 4096 * 4096;
+    input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
     if (!parse(&query, text)) {
         return false;

@@ -64,3 +64,11 @@ void gpucoll_accel_close(struct gpucoll_accel *accel)
         accel->ops->close(accel);
     }
 }
+
+size_t gpucoll_scratch_bytes(const struct gpucoll_config *config, const struct gpucoll_accel_ops *ops)
+{
+    const size_t page = 4096;
+    const size_t least = (size_t)1 << 20;
+    size_t bytes = config->scratch_bytes == 0 ? ops->scratch_bytes : config->scratch_bytes;
+    return (bytes < least ? least : bytes) / page * page;
+}

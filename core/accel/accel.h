@@ -69,6 +69,7 @@ enum gpucoll_link {
 struct gpucoll_accel_ops {
     const char *name;
     const char *help;
+    size_t scratch_bytes; /* data area of a lane that suits its kernels */
     /* GPUCOLL_ERR_UNSUPPORTED if there is no such accelerator here (not an error by itself, nothing shown unless
      * it was asked for by name). */
     gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log,
@@ -139,6 +140,9 @@ struct gpucoll_stream {
 gpucoll_status gpucoll_accel_open(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                   struct gpucoll_accel **accel) GPUCOLL_CHECKED;
 void gpucoll_accel_close(struct gpucoll_accel *accel); /* harmless on NULL */
+
+/* Data area of each lane: the configuration's or the accelerator's choice, in whole pages. */
+size_t gpucoll_scratch_bytes(const struct gpucoll_config *config, const struct gpucoll_accel_ops *ops);
 
 /* Names and help of the implementations built in, for gpucoll_info; NULL past the end. */
 const struct gpucoll_accel_ops *gpucoll_accel_row(int index);

@@ -151,6 +151,7 @@ static void cuda_classify(struct gpucoll_accel *base, const void *address, struc
 const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .name = "cuda",
     .help = "NVIDIA GPUs, through the driver that the machine has",
+    .scratch_bytes = (size_t)64 << 20,
     .open = cuda_open,
     .close = cuda_close,
     .active = cuda_active,

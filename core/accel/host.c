@@ -260,6 +260,7 @@ static gpucoll_status host_stream_health(struct gpucoll_stream *stream)
 const struct gpucoll_accel_ops gpucoll_accel_host = {
     .name = "host",
     .help = "host memory as device memory and threads as kernels: for tests without a GPU",
+    .scratch_bytes = (size_t)4 << 20,
     .open = host_open,
     .close = host_close,
     .active = host_active,

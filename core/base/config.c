@@ -48,8 +48,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones are staged through "
         "host memory."),
-    ROW(scratch_bytes, SIZE, "16M", "1M..4G", 5,
-        "Size of the scratch area of each lane on the device, used by the bandwidth kernels."),
+    ROW(scratch_bytes, SIZE, "0", "0..4G", 5,
+        "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 takes "
+        "what the accelerator prefers (64M on a GPU)."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

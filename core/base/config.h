@@ -25,7 +25,7 @@ struct gpucoll_config {
     int max_ctas;
     int threads;               /* of a CTA */
     int lanes;                 /* concurrent calls of one process that can run natively */
-    size_t scratch_bytes;      /* data area of one lane */
+    size_t scratch_bytes;      /* data area of one lane; 0: the accelerator's choice */
     int timeout;               /* seconds; 0: never */
     bool sync_device;          /* debug: wait for the whole device before each call */
     char *tuning_file;

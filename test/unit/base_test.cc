@@ -28,7 +28,7 @@ TEST(config, defaults_are_the_rows)
     EXPECT_STREQ(config.host_memory, "device");
     EXPECT_EQ(config.max_ctas, 64);
     EXPECT_EQ(config.lanes, 4);
-    EXPECT_EQ(config.scratch_bytes, size_t{16} << 20);
+    EXPECT_EQ(config.scratch_bytes, 0u);
     EXPECT_EQ(config.timeout, 300);
     EXPECT_FALSE(config.sync_device);
     EXPECT_STREQ(config.tuning_file, "");
@@ -81,7 +81,7 @@ TEST(config, bad_text_is_refused_and_changes_nothing)
         const char *name;
         const char *text;
     } cases[] = {
-        {"scratch_bytes", "1K"},      {"scratch_bytes", "4Q"},   {"scratch_bytes", "16MM"},
+        {"scratch_bytes", "5G"},      {"scratch_bytes", "4Q"},   {"scratch_bytes", "16MM"},
         {"scratch_bytes", "-16M"},    {"scratch_bytes", ""},     {"scratch_bytes", "99999999999999999999"},
         {"scratch_bytes", "9000000T"}, {"max_ctas", "0"},        {"max_ctas", "129"},
         {"max_ctas", "8K"},           {"max_ctas", "many"},      {"lanes", "65"},
@@ -117,18 +117,18 @@ TEST(config, bad_values_are_named_and_set_back)
     RecordingLog log;
     gpucoll_config config = defaults();
     config.max_ctas = 4096;
-    config.scratch_bytes = 17;
+    config.scratch_bytes = SIZE_MAX;
     config.accelerator = const_cast<char *>("opencl");
     config.host_memory = nullptr; /* never set: nobody's mistake */
     gpucoll_config_check(&config, log.get());
     EXPECT_EQ(log.topics(), std::vector<std::string>(3, "bad-parameter"));
     std::string text = log.text_of("bad-parameter");
-    for (const char *word : {"max_ctas", "4096", "1..128", "scratch_bytes", "17", "accelerator", "opencl",
+    for (const char *word : {"max_ctas", "4096", "1..128", "scratch_bytes", "accelerator", "opencl",
                              "auto|cuda|host|none"}) {
         EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
     }
     EXPECT_EQ(config.max_ctas, 64);
-    EXPECT_EQ(config.scratch_bytes, size_t{16} << 20);
+    EXPECT_EQ(config.scratch_bytes, 0u);
     EXPECT_STREQ(config.accelerator, "auto");
     EXPECT_STREQ(config.host_memory, "device");
 }

@@ -21,7 +21,7 @@ struct Input : gpucoll_plan_input {
         functor = GPUCOLL_FN_sum_f32;
         bytes = message;
         nranks = ranks;
-        data_bytes = settings.scratch_bytes;
+        data_bytes = size_t{64} << 20;
         shared_device = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
@@ -76,7 +76,7 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
                 input.crew = kind == 0 ? GPUCOLL_CREW_CTAS : 1;
                 double now = plan_of(input).predicted_us;
                 EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
-                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.94)
+                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.93)
                     << input.bytes << " bytes, " << ranks << " ranks";
                 time = now;
                 bandwidth = static_cast<double>(input.bytes) / now;

@@ -74,7 +74,7 @@ use_installed() {
     settings=$("$@") || return 1
     env -i HOME="$HOME" PATH=/usr/local/bin:/usr/bin:/bin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         OMPI_MCA_coll_gpucoll_accelerator=host bash -euc "$settings
-            mpirun -n 2 --oversubscribe --mca coll gpucoll gpucoll_demo --max 64K
+            mpirun -n 2 --oversubscribe --mca coll gpucoll gpucoll_demo --max 64K --iterations 20
             ompi_info --parsable --param coll gpucoll --level 9 | grep 'mca:coll:gpucoll:.*priority' >&2"
 }
 
@@ -126,8 +126,8 @@ build_with_source() (
     grep 'without its development headers' errors &&
         "$top/configure" --without-cuda --enable-werror --with-ompi="$OPAL_PREFIX" --with-ompi-src="$2" &&
         make -j"$(jobs_here)" &&
-        "$OPAL_PREFIX/bin/mpirun" -n 2 --mca mca_base_component_path "$PWD/ompi/mca/coll/gpucoll/.libs:SYSTEM_DEFAULT" \
-            --mca coll gpucoll --mca coll_gpucoll_accelerator host ./gpucoll_demo --max 64K
+        "$OPAL_PREFIX/bin/mpirun" -n 2 --oversubscribe --mca mca_base_component_path "$PWD/ompi/mca/coll/gpucoll/.libs:SYSTEM_DEFAULT" \
+            --mca coll gpucoll --mca coll_gpucoll_accelerator host ./gpucoll_demo --max 64K --iterations 20
 )
 
 source_tree_tests() {
@@ -147,7 +147,7 @@ installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
     version=$(made_with "$package/build" VERSION)
     attempt "environment file" logged "$logs/env.log" use_installed environment_file || true
-    if has_package lmod || need_packages environment-modules; then
+    if has_package lmod || need_packages environment-modules tcl; then
         attempt "environment module" logged "$logs/module.log" use_installed environment_module || true
     else
         record SKIP "environment module" "neither Environment Modules nor Lmod could be installed"

@@ -218,9 +218,10 @@ attempt() {
     return "$status"
 }
 
-# Ends a check: what was skipped and what failed, then the counts; its status is 0 if nothing failed.
+# Ends a check: why how much was skipped, what failed, then the counts; its status is 0 if nothing failed.
 finish() {
-    grep '^SKIP' "${results:?}" || true
+    sed -n 's/^SKIP .*: //p' "${results:?}" | sort | uniq -c | sort -rn |
+        while read -r number why; do echo "SKIP $number × $why"; done
     grep '^FAIL' "$results" || true
     awk '{ n[$1]++ }
         END { printf "%d passed, %d failed, %d skipped\n", n["PASS"], n["FAIL"], n["SKIP"]; exit n["FAIL"] > 0 }' "$results"

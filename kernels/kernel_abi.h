@@ -47,7 +47,7 @@ enum {
 };
 
 #define GPUCOLL_FLAG_BYTES ((size_t)GPUCOLL_PHASES * GPUCOLL_MAX_CHANNELS * GPUCOLL_MAX_LOCAL * 8)
-#define GPUCOLL_LL_BYTES ((size_t)2 << 20)
+#define GPUCOLL_LL_BYTES ((size_t)8 << 20)
 #define GPUCOLL_LL128_BYTES ((size_t)10 << 20)
 
 enum gpucoll_kernel {

@@ -60,8 +60,8 @@ TEST(selector, small_is_oneshot_and_large_is_twoshot)
     }
 }
 
-/* No cliffs, save for the few percent that the end of a protocol's area may cost: neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are
- * launched for whole passes over the scratch, so of them only the time is asked. */
+/* No cliffs, save for the few percent that the end of a protocol's area may cost: neither the time nor the bandwidth that
+ * the model predicts ever falls as the message grows. Phases are launched for whole passes over the scratch, so of them only the time is asked. */
 TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -76,7 +76,7 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
                 input.crew = kind == 0 ? GPUCOLL_CREW_CTAS : 1;
                 double now = plan_of(input).predicted_us;
                 EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
-                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.93)
+                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.94)
                     << input.bytes << " bytes, " << ranks << " ranks";
                 time = now;
                 bandwidth = static_cast<double>(input.bytes) / now;
@@ -88,7 +88,7 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
 TEST(selector, middle_sizes_go_by_whole_lines_where_the_link_keeps_them)
 {
     for (uint32_t ranks : {2, 4, 8}) {
-        Input input(1 << 20, ranks);
+        Input input(4000000, ranks);
         EXPECT_STREQ(plan_of(input).algorithm->protocol, "ll128");
         input.whole_lines = false;
         EXPECT_STREQ(plan_of(input).algorithm->protocol, "simple");

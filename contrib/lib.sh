@@ -178,8 +178,9 @@ machine_name() {
     printf '%s, %s, %d cores' "$(. /etc/os-release && echo "$PRETTY_NAME")" "$(uname -m)" "$(nproc)"
 }
 
-# Lets mpirun run as root, with more ranks than cores, not bound, in a container.
+# Lets mpirun run as root, with more ranks than cores, not bound, in a container; and find no gpucoll that is installed, unless told.
 mpi_settings() {
+    unset OMPI_MCA_mca_base_component_path OMPI_MCA_mca_component_path
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none

@@ -10,11 +10,13 @@
 
 struct gpucoll_request;
 
+#define GPUCOLL_ANY_EXCHANGE GPUCOLL_COLL_COUNT
+
 struct gpucoll_algorithm {
     const char *name; /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
-    enum gpucoll_coll coll;
+    enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
     /* NULL if it can run the input, else a constant clause that says why not. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
@@ -29,9 +31,15 @@ extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
 extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot;
 extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128;
 extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
+extern const struct gpucoll_algorithm gpucoll_exchange_ll;
+extern const struct gpucoll_algorithm gpucoll_exchange_simple;
+extern const struct gpucoll_algorithm gpucoll_exchange_phased;
 
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
+
+/* Does the row run this collective? */
+bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll);
 
 /* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);

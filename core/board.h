@@ -30,7 +30,7 @@ struct gpucoll_post {
     uint32_t card;      /* index of the bound GPU's card in the owner's header */
     uint32_t epoch;     /* the lane's, for this call */
     uint64_t lane;      /* offset of the lane in the card's scratch */
-    uint64_t reserved;
+    uint64_t bytes;     /* of an exchange: the longest run that this rank sends or receives */
 };
 
 /*

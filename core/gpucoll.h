@@ -38,13 +38,39 @@ struct gpucoll_exchange {
     void *arg;
 };
 
+/* A contiguous part of a buffer. */
+struct gpucoll_block {
+    ptrdiff_t offset; /* in bytes */
+    uint64_t bytes;
+};
+
+/*
+ * An all-reduce has `op` on `type`, two buffers and a count. Every other collective has, instead of the count, blocks of its buffers;
+ * reductions have `op` and `type` beside. NULL stands for no blocks.
+ *
+ *                                         send_blocks           recv_blocks
+ *   allgather, allgatherv                 1, the own            1 a rank
+ *   alltoall, alltoallv, alltoallw        1 a rank              1 a rank
+ *   bcast                                 root: 1               others: 1
+ *   gather, gatherv                       1, the own            root: 1 a rank
+ *   scatter, scatterv                     root: 1 a rank        1, or at the root none: the own part stays
+ *   reduce                                1                     root: 1
+ *   reduce_scatter, reduce_scatter_block  1 a rank              1, the own part
+ *   scan, exscan                          1                     1; exscan: rank 0 none
+ *
+ * In place, the blocks that are sent are parts of the receive buffer: same addresses. Blocks are read by gpucoll_post only.
+ */
 struct gpucoll_coll_args {
     enum gpucoll_coll coll;
     enum gpucoll_op op;
     enum gpucoll_type type;
-    const void *send; /* or GPUCOLL_IN_PLACE */
+    const void *send; /* or, for an all-reduce, GPUCOLL_IN_PLACE */
     void *recv;
-    size_t count; /* elements */
+    size_t count; /* elements, of an all-reduce */
+    uint32_t root;
+    const struct gpucoll_block *send_blocks;
+    const struct gpucoll_block *recv_blocks;
+    bool unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
 };
 
 /* `config` and `log` must outlive the context. Creating a context touches no GPU. */

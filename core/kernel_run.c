@@ -42,6 +42,7 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
         /* One crew a GPU: the first lane is the one that a program with one call at a time always gets. */
         .linger_ns = plan->linger && lane == request->gpu->lanes ? linger_ns : 0,
         .args = args,
+        .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };
     gpucoll_watchdog_reset(request);
     return ops->launch(lane->stream, &launch);

@@ -6,11 +6,13 @@ libgpucoll_la_SOURCES += \
 	core/accel/host.h \
 	core/accel/host_arena.c \
 	core/accel/host_arena.h \
+	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
+	core/accel/host_sync.h \
 	core/agreement.c \
 	core/agreement.h \
 	core/algorithm.h \
@@ -34,6 +36,11 @@ libgpucoll_la_SOURCES += \
 	core/board.h \
 	core/context.c \
 	core/context.h \
+	core/exchange.c \
+	core/exchange.h \
+	core/exchange_ll.c \
+	core/exchange_phased.c \
+	core/exchange_simple.c \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \

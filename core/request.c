@@ -4,13 +4,17 @@
 #include <string.h>
 #include "core/algorithm.h"
 #include "core/agreement.h"
+#include "core/exchange.h"
 #include "core/watchdog.h"
 
 /* What must be equal on all ranks, in one word. */
 static uint32_t signature(const struct gpucoll_coll_args *args)
 {
-    uint64_t word = args->count * 0x9E3779B97F4A7C15u;
-    word ^= (uint64_t)args->coll << 16 | (uint64_t)args->op << 8 | (uint64_t)args->type;
+    uint64_t size = gpucoll_is_exchange(args->coll) ? gpucoll_exchange_even_bytes(args) : args->count;
+    uint64_t word = size * 0x9E3779B97F4A7C15u;
+    word ^= (uint64_t)args->coll << 16;
+    word ^= gpucoll_coll_reduces(args->coll) ? (uint64_t)args->op << 8 | (uint64_t)args->type : 0;
+    word ^= (uint64_t)args->root << 24;
     return (uint32_t)(word ^ word >> 32);
 }
 
@@ -27,20 +31,43 @@ static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_requ
     return send.memory == GPUCOLL_MEMORY_DEVICE && send.device == recv->device;
 }
 
+/* Can this rank's buffers be used natively? Then `buffer` and `*pointer` say where they are; NULL: this rank has none. */
+static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer, const void **pointer)
+{
+    if (gpucoll_is_exchange(request->coll)) {
+        return gpucoll_exchange_is_able(request, buffer, pointer);
+    }
+    *pointer = request->recv;
+    return on_one_device(request->team->context->accel, request, buffer);
+}
+
+/* For a rank without buffers of its own in the call: any GPU will do, best the one its peers know. */
+static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
+{
+    struct gpucoll_gpu *const *gpus = team->context->gpus;
+    for (int i = 0; i < GPUCOLL_BOARD_CARDS && team->links != NULL && gpus[i] != NULL; i++) {
+        if (gpus[i] == team->links->gpu) {
+            return gpus[i];
+        }
+    }
+    return gpus[0];
+}
+
 /* A lane on the GPU that holds the buffers; request->lane stays NULL if there is none. */
 static void take_lane(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
-    struct gpucoll_buffer recv;
-    if (!on_one_device(context->accel, request, &recv)) {
+    struct gpucoll_buffer buffer;
+    const void *pointer = NULL;
+    if (!is_able(request, &buffer, &pointer)) {
         return;
     }
-    if (context->config->sync_device &&
-        context->accel->ops->synchronize(context->accel, request->recv) != GPUCOLL_OK) {
+    if (context->config->sync_device && pointer != NULL &&
+        context->accel->ops->synchronize(context->accel, pointer) != GPUCOLL_OK) {
         return;
     }
     pthread_mutex_lock(&context->lock);
-    request->gpu = gpucoll_context_gpu(context, &recv, request->recv);
+    request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
     request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
     pthread_mutex_unlock(&context->lock);
 }
@@ -50,7 +77,10 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     struct gpucoll_post *post = &request->post;
     post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args);
-    take_lane(request);
+    post->bytes = request->bytes;
+    if (!args->unable) {
+        take_lane(request);
+    }
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
         post->card = (uint32_t)request->gpu->card_index;
@@ -96,15 +126,15 @@ static struct gpucoll_request *new_request(struct gpucoll_team *team)
     if (request == NULL) {
         return calloc(1, sizeof *request);
     }
-    memset(request, 0, sizeof *request);
+    memset(request, 0, offsetof(struct gpucoll_request, runs));
     return request;
 }
 
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {
-    int functor = gpucoll_functor(args->op, args->type);
-    if (functor < 0) {
+    int functor = gpucoll_coll_reduces(args->coll) ? gpucoll_functor(args->op, args->type) : 0;
+    if (functor < 0 || (unsigned)args->coll >= GPUCOLL_COLL_COUNT) {
         return GPUCOLL_ERR_INVALID;
     }
     struct gpucoll_request *request = new_request(team);
@@ -118,7 +148,12 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->functor = functor;
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
-    request->bytes = args->count * gpucoll_type_size(args->type);
+    request->unable = args->unable;
+    if (gpucoll_is_exchange(args->coll)) {
+        gpucoll_exchange_runs(request, args);
+    } else {
+        request->bytes = args->count * gpucoll_type_size(args->type);
+    }
     request->call = ++team->calls;
     if (team->size > 1 && !team->given_up) {
         request->state = GPUCOLL_QUEUED;
@@ -131,6 +166,16 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
 static gpucoll_status test_alone(struct gpucoll_request *request)
 {
     struct gpucoll_accel *accel = request->team->context->accel;
+    if (gpucoll_is_exchange(request->coll)) {
+        struct gpucoll_buffer buffer;
+        const void *pointer = NULL;
+        const struct gpucoll_kernel_run *own = &request->runs.run[0];
+        if (request->unable || !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
+            return GPUCOLL_DECLINED;
+        }
+        return own->send == own->recv || own->send_bytes == 0 ? GPUCOLL_OK
+                                                              : accel->ops->copy(accel, own->recv, own->send, own->send_bytes);
+    }
     if (request->send == request->recv || request->bytes == 0) {
         return GPUCOLL_OK;
     }
@@ -161,6 +206,12 @@ static gpucoll_status decide(struct gpucoll_request *request)
 static gpucoll_status run(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
+    if (gpucoll_is_exchange(request->coll)) {
+        request->bytes = gpucoll_exchange_longest(request);
+        if (request->bytes == 0) {
+            return GPUCOLL_OK;
+        }
+    }
     gpucoll_status status = gpucoll_team_plan(request->team, request->links, request->coll, request->functor,
                                               request->bytes, &request->plan);
     if (status != GPUCOLL_OK) {

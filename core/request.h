@@ -31,7 +31,7 @@ struct gpucoll_request {
     int functor;
     const void *send; /* in place: equal to recv */
     void *recv;
-    uint64_t bytes;
+    uint64_t bytes; /* of an exchange: once all have posted, of the longest run of any rank */
 
     uint64_t call; /* its number in the team, from 1 */
     struct gpucoll_post post;
@@ -49,6 +49,9 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
+    bool unable; /* as gpucoll_coll_args says */
+    bool idle; /* an exchange in which this rank neither sends nor receives */
+    struct gpucoll_kernel_runs runs; /* of an exchange; last, since it is not cleared for each call */
 };
 
 #endif

@@ -29,7 +29,7 @@ static bool choose(const struct gpucoll_plan_input *input, const char *name, con
     *why = "there is no such algorithm with this protocol";
     const struct gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (row->coll != input->coll || (!is_any(name) && strcmp(row->name, name) != 0) ||
+        if (!gpucoll_algorithm_runs(row, input->coll) || (!is_any(name) && strcmp(row->name, name) != 0) ||
             (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
             continue;
         }

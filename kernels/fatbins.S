@@ -6,14 +6,19 @@
     .type gpucoll_image_\name, STT_OBJECT
     .balign 64
 gpucoll_image_\name:
-    .incbin "kernels/allreduce_\name\().fatbin"
+    .incbin "kernels/\name\().fatbin"
     .size gpucoll_image_\name, . - gpucoll_image_\name
     .endm
 
     .section .rodata
-    image integer
-    image logical
-    image float
-    image pair
+    image allreduce_integer
+    image allreduce_logical
+    image allreduce_float
+    image allreduce_pair
+    image exchange_integer
+    image exchange_logical
+    image exchange_float
+    image exchange_pair
+    image exchange_move
 
     .section .note.GNU-stack, "", %progbits

@@ -1,17 +1,22 @@
 #include "kernels/image.h"
 
 /* In fatbins.S. */
-extern const char gpucoll_image_integer[];
-extern const char gpucoll_image_logical[];
-extern const char gpucoll_image_float[];
-extern const char gpucoll_image_pair[];
+#define IMAGES(F)                                                                                            \
+    F(IMAGE_INTEGER, allreduce_integer)                                                                      \
+    F(IMAGE_LOGICAL, allreduce_logical)                                                                      \
+    F(IMAGE_FLOAT, allreduce_float)                                                                          \
+    F(IMAGE_PAIR, allreduce_pair)                                                                            \
+    F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_INTEGER, exchange_integer)                                              \
+    F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_LOGICAL, exchange_logical)                                              \
+    F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_FLOAT, exchange_float)                                                  \
+    F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_PAIR, exchange_pair)                                                    \
+    F(IMAGE_MOVE, exchange_move)
 
-static const void *const images[GPUCOLL_IMAGE_COUNT] = {
-    [GPUCOLL_IMAGE_INTEGER] = gpucoll_image_integer,
-    [GPUCOLL_IMAGE_LOGICAL] = gpucoll_image_logical,
-    [GPUCOLL_IMAGE_FLOAT] = gpucoll_image_float,
-    [GPUCOLL_IMAGE_PAIR] = gpucoll_image_pair,
-};
+#define DECLARE(index, name) extern const char gpucoll_image_##name[];
+IMAGES(DECLARE)
+
+#define IMAGE(index, name) [GPUCOLL_##index] = gpucoll_image_##name,
+static const void *const images[GPUCOLL_IMAGE_COUNT] = {IMAGES(IMAGE)};
 
 struct row {
     enum gpucoll_image image;
@@ -22,7 +27,11 @@ struct row {
     [GPUCOLL_FN_##functor] = {GPUCOLL_IMAGE_##file,                                                          \
                               {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #functor,                         \
                                [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #functor,                   \
-                               [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor}},
+                               [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor,                       \
+                               [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_move",                           \
+                               [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
+                               [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_" #functor,                    \
+                               [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
 #define ROW_FLOAT(name, op, element) ROW(name, FLOAT)
@@ -37,9 +46,13 @@ const void *gpucoll_image_data(enum gpucoll_image image)
     return images[image];
 }
 
-enum gpucoll_image gpucoll_image_of(int functor)
+enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
 {
-    return rows[functor].image;
+    if (kernel == GPUCOLL_KERNEL_MOVE || kernel == GPUCOLL_KERNEL_MOVE_LL) {
+        return GPUCOLL_IMAGE_MOVE;
+    }
+    enum gpucoll_image group = rows[functor].image;
+    return gpucoll_kernel_is_exchange(kernel) ? GPUCOLL_IMAGE_EXCHANGE + group : group;
 }
 
 const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor)

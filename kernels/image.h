@@ -1,5 +1,5 @@
 /*
- * The kernels as they are embedded: one fatbin for each allreduce_*.cu, with machine code for the
+ * The kernels as they are embedded: one fatbin for each .cu file, with machine code for the
  * architectures of configure's --with-cuda-arch and PTX for later ones. Exists where HAVE_CUDA_KERNELS is
  * defined.
  */
@@ -9,19 +9,22 @@
 #include "kernels/functors.h"
 #include "kernels/kernel_abi.h"
 
+/* The groups of kernels/functors.h, once for each family of kernels that have functors. */
 enum gpucoll_image {
     GPUCOLL_IMAGE_INTEGER,
     GPUCOLL_IMAGE_LOGICAL,
     GPUCOLL_IMAGE_FLOAT,
     GPUCOLL_IMAGE_PAIR,
+    GPUCOLL_IMAGE_EXCHANGE, /* the same groups again */
+    GPUCOLL_IMAGE_MOVE = GPUCOLL_IMAGE_EXCHANGE + 4,
     GPUCOLL_IMAGE_COUNT
 };
 
 /* The fatbin, as the driver loads it: its length stands in its header. */
 const void *gpucoll_image_data(enum gpucoll_image image);
 
-/* Which fatbin holds the functor's kernels. */
-enum gpucoll_image gpucoll_image_of(int functor);
+/* Which fatbin holds (kernel, functor). A kernel that takes no functor ignores it. */
+enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor);
 
 /* The entry of (kernel, functor) in its fatbin, such as "gpucoll_lines_sum_f32". */
 const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor);

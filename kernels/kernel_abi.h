@@ -20,11 +20,13 @@
  *              its epoch is this call's. Two parts (inputs, results) of one block for each source rank.
  *              (LL128 protocol, "Demystifying NCCL", table I.)
  *   data area  cut evenly among the channels; in a channel two slots (round modulo 2); in a slot `nranks` input
- *              blocks, one for each source, then `nranks` result blocks, one for each source.
+ *              blocks, one for each source, then `nranks` result blocks, one for each source. (An exchange has no
+ *              results, and larger input blocks instead.)
  */
 #ifndef GPUCOLL_KERNEL_ABI_H
 #define GPUCOLL_KERNEL_ABI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,14 +56,23 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_ONESHOT,       /* allreduce, LL: every rank sends all to all and reduces all */
     GPUCOLL_KERNEL_TWOSHOT_LL128, /* allreduce, LL128: reduce-scatter then all-gather, by stores only */
     GPUCOLL_KERNEL_TWOSHOT,       /* the same over Simple, in rounds */
+    GPUCOLL_KERNEL_MOVE_LL,       /* exchange of runs, LL: what arrives is copied; takes no functor */
+    GPUCOLL_KERNEL_MOVE,          /* the same over Simple, in rounds */
+    GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
+    GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_COUNT
 };
 
-/* Stages of the two-shot kernel. Set together, one launch does everything and waits for peers inside; set one by
+static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
+{
+    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_REDUCE;
+}
+
+/* Stages of the two-shot kernel, and of an exchange, which has the first two. Set together, one launch does everything and waits for peers inside; set one by
  * one, with a barrier of the hosts between launches, no kernel ever waits: for ranks that share one GPU. */
 enum {
     GPUCOLL_STAGE_SEND = 1,   /* store each peer's slice into its lane */
-    GPUCOLL_STAGE_REDUCE = 2, /* reduce the own slice, store the result into every lane */
+    GPUCOLL_STAGE_REDUCE = 2, /* reduce the own slice, store the result into every lane; exchange: take what has arrived */
     GPUCOLL_STAGE_COPY = 4,   /* copy the result to the receive buffer */
     GPUCOLL_STAGE_ALL = 7
 };
@@ -124,10 +135,37 @@ struct gpucoll_kernel_args {
     struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
 };
 
+/*
+ * Second argument of the exchange kernels: what this rank and each other one, or this rank and itself, send each other.
+ *
+ *   MOVE    run[p] goes to rank p, and what comes from rank p goes to run[p].recv. The own run is copied from send to recv.
+ *   REDUCE  what comes from the ranks with recv_bytes, and run[rank].send if it has bytes, is reduced in rank order into
+ *           run[rank].recv; all these have run[rank].recv_bytes. run[p].recv of other ranks is not used.
+ *
+ * The bytes that rank a sends to b are those that b receives from a. args.bytes are those of the longest run of any rank. A place
+ * that is received into is apart from all that is sent, or it is, in MOVE the same bytes as what is sent to the same rank, and in
+ * REDUCE the same bytes as any run that is sent.
+ */
+struct gpucoll_kernel_run {
+    const void *send; /* any alignment */
+    void *recv;
+    uint64_t send_bytes;
+    uint64_t recv_bytes;
+};
+
+struct gpucoll_kernel_runs {
+    struct gpucoll_kernel_run run[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
+};
+
 /* Bytes of the arguments that are filled. */
 static inline size_t gpucoll_kernel_args_bytes(uint32_t nranks)
 {
     return offsetof(struct gpucoll_kernel_args, peer) + nranks * sizeof(struct gpucoll_kernel_peer);
+}
+
+static inline size_t gpucoll_kernel_runs_bytes(uint32_t nranks)
+{
+    return nranks * sizeof(struct gpucoll_kernel_run);
 }
 
 /* Bytes of one lane with a data area of `data_bytes`. */
@@ -191,6 +229,20 @@ static inline GPUCOLL_HD size_t gpucoll_block_offset(size_t data_bytes, uint32_t
 {
     size_t block = gpucoll_block_bytes(data_bytes, nranks, channels);
     size_t index = (((size_t)channel * GPUCOLL_SLOTS + slot) * 2 + part) * nranks + source;
+    return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES + index * block;
+}
+
+/* The same for an exchange, which has no results: bytes of a block, and where the block of `source` starts in a lane. */
+static inline GPUCOLL_HD size_t gpucoll_exchange_block_bytes(size_t data_bytes, uint32_t nranks, uint32_t channels)
+{
+    return data_bytes / channels / ((size_t)GPUCOLL_SLOTS * nranks) / 128 * 128;
+}
+
+static inline GPUCOLL_HD size_t gpucoll_exchange_block_offset(size_t data_bytes, uint32_t nranks, uint32_t channels,
+                                                              uint32_t channel, uint32_t slot, uint32_t source)
+{
+    size_t block = gpucoll_exchange_block_bytes(data_bytes, nranks, channels);
+    size_t index = ((size_t)channel * GPUCOLL_SLOTS + slot) * nranks + source;
     return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES + index * block;
 }
 

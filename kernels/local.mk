@@ -13,12 +13,19 @@ kernel_sources = \
 	kernels/allreduce_float.cu \
 	kernels/allreduce_integer.cu \
 	kernels/allreduce_logical.cu \
-	kernels/allreduce_pair.cu
+	kernels/allreduce_pair.cu \
+	kernels/exchange_float.cu \
+	kernels/exchange_integer.cu \
+	kernels/exchange_logical.cu \
+	kernels/exchange_move.cu \
+	kernels/exchange_pair.cu
 kernel_headers = \
 	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
 	kernels/allreduce_twoshot.cuh \
 	kernels/crew.cuh \
+	kernels/exchange.cuh \
+	kernels/exchange_simple.cuh \
 	kernels/instantiate.cuh \
 	kernels/linger.cuh \
 	kernels/ll.cuh \

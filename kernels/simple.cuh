@@ -14,12 +14,13 @@ namespace gpucoll {
 enum { PHASE_INPUT = 0, PHASE_RESULT = 1, PART_INPUT = 0, PART_RESULT = 1 };
 
 /* After all threads of the CTA have stored to the peers' lanes: tells each peer so. The barrier puts those stores before the
- * fence of the one warp that writes the flags. */
-__device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round)
+ * fence of the one warp that writes the flags. `mine`: thread p says whether rank p is to be told. */
+__device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round,
+                                             bool mine = true)
 {
     __syncthreads();
     const uint32_t peer = threadIdx.x;
-    if (peer < args.nranks && peer != args.rank) {
+    if (mine && peer < args.nranks && peer != args.rank) {
         uint64_t *flags = static_cast<uint64_t *>(args.peer[peer].lane);
         fence_system();
         store_relaxed(&flags[gpucoll_flag_index(phase, blockIdx.x, args.rank)],
@@ -29,12 +30,13 @@ __device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, ui
 
 /* Waits until every peer has signalled this round. False on all threads if the wait was given up. The flags'
  * acquire and the barrier make the peers' stores visible to all threads of the CTA. Only a flag of this very epoch counts, so
- * an epoch that wraps around does no harm. */
-__device__ __forceinline__ bool wait_for_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round)
+ * an epoch that wraps around does no harm. `mine`: thread p says whether rank p is waited for. */
+__device__ __forceinline__ bool wait_for_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round,
+                                               bool mine = true)
 {
     bool failed = false;
     const uint32_t peer = threadIdx.x;
-    if (peer < args.nranks && peer != args.rank) {
+    if (mine && peer < args.nranks && peer != args.rank) {
         const uint64_t *flag =
             static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
         const uint64_t wanted = gpucoll_flag_value(args.peer[args.rank].epoch, round);

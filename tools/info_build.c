@@ -104,7 +104,8 @@ bool info_algorithms(struct info *info)
     const struct gpucoll_algorithm *row;
     (void)info;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        printf("  %s %s\n", gpucoll_coll_name(row->coll), row->name);
+        bool any = row->coll == GPUCOLL_ANY_EXCHANGE;
+        printf("  %s %s\n", any ? "all other collectives:" : gpucoll_coll_name(row->coll), row->name);
         info_print_wrapped(row->help, NAME_COLUMNS + 3, WIDTH);
     }
     return true;

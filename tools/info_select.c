@@ -216,7 +216,7 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
 {
     const struct gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (row->coll != input->coll) {
+        if (!gpucoll_algorithm_runs(row, input->coll)) {
             continue;
         }
         const char *why = row->unusable(input);

@@ -49,13 +49,14 @@ struct gpucoll_stream; /* an in-order queue of kernels with its own status block
 
 struct gpucoll_launch {
     enum gpucoll_kernel kernel;
-    int functor; /* an index from gpucoll_functor() */
+    int functor; /* an index from gpucoll_functor(); any where the kernel takes none */
     unsigned ctas;
     unsigned threads;
     /* Not 0: another call of this kind is likely to follow soon on this stream, and the kernel may wait for it so long
      * after it has ended this one. Then `ctas` is its crew. */
     uint32_t linger_ns;
     const struct gpucoll_kernel_args *args; /* copied; what belongs to the stream is filled in by it */
+    const struct gpucoll_kernel_runs *runs; /* of an exchange; copied */
 };
 
 /* How kernels of one device reach the memory of another. */

@@ -18,6 +18,7 @@ struct cuda_stream {
     CUdeviceptr device_shared; /* the same, as kernels see it */
     CUdeviceptr arrived;       /* device memory: see kernel_abi.h */
     struct gpucoll_kernel_args args; /* of the latest call */
+    struct gpucoll_kernel_runs runs; /* of the latest exchange */
     unsigned threads;
     CUfunction crew; /* the kernel that may be lingering; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
@@ -116,7 +117,7 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
 static CUresult load_kernel(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device,
                             enum gpucoll_kernel kernel, int functor, CUfunction *function)
 {
-    enum gpucoll_image image = gpucoll_image_of(functor);
+    enum gpucoll_image image = gpucoll_image_of(kernel, functor);
     CUresult result = CUDA_SUCCESS;
     if (!device->modules[image]) {
         result = cuda->cuModuleLoadData(&device->modules[image], gpucoll_image_data(image));
@@ -176,7 +177,7 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function, uns
 {
     struct gpucoll_device *device = stream->base.device;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
-    void *parameters[] = {&stream->args};
+    void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
     CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
     if (stream->args.bell && ctas > 1) {
@@ -242,7 +243,8 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     struct cuda_stream *stream = (struct cuda_stream *)base;
     struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
     const struct gpucoll_kernel_args *given = launch->args;
-    if (launch->ctas < 1 || launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 || given->nranks > GPUCOLL_MAX_LOCAL) {
+    if (launch->ctas < 1 || launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 || given->nranks > GPUCOLL_MAX_LOCAL ||
+        (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
     CUfunction function;
@@ -260,6 +262,9 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
         dismiss(stream);
     }
     memcpy(args, given, gpucoll_kernel_args_bytes(given->nranks));
+    if (launch->runs) {
+        memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
+    }
     args->kernel = launch->kernel;
     args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
     args->status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;

@@ -1,133 +1,13 @@
+/*
+ * The all-reduce kernels, and the loop over the channels of any kernel.
+ */
 #include "core/accel/host_kernels.h"
 #include "core/accel/accel.h"
-#include <sched.h>
-#include <string.h>
-#include <time.h>
-
-/*
- * Shared memory and its order. Flags and LL words are the only memory that two ranks touch without other
- * order: LL word   stored relaxed by the source, loaded relaxed by the owner: data and epoch travel in one
- * word. flag      stored with release by the source after its data, loaded with acquire by the owner before
- * it reads them. status    done: release here, acquire by the host that polls it. abort: stored by the host,
- * loaded relaxed here.
- */
-static inline void store_word(char *at, uint32_t data, uint32_t epoch)
-{
-    __atomic_store_n((uint64_t *)at, (uint64_t)epoch << 32 | data, __ATOMIC_RELAXED);
-}
-
-static inline void raise_flag(char *lane, size_t index, uint64_t value)
-{
-    __atomic_store_n((uint64_t *)lane + index, value, __ATOMIC_RELEASE);
-}
-
-/* One wait for a peer: first it polls, then it gives the core away, then it sleeps, since there may be more
- * ranks than cores. */
-struct wait {
-    const struct gpucoll_kernel_args *args;
-    uint32_t source; /* the rank waited for */
-    uint32_t turns;
-};
-
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* False once the host has told the kernel to give up. */
-static bool wait_turn(struct wait *wait)
-{
-    enum { POLLS = 200, YIELDS = 2000, SLEEP_NS = 50000 };
-    struct gpucoll_kernel_status *status = wait->args->status;
-    if (__atomic_load_n(&status->abort, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&status->stuck_rank, 1 + wait->source, __ATOMIC_RELEASE);
-        return false;
-    }
-    if (wait->turns < POLLS) {
-        relax();
-    } else if (wait->turns < POLLS + YIELDS) {
-        sched_yield();
-    } else {
-        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
-        return true;
-    }
-    wait->turns++;
-    return true;
-}
-
-static bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t phase, uint32_t channel,
-                      uint32_t source, uint64_t round)
-{
-    const uint64_t *flag =
-        (const uint64_t *)args->peer[args->rank].lane + gpucoll_flag_index(phase, channel, source);
-    uint64_t value = gpucoll_flag_value(args->peer[args->rank].epoch, round);
-    struct wait wait = {.args = args, .source = source};
-    for (;;) {
-        /* Only a flag of this very epoch counts: epochs wrap around. */
-        uint64_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-        if (seen >> 32 == value >> 32 && (uint32_t)seen >= (uint32_t)value) {
-            return true;
-        }
-        if (!wait_turn(&wait)) {
-            return false;
-        }
-    }
-}
-
-/* A run of the message in bytes; only the message's last one does not end on a pack. */
-struct span {
-    uint64_t begin;
-    uint64_t bytes;
-};
-
-static struct span span_of_packs(uint64_t message_bytes, uint64_t begin, uint64_t end)
-{
-    uint64_t from = begin * GPUCOLL_PACK_BYTES;
-    uint64_t to = end * GPUCOLL_PACK_BYTES;
-    from = from < message_bytes ? from : message_bytes;
-    to = to < message_bytes ? to : message_bytes;
-    return (struct span){from, to - from};
-}
+#include "core/accel/host_sync.h"
 
 /* ---- one-shot: LL ---- */
 
 enum { LL_BLOCK = 4096 }; /* bytes reduced at a time */
-
-/* Word w of the message stands at 8 w of the source's LL area. */
-static void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, struct span span)
-{
-    char *area = (char *)args->peer[peer].lane + gpucoll_ll_offset(args->nranks, args->rank);
-    const char *from = (const char *)args->send + span.begin;
-    for (uint64_t at = 0; at < span.bytes; at += 4) {
-        uint64_t rest = span.bytes - at;
-        uint32_t data = 0;
-        memcpy(&data, from + at, rest < 4 ? rest : 4);
-        store_word(area + 2 * (span.begin + at), data, args->peer[peer].epoch);
-    }
-}
-
-static bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to)
-{
-    const char *area = (const char *)args->peer[args->rank].lane + gpucoll_ll_offset(args->nranks, source);
-    uint32_t epoch = args->peer[args->rank].epoch;
-    struct wait wait = {.args = args, .source = source};
-    for (uint64_t at = 0; at < span.bytes; at += 4) {
-        const uint64_t *word = (const uint64_t *)(area + 2 * (span.begin + at));
-        uint64_t pair;
-        while ((pair = __atomic_load_n(word, __ATOMIC_RELAXED)) >> 32 != epoch) {
-            if (!wait_turn(&wait)) {
-                return false;
-            }
-        }
-        uint32_t data = (uint32_t)pair;
-        memcpy(to + at, &data, 4);
-    }
-    return true;
-}
 
 /* The part of every rank, reduced in rank order, into `recv`. */
 static bool ll_reduce(const struct gpucoll_kernel_args *args, int functor, struct span span)
@@ -158,7 +38,7 @@ static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor,
     gpucoll_channel_range(args->bytes, channels, channel, &begin, &end);
     struct span all = span_of_packs(args->bytes, begin, end);
     for (uint32_t i = 1; i < args->nranks; i++) {
-        ll_send(args, (args->rank + i) % args->nranks, all);
+        ll_send(args, (args->rank + i) % args->nranks, args->send, all);
     }
     for (uint64_t at = 0; at < all.bytes; at += LL_BLOCK) {
         uint64_t rest = all.bytes - at;
@@ -267,8 +147,6 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
 }
 
 /* ---- two-shot: Simple ---- */
-
-enum { PHASE_INPUT = 0, PHASE_RESULT = 1 };
 
 /*
  * A channel's packs are cut into rounds of nranks blocks, a round evenly into one slice a rank. Slot reuse is
@@ -402,11 +280,18 @@ static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_TWOSHOT] = twoshot_channel,
 };
 
+static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
+                        const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs)
+{
+    return gpucoll_kernel_is_exchange(kernel) ? gpucoll_host_exchange(kernel, functor, channel, channels, args, runs)
+                                              : kernels[kernel](args, functor, channel, channels);
+}
+
 void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t channels,
-                         const struct gpucoll_kernel_args *args)
+                         const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs)
 {
     for (uint32_t channel = 0; channel < channels; channel++) {
-        if (!kernels[kernel](args, functor, channel, channels)) {
+        if (!run_channel(kernel, functor, channel, channels, args, runs)) {
             return; /* gave up: `done` stays as it is, since there is no result */
         }
     }

@@ -6,11 +6,16 @@
 #ifndef GPUCOLL_ACCEL_HOST_KERNELS_H
 #define GPUCOLL_ACCEL_HOST_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "kernels/kernel_abi.h"
 
-/* Runs a whole kernel in the calling thread, its completion included. `args->arrived` is not used. */
+/* Runs a whole kernel in the calling thread, its completion included. `args->arrived` is not used; `runs` is, by exchanges. */
 void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t channels,
-                         const struct gpucoll_kernel_args *args);
+                         const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs);
+
+/* One channel of an exchange. False if it gave up. */
+bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
+                           const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs);
 
 #endif

@@ -15,6 +15,7 @@ struct entry {
     int functor;
     uint32_t channels;
     struct gpucoll_kernel_args args;
+    struct gpucoll_kernel_runs runs; /* of an exchange */
 };
 
 /*
@@ -48,7 +49,7 @@ static void *work(void *arg)
         }
         const struct entry *entry = &stream->queue[stream->runs % QUEUE];
         pthread_mutex_unlock(&stream->lock);
-        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args);
+        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
         pthread_mutex_lock(&stream->lock);
         stream->runs++;
         pthread_cond_broadcast(&stream->ran);
@@ -123,7 +124,8 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     const struct gpucoll_kernel_args *args = launch->args;
     if ((unsigned)launch->kernel >= GPUCOLL_KERNEL_COUNT ||
         (unsigned)launch->functor >= GPUCOLL_FUNCTOR_COUNT || launch->ctas < 1 ||
-        launch->ctas > GPUCOLL_MAX_CHANNELS || args->nranks < 1 || args->nranks > GPUCOLL_MAX_LOCAL) {
+        launch->ctas > GPUCOLL_MAX_CHANNELS || args->nranks < 1 || args->nranks > GPUCOLL_MAX_LOCAL ||
+        (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
     pthread_mutex_lock(&stream->lock);
@@ -131,7 +133,12 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         pthread_cond_wait(&stream->ran, &stream->lock);
     }
     struct entry *entry = &stream->queue[stream->launches % QUEUE];
-    *entry = (struct entry){.kernel = launch->kernel, .functor = launch->functor, .channels = launch->ctas};
+    entry->kernel = launch->kernel;
+    entry->functor = launch->functor;
+    entry->channels = launch->ctas;
+    if (launch->runs) {
+        memcpy(&entry->runs, launch->runs, gpucoll_kernel_runs_bytes(args->nranks));
+    }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
     stream->done_value = args->done_value;

@@ -89,8 +89,26 @@ static const struct {
 };
 /* clang-format on */
 
-static const char *const colls[GPUCOLL_COLL_COUNT] = {
-    [GPUCOLL_ALLREDUCE] = "allreduce",
+static const struct {
+    const char *name;
+    bool reduces;
+} colls[GPUCOLL_COLL_COUNT] = {
+    [GPUCOLL_ALLREDUCE] = {"allreduce", true},
+    [GPUCOLL_ALLGATHER] = {"allgather", false},
+    [GPUCOLL_ALLGATHERV] = {"allgatherv", false},
+    [GPUCOLL_ALLTOALL] = {"alltoall", false},
+    [GPUCOLL_ALLTOALLV] = {"alltoallv", false},
+    [GPUCOLL_ALLTOALLW] = {"alltoallw", false},
+    [GPUCOLL_BCAST] = {"bcast", false},
+    [GPUCOLL_EXSCAN] = {"exscan", true},
+    [GPUCOLL_GATHER] = {"gather", false},
+    [GPUCOLL_GATHERV] = {"gatherv", false},
+    [GPUCOLL_REDUCE] = {"reduce", true},
+    [GPUCOLL_REDUCE_SCATTER] = {"reduce_scatter", true},
+    [GPUCOLL_REDUCE_SCATTER_BLOCK] = {"reduce_scatter_block", true},
+    [GPUCOLL_SCAN] = {"scan", true},
+    [GPUCOLL_SCATTER] = {"scatter", false},
+    [GPUCOLL_SCATTERV] = {"scatterv", false},
 };
 
 /* One more than the functor, so that what the list does not name is zero. */
@@ -129,7 +147,12 @@ const char *gpucoll_op_name(enum gpucoll_op op)
 
 const char *gpucoll_coll_name(enum gpucoll_coll coll)
 {
-    return (unsigned)coll < GPUCOLL_COLL_COUNT ? colls[coll] : "unknown collective";
+    return (unsigned)coll < GPUCOLL_COLL_COUNT ? colls[coll].name : "unknown collective";
+}
+
+bool gpucoll_coll_reduces(enum gpucoll_coll coll)
+{
+    return (unsigned)coll < GPUCOLL_COLL_COUNT && colls[coll].reduces;
 }
 
 int gpucoll_functor(enum gpucoll_op op, enum gpucoll_type type)

@@ -12,6 +12,21 @@
 
 enum gpucoll_coll {
     GPUCOLL_ALLREDUCE,
+    GPUCOLL_ALLGATHER, /* from here on exchanges: core/exchange.h */
+    GPUCOLL_ALLGATHERV,
+    GPUCOLL_ALLTOALL,
+    GPUCOLL_ALLTOALLV,
+    GPUCOLL_ALLTOALLW,
+    GPUCOLL_BCAST,
+    GPUCOLL_EXSCAN,
+    GPUCOLL_GATHER,
+    GPUCOLL_GATHERV,
+    GPUCOLL_REDUCE,
+    GPUCOLL_REDUCE_SCATTER,
+    GPUCOLL_REDUCE_SCATTER_BLOCK,
+    GPUCOLL_SCAN,
+    GPUCOLL_SCATTER,
+    GPUCOLL_SCATTERV,
     GPUCOLL_COLL_COUNT
 };
 
@@ -61,6 +76,7 @@ size_t gpucoll_type_size(enum gpucoll_type type); /* bytes, padding included */
 const char *gpucoll_type_name(enum gpucoll_type type);
 const char *gpucoll_op_name(enum gpucoll_op op);
 const char *gpucoll_coll_name(enum gpucoll_coll coll);
+bool gpucoll_coll_reduces(enum gpucoll_coll coll); /* has an operator and a type */
 
 /* The functor (an index into kernels/functors.h) that does `op` on `type`, or -1 where there is none.
  * Types that an operator cannot tell apart share a functor: signed and unsigned sums, for example. */

@@ -7,6 +7,7 @@ endif
 test_gpu_kernels_test_SOURCES = \
 	test/gpu/elements.c \
 	test/gpu/elements.h \
+	test/gpu/exchange_test.c \
 	test/gpu/gpus.c \
 	test/gpu/gpus.h \
 	test/gpu/kernels_test.c \

@@ -8,6 +8,10 @@ const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_ONESHOT] = "oneshot",
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = "twoshot_ll128",
     [GPUCOLL_KERNEL_TWOSHOT] = "twoshot",
+    [GPUCOLL_KERNEL_MOVE_LL] = "move_ll",
+    [GPUCOLL_KERNEL_MOVE] = "move",
+    [GPUCOLL_KERNEL_REDUCE_LL] = "reduce_ll",
+    [GPUCOLL_KERNEL_REDUCE] = "reduce",
 };
 
 /* Close to where epochs wrap around, so that every run of the tests passes it. */
@@ -106,7 +110,8 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
                                           .ctas = call->ctas,
                                           .threads = call->threads,
                                           .linger_ns = call->linger_ns,
-                                          .args = &args};
+                                          .args = &args,
+                                          .runs = call->runs != NULL ? &call->runs[r] : NULL};
     must(ranks->gpus->accel->ops->launch(rank->stream, &launch), "launch");
 }
 

@@ -45,6 +45,7 @@ struct call {
     uint32_t stages;
     uint64_t round_begin;
     uint64_t round_end;
+    const struct gpucoll_kernel_runs *runs; /* of an exchange: for each rank */
     uint32_t linger_ns; /* not 0: one crew, which waits so long for the next call */
 };
 

@@ -9,6 +9,9 @@
 /* Kinds of memory: what they are taken for, and copies between them. */
 void test_memory(struct gpus *gpus);
 
+/* Every exchange kernel with every functor. */
+void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed);
+
 /* The application resets GPU 0 before gpucoll closes it; nothing works on that GPU afterwards. */
 void test_reset(struct gpus *gpus);
 

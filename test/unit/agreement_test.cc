@@ -22,7 +22,7 @@ class Sum
         for (size_t i = 0; i < count; i++) {
             ints(send)[i] = static_cast<int>(rank.number + i) + salt;
         }
-        args = {GPUCOLL_ALLREDUCE, GPUCOLL_SUM, GPUCOLL_INT32, send.data(), recv.data(), count};
+        args = reduce_all(GPUCOLL_SUM, GPUCOLL_INT32, send.data(), recv.data(), count);
     }
 
     bool right() const
@@ -125,7 +125,7 @@ TEST(kinds, host_memory_everywhere_is_declined)
     on_threads(2, {{"host_memory", "host"}}, [](Rank &rank) {
         int plain_in = 1;
         int plain_out = 0;
-        gpucoll_coll_args args = {GPUCOLL_ALLREDUCE, GPUCOLL_SUM, GPUCOLL_INT32, &plain_in, &plain_out, 1};
+        gpucoll_coll_args args = reduce_all(GPUCOLL_SUM, GPUCOLL_INT32, &plain_in, &plain_out, 1);
         EXPECT_EQ(rank.call(args), GPUCOLL_DECLINED);
         args.send = GPUCOLL_IN_PLACE;
         EXPECT_EQ(rank.call(args), GPUCOLL_DECLINED);
@@ -137,7 +137,7 @@ TEST(kinds, host_memory_everywhere_is_declined)
 TEST(kinds, null_buffers_are_declined)
 {
     on_threads(2, {}, [](Rank &rank) {
-        gpucoll_coll_args args = {GPUCOLL_ALLREDUCE, GPUCOLL_SUM, GPUCOLL_INT32, nullptr, nullptr, 0};
+        gpucoll_coll_args args = reduce_all(GPUCOLL_SUM, GPUCOLL_INT32, nullptr, nullptr, 0);
         EXPECT_EQ(rank.call(args), GPUCOLL_DECLINED);
         expect_native(rank);
     });
@@ -147,7 +147,7 @@ TEST(kinds, an_operator_without_the_type_is_invalid_and_counts_for_nothing)
 {
     on_threads(2, {}, [](Rank &rank) {
         float value = 0;
-        gpucoll_coll_args args = {GPUCOLL_ALLREDUCE, GPUCOLL_BAND, GPUCOLL_FLOAT32, GPUCOLL_IN_PLACE, &value, 1};
+        gpucoll_coll_args args = reduce_all(GPUCOLL_BAND, GPUCOLL_FLOAT32, GPUCOLL_IN_PLACE, &value, 1);
         if (rank.number == 0) {
             EXPECT_EQ(rank.call(args), GPUCOLL_ERR_INVALID);
         }

@@ -27,8 +27,8 @@ Bytes check(Rank &rank, const Call &call)
     Buffer send(mine.size(), call.send_offset);
     Buffer recv(mine.size(), call.recv_offset);
     std::copy(mine.begin(), mine.end(), call.in_place ? recv.data() : send.data());
-    gpucoll_coll_args args = {GPUCOLL_ALLREDUCE, call.op,     call.type,
-                              call.in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), call.count};
+    gpucoll_coll_args args =
+        reduce_all(call.op, call.type, call.in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), call.count);
     gpucoll_status status = rank.call(args);
     EXPECT_EQ(status, GPUCOLL_OK) << gpucoll_status_name(status);
     if (call.count < 50000 || rank.number == 0) { /* large ones once: the other ranks are compared to the bit below */

@@ -16,7 +16,7 @@ class Doubles
   public:
     explicit Doubles(size_t count) : send(count * 8), recv(count * 8)
     {
-        args = {GPUCOLL_ALLREDUCE, GPUCOLL_SUM, GPUCOLL_FLOAT64, send.data(), recv.data(), count};
+        args = reduce_all(GPUCOLL_SUM, GPUCOLL_FLOAT64, send.data(), recv.data(), count);
     }
     gpucoll_coll_args args;
 

@@ -104,7 +104,7 @@ class Call
 
     void run(gpucoll_kernel kernel, uint32_t channels, uint32_t rank)
     {
-        gpucoll_host_kernel(kernel, GPUCOLL_FN_sum_u32, channels, &args[rank]);
+        gpucoll_host_kernel(kernel, GPUCOLL_FN_sum_u32, channels, &args[rank], nullptr);
     }
 
     void run_all(gpucoll_kernel kernel, uint32_t channels)

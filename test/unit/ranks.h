@@ -75,6 +75,18 @@ class Rank
     gpucoll_team *team = nullptr;
 };
 
+/* What an all-reduce takes. */
+inline gpucoll_coll_args reduce_all(gpucoll_op op, gpucoll_type type, const void *send, void *recv, size_t count)
+{
+    gpucoll_coll_args args = {};
+    args.op = op;
+    args.type = type;
+    args.send = send;
+    args.recv = recv;
+    args.count = count;
+    return args;
+}
+
 using Body = std::function<void(Rank &)>;
 
 /* Runs `body` on `size` ranks. `bare`: without context and team, else they are made before it and freed after it. */

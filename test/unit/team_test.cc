@@ -22,7 +22,7 @@ gpucoll_status sum_one(gpucoll_team *team, double value, double *result)
     Buffer send(sizeof value);
     Buffer recv(sizeof value);
     memcpy(send.data(), &value, sizeof value);
-    gpucoll_coll_args args = {GPUCOLL_ALLREDUCE, GPUCOLL_SUM, GPUCOLL_FLOAT64, send.data(), recv.data(), 1};
+    gpucoll_coll_args args = reduce_all(GPUCOLL_SUM, GPUCOLL_FLOAT64, send.data(), recv.data(), 1);
     gpucoll_status status = Rank::call(team, args);
     memcpy(result, recv.data(), sizeof *result);
     return status;

@@ -16,19 +16,19 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
     return call;
 }
 
-GPUCOLL_FORMS(alltoall,
+GPUCOLL_NATIVE_FORMS(alltoall,
               (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
                gpucoll_count rcount, ompi_datatype_t *rdtype),
               (sbuf, scount, sdtype, rbuf, rcount, rdtype),
               describe(sbuf, gpucoll_even(scount, sdtype, 0, gpucoll_peers(comm)), rbuf,
-                       gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm))))
+                       gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm))), GPUCOLL_BOTH, GPUCOLL_ALLTOALL, 0, true)
 
-GPUCOLL_FORMS(alltoallv,
+GPUCOLL_NATIVE_FORMS(alltoallv,
               (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls, ompi_datatype_t *sdtype,
                void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls, ompi_datatype_t *rdtype),
               (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype),
               describe(sbuf, gpucoll_vector(scounts, sdispls, sdtype, 0, gpucoll_peers(comm)), rbuf,
-                       gpucoll_vector(rcounts, rdispls, rdtype, 0, gpucoll_peers(comm))))
+                       gpucoll_vector(rcounts, rdispls, rdtype, 0, gpucoll_peers(comm))), GPUCOLL_BOTH, GPUCOLL_ALLTOALLV, 0, true)
 
 #define W_PARAMETERS                                                                                         \
     (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls, ompi_datatype_t *const *sdtypes,      \
@@ -38,11 +38,11 @@ GPUCOLL_FORMS(alltoallv,
     describe(sbuf, gpucoll_bytes(scounts, sdispls, sdtypes, gpucoll_peers(comm)), rbuf,                      \
              gpucoll_bytes(rcounts, rdispls, rdtypes, gpucoll_peers(comm)))
 
-static GPUCOLL_BLOCKING(staged_alltoallw, alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
+static GPUCOLL_BLOCKING(next_alltoallw, alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
 GPUCOLL_NONBLOCKING(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
 GPUCOLL_PERSISTENT(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
 
-int gpucoll_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
+static int staged_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
                       ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts,
                       gpucoll_displs rdispls, ompi_datatype_t *const *rdtypes, ompi_communicator_t *comm,
                       mca_coll_base_module_t *module)
@@ -56,5 +56,7 @@ int gpucoll_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs s
         sdispls = gpucoll_displs_of(zero);
         rdispls = gpucoll_displs_of(zero);
     }
-    return staged_alltoallw(sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes, comm, module);
+    return next_alltoallw(sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes, comm, module);
 }
+
+GPUCOLL_NATIVE(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_ALLTOALLW, 0, true)

@@ -14,7 +14,7 @@ static struct gpucoll_call describe(void *rbuf, struct gpucoll_region region, en
     return call;
 }
 
-GPUCOLL_ALL_FORMS(bcast, (void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, int root),
+GPUCOLL_NATIVE_FORMS(bcast, (void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, int root),
                   (rbuf, count, dtype, root),
                   describe(rbuf, gpucoll_even(count, dtype, 0, 1), gpucoll_role(comm, root)),
-                  GPUCOLL_RECV_ONLY)
+                  GPUCOLL_RECV_ONLY, GPUCOLL_BCAST, root, true)

@@ -7,13 +7,18 @@
  *     GPUCOLL_FORMS(allgather, (parameters), (arguments), description)
  *
  * with the parameters that stand before the communicator in the slot's signature, their names, and a call of
- * that function. Parameters are named `sbuf` and `rbuf` where they are the buffers: when one is staged, its
+ * that function. Of a collective whose blocking form runs on the engine where all ranks bring device memory:
+ *
+ *     GPUCOLL_NATIVE_FORMS(allgather, ..., description, take, COLL, root, condition)
+ *
+ * where `condition` is equal on all ranks. Parameters are named `sbuf` and `rbuf` where they are the buffers: when one is staged, its
  * host copy takes its name.
  */
 #ifndef COLL_GPUCOLL_FORMS_H
 #define COLL_GPUCOLL_FORMS_H
 
 #include "coll_gpucoll.h"
+#include "coll_gpucoll_native.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_stage.h"
 
@@ -75,6 +80,29 @@
 
 #define GPUCOLL_ALL_FORMS(name, parameters, arguments, description, take)                                    \
     GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, take)                         \
+    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
+    GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
+
+#define GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                      \
+    int gpucoll_##name(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)   \
+    {                                                                                                        \
+        gpucoll_module *self = (gpucoll_module *)module;                                                     \
+        int rc = OMPI_SUCCESS;                                                                               \
+        if (self->native != GPUCOLL_NATIVE_OFF && (condition) &&                                             \
+            gpucoll_native_joins(self, comm, gpucoll_device_active(), &rc)) {                                \
+            const struct gpucoll_call call = description;                                                    \
+            bool done = false;                                                                               \
+            rc = gpucoll_native_exchange(self, coll, root, &call, comm, &done);                              \
+            if (done) {                                                                                      \
+                return rc;                                                                                   \
+            }                                                                                                \
+        }                                                                                                    \
+        return rc != OMPI_SUCCESS ? rc : staged_##name(GPUCOLL_LIST arguments, comm, module);                \
+    }
+
+#define GPUCOLL_NATIVE_FORMS(name, parameters, arguments, description, take, coll, root, condition)          \
+    static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, take)                   \
+    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
     GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
     GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
 

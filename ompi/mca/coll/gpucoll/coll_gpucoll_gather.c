@@ -22,16 +22,16 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
     return call;
 }
 
-GPUCOLL_FORMS(gather,
+GPUCOLL_NATIVE_FORMS(gather,
               (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
                gpucoll_count rcount, ompi_datatype_t *rdtype, int root),
               (sbuf, scount, sdtype, rbuf, rcount, rdtype, root),
               describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
-                       gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm)), root, comm))
+                       gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm)), root, comm), GPUCOLL_BOTH, GPUCOLL_GATHER, root, true)
 
-GPUCOLL_FORMS(gatherv,
+GPUCOLL_NATIVE_FORMS(gatherv,
               (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
                gpucoll_counts rcounts, gpucoll_displs displs, ompi_datatype_t *rdtype, int root),
               (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype, root),
               describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
-                       gpucoll_vector(rcounts, displs, rdtype, 0, gpucoll_peers(comm)), root, comm))
+                       gpucoll_vector(rcounts, displs, rdtype, 0, gpucoll_peers(comm)), root, comm), GPUCOLL_BOTH, GPUCOLL_GATHERV, root, true)

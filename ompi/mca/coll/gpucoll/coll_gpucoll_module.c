@@ -59,6 +59,9 @@ int gpucoll_module_connect(gpucoll_module *self, ompi_communicator_t *comm)
         .allgather = exchange_allgather,
         .arg = &arg,
     };
+    /* The exchange may be made of other collectives of this communicator, which then come back here: they are not to
+     * begin a team. */
+    self->native = GPUCOLL_NATIVE_OFF;
     gpucoll_status status =
         gpucoll_team_create(mca_coll_gpucoll_component.context, &exchange, comm->c_name, &self->team);
     self->native = status == GPUCOLL_OK ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF;

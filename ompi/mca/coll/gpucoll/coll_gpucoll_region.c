@@ -99,6 +99,22 @@ bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_e
     return extent->bytes > 0;
 }
 
+bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded, ptrdiff_t *offset,
+                          uint64_t *bytes)
+{
+    struct block block = block_at(region, index);
+    const opal_datatype_t *type = block.type;
+    ptrdiff_t extent = type->ub - type->lb;
+    *offset = block.offset;
+    *bytes = is_empty(&block) ? 0 : block.count * (padded ? (size_t)extent : type->size);
+    if (padded || is_empty(&block)) {
+        return true;
+    }
+    *offset += type->true_lb;
+    return (type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) && type->true_ub - type->true_lb == (ptrdiff_t)type->size &&
+           (block.count == 1 || extent == (ptrdiff_t)type->size);
+}
+
 /* Joins runs that touch, so that the callback sees as few as possible. */
 struct joiner {
     gpucoll_run_fn run;

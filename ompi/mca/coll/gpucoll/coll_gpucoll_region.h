@@ -46,6 +46,11 @@ struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_a
 /* False if the region holds no byte; `extent` is then all zero. */
 bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent);
 
+/* Block `index` as one run of bytes; false if it is not one, then `bytes` are those of its data all the same. `padded`: elements are
+ * taken with the padding of their type, as reductions see them. */
+bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded, ptrdiff_t *offset,
+                          uint64_t *bytes);
+
 /* Calls `run` for each contiguous run of bytes, neighbours joined, until it returns other than OMPI_SUCCESS;
  * returns that. */
 typedef int (*gpucoll_run_fn)(void *arg, ptrdiff_t offset, size_t bytes);

@@ -1,0 +1,210 @@
+#include "core/exchange.h"
+
+#include <string.h>
+#include "core/agreement.h"
+
+/* Which ranks have a run for which. */
+enum pairs {
+    ALL_TO_ALL,
+    TO_ROOT,
+    FROM_ROOT,
+    UPWARDS,        /* from each rank to those above it and to itself */
+    UPWARDS_STRICTLY /* to those above it */
+};
+
+struct row {
+    enum pairs pairs;
+    bool send_each; /* a block to send for each rank, instead of one for all */
+    bool recv_each;
+    bool even; /* MPI wants all blocks of all ranks equally long */
+};
+
+static const struct row rows[GPUCOLL_COLL_COUNT] = {
+    [GPUCOLL_ALLGATHER] = {ALL_TO_ALL, false, true, true},
+    [GPUCOLL_ALLGATHERV] = {ALL_TO_ALL, false, true, false},
+    [GPUCOLL_ALLTOALL] = {ALL_TO_ALL, true, true, true},
+    [GPUCOLL_ALLTOALLV] = {ALL_TO_ALL, true, true, false},
+    [GPUCOLL_ALLTOALLW] = {ALL_TO_ALL, true, true, false},
+    [GPUCOLL_BCAST] = {FROM_ROOT, false, false, true},
+    [GPUCOLL_EXSCAN] = {UPWARDS_STRICTLY, false, false, true},
+    [GPUCOLL_GATHER] = {TO_ROOT, false, true, true},
+    [GPUCOLL_GATHERV] = {TO_ROOT, false, true, false},
+    [GPUCOLL_REDUCE] = {TO_ROOT, false, false, true},
+    [GPUCOLL_REDUCE_SCATTER] = {ALL_TO_ALL, true, false, false},
+    [GPUCOLL_REDUCE_SCATTER_BLOCK] = {ALL_TO_ALL, true, false, true},
+    [GPUCOLL_SCAN] = {UPWARDS, false, false, true},
+    [GPUCOLL_SCATTER] = {FROM_ROOT, true, false, true},
+    [GPUCOLL_SCATTERV] = {FROM_ROOT, true, false, false},
+};
+
+static bool has_run(enum pairs pairs, uint32_t from, uint32_t to, uint32_t root)
+{
+    switch (pairs) {
+    case TO_ROOT:
+        return to == root;
+    case FROM_ROOT:
+        return from == root;
+    case UPWARDS:
+        return from <= to;
+    case UPWARDS_STRICTLY:
+        return from < to;
+    case ALL_TO_ALL:
+        break;
+    }
+    return true;
+}
+
+uint64_t gpucoll_exchange_even_bytes(const struct gpucoll_coll_args *args)
+{
+    const struct gpucoll_block *block = args->send_blocks != NULL ? args->send_blocks : args->recv_blocks;
+    return rows[args->coll].even && block != NULL ? block->bytes : 0;
+}
+
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What the own rank keeps for itself: nothing, unless it has both ends of it. */
+static void fix_own(struct gpucoll_kernel_run *own, bool reduces)
+{
+    if (!reduces && (own->send_bytes == 0 || own->recv_bytes == 0)) {
+        own->send_bytes = 0;
+        own->recv_bytes = 0;
+    }
+}
+
+void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    const struct gpucoll_team *team = request->team;
+    const struct row *row = &rows[args->coll];
+    const bool reduces = gpucoll_coll_reduces(args->coll);
+    struct gpucoll_kernel_run *runs = request->runs.run;
+    memset(runs, 0, gpucoll_kernel_runs_bytes(team->size));
+    bool receives = false;
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (args->send_blocks != NULL && has_run(row->pairs, team->rank, i, args->root)) {
+            const struct gpucoll_block *block = &args->send_blocks[row->send_each ? i : 0];
+            runs[i].send = (const char *)args->send + block->offset;
+            runs[i].send_bytes = block->bytes;
+        }
+        if (args->recv_blocks != NULL && has_run(row->pairs, i, team->rank, args->root)) {
+            const struct gpucoll_block *block = &args->recv_blocks[row->recv_each ? i : 0];
+            runs[i].recv = (char *)args->recv + block->offset;
+            runs[i].recv_bytes = block->bytes;
+            receives = true;
+        }
+    }
+    if (reduces && receives) { /* also where the own part is not among what is reduced */
+        runs[team->rank].recv = (char *)args->recv + args->recv_blocks[0].offset;
+        runs[team->rank].recv_bytes = args->recv_blocks[0].bytes;
+    }
+    fix_own(&runs[team->rank], reduces);
+    request->bytes = 0;
+    for (uint32_t i = 0; i < team->size; i++) {
+        request->bytes = longer(request->bytes, longer(runs[i].send_bytes, runs[i].recv_bytes));
+    }
+    request->idle = request->bytes == 0;
+}
+
+struct range {
+    uintptr_t begin;
+    uintptr_t end;
+};
+
+static void widen(struct range *range, const void *pointer, uint64_t bytes)
+{
+    uintptr_t begin = (uintptr_t)pointer;
+    if (bytes > 0) {
+        range->begin = begin < range->begin ? begin : range->begin;
+        range->end = begin + bytes > range->end ? begin + bytes : range->end;
+    }
+}
+
+/* May the run that is received from `source` be where it is, beside what is sent to `peer`? */
+static bool is_apart(const struct gpucoll_request *request, uint32_t source, uint32_t peer)
+{
+    const struct gpucoll_kernel_run *recv = &request->runs.run[source];
+    const struct gpucoll_kernel_run *send = &request->runs.run[peer];
+    const uint32_t own = request->team->rank;
+    const bool reduces = gpucoll_coll_reduces(request->coll);
+    if ((reduces && source != own) || recv->recv_bytes == 0 || send->send_bytes == 0) {
+        return true; /* not written, or not read */
+    }
+    if (!reduces && source == own && recv->send == recv->recv) {
+        return true; /* stays where it is */
+    }
+    uintptr_t to = (uintptr_t)recv->recv;
+    uintptr_t from = (uintptr_t)send->send;
+    if (to + recv->recv_bytes <= from || from + send->send_bytes <= to) {
+        return true;
+    }
+    return (reduces || source == peer) && to == from && recv->recv_bytes == send->send_bytes;
+}
+
+static bool buffers_are_apart(const struct gpucoll_request *request)
+{
+    const uint32_t size = request->team->size;
+    const struct gpucoll_kernel_run *runs = request->runs.run;
+    struct range sent = {UINTPTR_MAX, 0};
+    struct range received = {UINTPTR_MAX, 0};
+    for (uint32_t i = 0; i < size; i++) {
+        widen(&sent, runs[i].send, runs[i].send_bytes);
+        widen(&received, runs[i].recv, runs[i].recv_bytes);
+    }
+    if (sent.end <= received.begin || received.end <= sent.begin) {
+        return true;
+    }
+    for (uint32_t source = 0; source < size; source++) {
+        for (uint32_t peer = 0; peer < size; peer++) {
+            if (!is_apart(request, source, peer)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Is the run's place device memory, of the GPU of `buffer` if that has one? */
+static bool joins(struct gpucoll_accel *accel, const void *place, struct gpucoll_buffer *buffer, const void **pointer)
+{
+    struct gpucoll_buffer found;
+    accel->ops->classify(accel, place, &found);
+    if (found.memory != GPUCOLL_MEMORY_DEVICE || (*pointer != NULL && found.device != buffer->device)) {
+        return false;
+    }
+    *buffer = found;
+    *pointer = place;
+    return true;
+}
+
+bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
+                              const void **pointer)
+{
+    struct gpucoll_accel *accel = request->team->context->accel;
+    bool sent = false;
+    bool received = false;
+    *pointer = NULL;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const struct gpucoll_kernel_run *run = &request->runs.run[i];
+        /* A buffer is one allocation, so one of its places tells; but with the base NULL (MPI_BOTTOM) blocks may be anywhere. */
+        if (run->send_bytes > 0 && (!sent || request->send == NULL) && !joins(accel, run->send, buffer, pointer)) {
+            return false;
+        }
+        if (run->recv_bytes > 0 && (!received || request->recv == NULL) && !joins(accel, run->recv, buffer, pointer)) {
+            return false;
+        }
+        sent |= run->send_bytes > 0;
+        received |= run->recv_bytes > 0;
+    }
+    return buffers_are_apart(request);
+}
+
+uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request)
+{
+    uint64_t longest = 0;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        longest = longer(longest, gpucoll_agreement_post(request, i)->bytes);
+    }
+    return longest;
+}

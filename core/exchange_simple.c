@@ -1,0 +1,68 @@
+/*
+ * Exchange over Simple, in rounds through the data area of the lanes. For long runs.
+ */
+#include "core/exchange.h"
+#include "core/model.h"
+
+/* Less than this for a channel and the fixed cost of its flags outweighs what another channel brings. */
+static const uint64_t least_channel_bytes = 8192;
+/* Nor is a block ever smaller than this: with many ranks and little scratch there are fewer channels instead. */
+static const uint64_t least_block_bytes = 1024;
+
+void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = &gpucoll_model_default;
+    uint64_t most = input->data_bytes / (least_block_bytes * GPUCOLL_SLOTS * input->nranks);
+    most = most < (uint64_t)input->config->max_ctas ? most : (uint64_t)input->config->max_ctas;
+    double leaves = (double)(input->nranks - 1) * (double)input->bytes;
+    double share = leaves / (double)least_channel_bytes;
+    plan->threads = gpucoll_whole_warps(input->config->threads);
+    plan->ctas = share + 1 < (double)most ? (uint32_t)(share + 1) : (uint32_t)most;
+    uint64_t begin;
+    uint64_t end;
+    gpucoll_channel_range(input->bytes, plan->ctas, 0, &begin, &end); /* the first channel has the most */
+    uint64_t block = gpucoll_exchange_block_bytes(input->data_bytes, input->nranks, plan->ctas) / GPUCOLL_PACK_BYTES;
+    plan->rounds = (end - begin + block - 1) / block;
+    plan->predicted_us = gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
+}
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    return input->shared_device
+               ? "two ranks share a GPU, where kernels that wait for each other cannot run side by side"
+               : NULL;
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = &gpucoll_model_default;
+    gpucoll_exchange_shape(input, plan);
+    plan->predicted_us += model->agree_us + model->launch_us + input->latency_us + model->fence_us;
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    if (request->idle) {
+        return GPUCOLL_OK;
+    }
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    bool reduces = gpucoll_coll_reduces(request->coll);
+    return gpucoll_kernel_start(request, reduces ? GPUCOLL_KERNEL_REDUCE : GPUCOLL_KERNEL_MOVE, &args);
+}
+
+static gpucoll_status progress(struct gpucoll_request *request)
+{
+    return request->idle ? GPUCOLL_OK : gpucoll_kernel_wait(request);
+}
+
+const struct gpucoll_algorithm gpucoll_exchange_simple = {
+    .name = "exchange",
+    .protocol = "simple",
+    .help = "one kernel, in rounds: every rank stores to its peers, and takes what they have stored; for large messages",
+    .coll = GPUCOLL_ANY_EXCHANGE,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = progress,
+};

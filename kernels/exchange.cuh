@@ -1,0 +1,173 @@
+/*
+ * Exchanges: every rank stores a run of bytes for each peer into that peer's lane, and takes what the peers have stored into its
+ * own: copies it to where it belongs, or reduces it in rank order. All collectives but all-reduce are exchanges; kernel_abi.h says
+ * what a run is. Run[p] of one rank has the length of run[rank] of p, but runs of different pairs differ, and some are empty.
+ *
+ * LL: one pass. A place that is read and written (kernel_abi.h) is so by one thread, which has read the pack for the last time
+ * before it writes it: when moving, a thread has the same packs of a run to send and to receive; when reducing, it has the same packs
+ * of all runs.
+ */
+#ifndef GPUCOLL_KERNELS_EXCHANGE_CUH
+#define GPUCOLL_KERNELS_EXCHANGE_CUH
+
+#include "kernels/exchange_simple.cuh"
+#include "kernels/ll.cuh"
+
+namespace gpucoll {
+
+constexpr uint32_t exchange_batch = 4; /* sources whose lines are loaded together */
+
+/* The next rank but `turn` after this one. */
+__device__ __forceinline__ uint32_t rank_after(const gpucoll_kernel_args &args, uint32_t turn)
+{
+    const uint32_t next = args.rank + 1 + turn;
+    return next < args.nranks ? next : next - args.nranks;
+}
+
+__device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
+    const uint32_t items = (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
+    const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t stride = gridDim.x * blockDim.x;
+    for (uint32_t item = start; item < items; item += stride) {
+        const uint32_t turn = item / packs;
+        const uint32_t index = item - turn * packs;
+        const uint32_t peer = rank_after(args, turn);
+        const gpucoll_kernel_run &run = runs.run[peer];
+        if (index < packs_of(run.send_bytes)) {
+            const pack value = message(run.send, run.send_bytes).load(index);
+            ll_area(args.peer[peer].lane, args.nranks).store(args.rank, index, value, args.peer[peer].epoch);
+        }
+    }
+    copy_own(args, runs);
+    const ll_area inbox(args.peer[args.rank].lane, args.nranks);
+    const uint32_t epoch = args.peer[args.rank].epoch;
+    waiter wait(args.status);
+    for (uint32_t item = start; item < items; item += stride) {
+        const uint32_t turn = item / packs;
+        const uint32_t index = item - turn * packs;
+        const uint32_t source = rank_after(args, turn);
+        const gpucoll_kernel_run &run = runs.run[source];
+        if (index >= packs_of(run.recv_bytes)) {
+            continue;
+        }
+        ll_area::lines lines = inbox.look(source, index);
+        while (!lines.complete(epoch)) {
+            if (!wait.again(source)) {
+                return false;
+            }
+            lines = inbox.look(source, index);
+        }
+        message(run.recv, run.recv_bytes).store(index, lines.value());
+    }
+    return true;
+}
+
+/* One pack of every source, reduced. False if the wait was given up. */
+template <typename Op>
+__device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, const ll_area &inbox, uint32_t sources,
+                                             uint64_t index, pack own, waiter &wait, pack *result)
+{
+    const uint32_t epoch = args.peer[args.rank].epoch;
+    pack sum = own;
+    bool any = false;
+    for (uint32_t first = 0; first < args.nranks; first += exchange_batch) {
+        ll_area::lines lines[exchange_batch];
+        for (;;) {
+#pragma unroll
+            for (uint32_t i = 0; i < exchange_batch; i++) {
+                if (is_in(sources, first + i) && first + i != args.rank) {
+                    lines[i] = inbox.look(first + i, index);
+                }
+            }
+            uint32_t missing = args.nranks;
+#pragma unroll
+            for (uint32_t i = 0; i < exchange_batch; i++) {
+                if (is_in(sources, first + i) && first + i != args.rank && !lines[i].complete(epoch)) {
+                    missing = first + i;
+                }
+            }
+            if (missing == args.nranks) {
+                break;
+            }
+            if (!wait.again(missing)) {
+                return false;
+            }
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < exchange_batch; i++) {
+            if (is_in(sources, first + i)) {
+                const pack value = first + i == args.rank ? own : lines[i].value();
+                sum = any ? reduce<Op>(sum, value) : value;
+                any = true;
+            }
+        }
+    }
+    *result = sum;
+    return true;
+}
+
+template <typename Op>
+__device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    const uint32_t sources = sources_of(args, runs);
+    const gpucoll_kernel_run &mine = runs.run[args.rank];
+    const message send(mine.send, mine.send_bytes);
+    const message recv(mine.recv, mine.recv_bytes);
+    const ll_area inbox(args.peer[args.rank].lane, args.nranks);
+    const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
+    const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t stride = gridDim.x * blockDim.x;
+    for (uint32_t index = start; index < packs; index += stride) {
+        for (uint32_t turn = 0; turn + 1 < args.nranks; turn++) {
+            const uint32_t peer = rank_after(args, turn);
+            const gpucoll_kernel_run &run = runs.run[peer];
+            if (index < packs_of(run.send_bytes)) {
+                const pack value = message(run.send, run.send_bytes).load(index);
+                ll_area(args.peer[peer].lane, args.nranks).store(args.rank, index, value, args.peer[peer].epoch);
+            }
+        }
+    }
+    waiter wait(args.status);
+    for (uint32_t index = start; index < packs_of(mine.recv_bytes); index += stride) {
+        const pack own = is_in(sources, args.rank) ? send.load(index) : make_uint4(0, 0, 0, 0);
+        pack result;
+        if (!reduce_lines<Op>(args, inbox, sources, index, own, wait, &result)) {
+            return false;
+        }
+        recv.store(index, result);
+    }
+    return true;
+}
+
+template <typename Op>
+__device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    if (args.kernel == GPUCOLL_KERNEL_REDUCE_LL) {
+        finish(args, !reduce_ll<Op>(args, runs));
+    } else {
+        finish(args, !exchange_simple<reducing<Op>>(args, runs));
+    }
+}
+
+__device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    if (args.kernel == GPUCOLL_KERNEL_MOVE_LL) {
+        finish(args, !move_ll(args, runs));
+    } else {
+        finish(args, !exchange_simple<moving>(args, runs));
+    }
+}
+
+} // namespace gpucoll
+
+#define GPUCOLL_EXCHANGE_OF(name, op, element)                                                               \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
+        gpucoll_exchange_##name(const __grid_constant__ gpucoll_kernel_args args,                            \
+                                const __grid_constant__ gpucoll_kernel_runs runs)                            \
+    {                                                                                                        \
+        gpucoll::exchange_and_reduce<gpucoll::op_##op<gpucoll::element>>(args, runs);                        \
+    }
+
+#endif

@@ -1,0 +1,3 @@
+#include "kernels/exchange.cuh"
+
+GPUCOLL_FUNCTORS_FLOAT(GPUCOLL_EXCHANGE_OF)

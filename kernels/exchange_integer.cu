@@ -1,0 +1,3 @@
+#include "kernels/exchange.cuh"
+
+GPUCOLL_FUNCTORS_INTEGER(GPUCOLL_EXCHANGE_OF)

@@ -1,0 +1,8 @@
+#include "kernels/exchange.cuh"
+
+extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)
+    gpucoll_exchange_move(const __grid_constant__ gpucoll_kernel_args args,
+                          const __grid_constant__ gpucoll_kernel_runs runs)
+{
+    gpucoll::exchange_and_move(args, runs);
+}

@@ -1,0 +1,44 @@
+/*
+ * Running a blocking call on the engine. Every rank of a communicator comes here at the same calls, decided from what MPI guarantees to
+ * be equal on all ranks alone: the collective, and of a reduction the operator and the type. Everything else (counts, other types,
+ * kinds of buffers) the ranks tell each other (core/agreement.h), and then all take the same way.
+ */
+#ifndef COLL_GPUCOLL_NATIVE_H
+#define COLL_GPUCOLL_NATIVE_H
+
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_stage.h"
+
+/* Has gpucoll kernels for this operator on this type? Then they are in self->latest. */
+bool gpucoll_native_reduction(gpucoll_module *self, const ompi_op_t *op, const ompi_datatype_t *dtype);
+
+/* Makes the team at the first call of the communicator. *rc: an MPI error code. */
+void gpucoll_native_connect(gpucoll_module *self, ompi_communicator_t *comm, int *rc);
+
+/* Does this rank post the call? Else it has passed, or there is no team, and the call goes on to the next component. */
+static inline bool gpucoll_native_joins(gpucoll_module *self, ompi_communicator_t *comm, bool active, int *rc)
+{
+    if (self->native == GPUCOLL_NATIVE_UNTRIED) {
+        gpucoll_native_connect(self, comm, rc);
+    }
+    if (self->native != GPUCOLL_NATIVE_READY) {
+        return false;
+    }
+    if (!self->posted && !active) {
+        gpucoll_pass(self->team);
+        return false;
+    }
+    return true;
+}
+
+/* Runs a call on the engine. *done tells whether that settled it; else every rank goes on to the next component. `bytes` are
+ * for the counters. */
+int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *args, size_t bytes, ompi_communicator_t *comm,
+                       bool *done);
+
+/* The same for any collective but all-reduce, from the description of its buffers. A reduction's operator and type are
+ * those of self->latest. */
+int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root, const struct gpucoll_call *call,
+                            ompi_communicator_t *comm, bool *done);
+
+#endif

@@ -1,6 +1,6 @@
 /*
- * Algorithms: one file each, one row each in the table of core/algorithms.c. A row says when it can be used, what shape
- * and time it would have, and how it runs a request.
+ * Algorithms: one file each, one row each in the table of core/algorithms.c. A row says when it can be used,
+ * what shape and time it would have, and how it runs a request.
  */
 #ifndef GPUCOLL_ALGORITHM_H
 #define GPUCOLL_ALGORITHM_H
@@ -13,7 +13,7 @@ struct gpucoll_request;
 #define GPUCOLL_ANY_EXCHANGE GPUCOLL_COLL_COUNT
 
 struct gpucoll_algorithm {
-    const char *name; /* as typed in coll_gpucoll_<collective>_algorithm */
+    const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */

@@ -1,12 +1,9 @@
 #include "core/algorithm.h"
 
 static const struct gpucoll_algorithm *const rows[] = {
-    &gpucoll_allreduce_oneshot,
-    &gpucoll_allreduce_twoshot_ll128,
-    &gpucoll_allreduce_twoshot,
-    &gpucoll_allreduce_phased,
-    &gpucoll_exchange_ll,
-    &gpucoll_exchange_simple,
+    &gpucoll_allreduce_oneshot, &gpucoll_allreduce_twoshot_ll128,
+    &gpucoll_allreduce_twoshot, &gpucoll_allreduce_phased,
+    &gpucoll_exchange_ll,       &gpucoll_exchange_simple,
     &gpucoll_exchange_phased,
 };
 

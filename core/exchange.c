@@ -8,7 +8,7 @@ enum pairs {
     ALL_TO_ALL,
     TO_ROOT,
     FROM_ROOT,
-    UPWARDS,        /* from each rank to those above it and to itself */
+    UPWARDS,         /* from each rank to those above it and to itself */
     UPWARDS_STRICTLY /* to those above it */
 };
 
@@ -166,7 +166,8 @@ static bool buffers_are_apart(const struct gpucoll_request *request)
 }
 
 /* Is the run's place device memory, of the GPU of `buffer` if that has one? */
-static bool joins(struct gpucoll_accel *accel, const void *place, struct gpucoll_buffer *buffer, const void **pointer)
+static bool joins(struct gpucoll_accel *accel, const void *place, struct gpucoll_buffer *buffer,
+                  const void **pointer)
 {
     struct gpucoll_buffer found;
     accel->ops->classify(accel, place, &found);
@@ -187,11 +188,14 @@ bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpuc
     *pointer = NULL;
     for (uint32_t i = 0; i < request->team->size; i++) {
         const struct gpucoll_kernel_run *run = &request->runs.run[i];
-        /* A buffer is one allocation, so one of its places tells; but with the base NULL (MPI_BOTTOM) blocks may be anywhere. */
-        if (run->send_bytes > 0 && (!sent || request->send == NULL) && !joins(accel, run->send, buffer, pointer)) {
+        /* A buffer is one allocation, so one of its places tells; but with the base NULL (MPI_BOTTOM) blocks
+         * may be anywhere. */
+        if (run->send_bytes > 0 && (!sent || request->send == NULL) &&
+            !joins(accel, run->send, buffer, pointer)) {
             return false;
         }
-        if (run->recv_bytes > 0 && (!received || request->recv == NULL) && !joins(accel, run->recv, buffer, pointer)) {
+        if (run->recv_bytes > 0 && (!received || request->recv == NULL) &&
+            !joins(accel, run->recv, buffer, pointer)) {
             return false;
         }
         sent |= run->send_bytes > 0;

@@ -1,7 +1,8 @@
 /*
- * Exchanges: every collective but all-reduce. Each is a set of runs, bytes that one rank sends to another, of which what arrives is
- * copied or reduced in rank order (kernels/kernel_abi.h). The difference between the collectives is which ranks have runs for which,
- * a row each in exchange.c; the kernels, and the algorithms in exchange_*.c, know runs only.
+ * Exchanges: every collective but all-reduce. Each is a set of runs, bytes that one rank sends to another, of
+ * which what arrives is copied or reduced in rank order (kernels/kernel_abi.h). The difference between the
+ * collectives is which ranks have runs for which, a row each in exchange.c; the kernels, and the algorithms
+ * in exchange_*.c, know runs only.
  */
 #ifndef GPUCOLL_EXCHANGE_H
 #define GPUCOLL_EXCHANGE_H
@@ -20,15 +21,17 @@ uint64_t gpucoll_exchange_even_bytes(const struct gpucoll_coll_args *args);
 /* Fills request->runs, idle, and bytes, for now of this rank's longest run. */
 void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 
-/* Can the runs be exchanged by kernels: device memory of one GPU, and no place that is read and written otherwise than
- * kernel_abi.h allows? Then `buffer` describes the GPU's memory and `*pointer` is of it; NULL if the rank is idle. */
+/* Can the runs be exchanged by kernels: device memory of one GPU, and no place that is read and written
+ * otherwise than kernel_abi.h allows? Then `buffer` describes the GPU's memory and `*pointer` is of it; NULL
+ * if the rank is idle. */
 bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                               const void **pointer);
 
 /* The longest run of any rank, from the posts: the same on every rank. */
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);
 
-/* The plan's shape for runs of up to input->bytes over Simple; predicted_us is the time of the transfers alone. */
+/* The plan's shape for runs of up to input->bytes over Simple; predicted_us is the time of the transfers
+ * alone. */
 void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
 
 #endif

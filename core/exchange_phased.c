@@ -1,9 +1,11 @@
 /*
- * Phased exchange: the exchange over Simple, one stage a launch, with barriers of the hosts between. No kernel ever waits for
- * another, so it works where the ranks' kernels cannot run side by side: several ranks on one GPU.
+ * Phased exchange: the exchange over Simple, one stage a launch, with barriers of the hosts between. No
+ * kernel ever waits for another, so it works where the ranks' kernels cannot run side by side: several ranks
+ * on one GPU.
  *
- * Two rounds (both slots) make a pass: SEND, barrier, take, barrier. The first barrier shows that what is taken is there, the second
- * that the blocks which the next pass overwrites have been taken; the last pass needs none.
+ * Two rounds (both slots) make a pass: SEND, barrier, take, barrier. The first barrier shows that what is
+ * taken is there, the second that the blocks which the next pass overwrites have been taken; the last pass
+ * needs none.
  */
 #include "core/agreement.h"
 #include "core/exchange.h"
@@ -11,13 +13,15 @@
 #include "core/watchdog.h"
 
 /* The board counts the barriers of a call in 16 bits; two a pass. */
-static const uint64_t most_rounds = GPUCOLL_SLOTS * (UINT16_MAX / 2 - 1);
+static const uint64_t most_rounds = GPUCOLL_SLOTS
+*(UINT16_MAX / 2 - 1);
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
     struct gpucoll_plan plan;
     gpucoll_exchange_shape(input, &plan);
-    return plan.rounds > most_rounds ? "the message takes too many rounds through so small a scratch area" : NULL;
+    return plan.rounds > most_rounds ? "the message takes too many rounds through so small a scratch area"
+                                     : NULL;
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -67,7 +71,8 @@ static gpucoll_status progress(struct gpucoll_request *request)
         if (status != GPUCOLL_OK) {
             return status;
         }
-        if (request->stage == GPUCOLL_STAGE_REDUCE && request->next_round + GPUCOLL_SLOTS >= request->plan.rounds) {
+        if (request->stage == GPUCOLL_STAGE_REDUCE &&
+            request->next_round + GPUCOLL_SLOTS >= request->plan.rounds) {
             return GPUCOLL_OK;
         }
         gpucoll_barrier_enter(request, false);
@@ -86,7 +91,8 @@ static gpucoll_status progress(struct gpucoll_request *request)
 const struct gpucoll_algorithm gpucoll_exchange_phased = {
     .name = "phased",
     .protocol = "simple",
-    .help = "the exchange in two kernels with host barriers between: no kernel waits; for ranks that share a GPU",
+    .help =
+        "the exchange in two kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .unusable = unusable,
     .shape = shape,

@@ -6,7 +6,8 @@
 
 /* Less than this for a channel and the fixed cost of its flags outweighs what another channel brings. */
 static const uint64_t least_channel_bytes = 8192;
-/* Nor is a block ever smaller than this: with many ranks and little scratch there are fewer channels instead. */
+/* Nor is a block ever smaller than this: with many ranks and little scratch there are fewer channels instead.
+ */
 static const uint64_t least_block_bytes = 1024;
 
 void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -21,9 +22,11 @@ void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpuco
     uint64_t begin;
     uint64_t end;
     gpucoll_channel_range(input->bytes, plan->ctas, 0, &begin, &end); /* the first channel has the most */
-    uint64_t block = gpucoll_exchange_block_bytes(input->data_bytes, input->nranks, plan->ctas) / GPUCOLL_PACK_BYTES;
+    uint64_t block =
+        gpucoll_exchange_block_bytes(input->data_bytes, input->nranks, plan->ctas) / GPUCOLL_PACK_BYTES;
     plan->rounds = (end - begin + block - 1) / block;
-    plan->predicted_us = gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
+    plan->predicted_us =
+        gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
 }
 
 static const char *unusable(const struct gpucoll_plan_input *input)
@@ -59,7 +62,8 @@ static gpucoll_status progress(struct gpucoll_request *request)
 const struct gpucoll_algorithm gpucoll_exchange_simple = {
     .name = "exchange",
     .protocol = "simple",
-    .help = "one kernel, in rounds: every rank stores to its peers, and takes what they have stored; for large messages",
+    .help = "one kernel, in rounds: every rank stores to its peers, and takes what they have stored; for "
+            "large messages",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .unusable = unusable,
     .shape = shape,

@@ -31,8 +31,10 @@ static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_requ
     return send.memory == GPUCOLL_MEMORY_DEVICE && send.device == recv->device;
 }
 
-/* Can this rank's buffers be used natively? Then `buffer` and `*pointer` say where they are; NULL: this rank has none. */
-static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer, const void **pointer)
+/* Can this rank's buffers be used natively? Then `buffer` and `*pointer` say where they are; NULL: this rank
+ * has none. */
+static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
+                    const void **pointer)
 {
     if (gpucoll_is_exchange(request->coll)) {
         return gpucoll_exchange_is_able(request, buffer, pointer);
@@ -173,8 +175,9 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
         if (request->unable || !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
             return GPUCOLL_DECLINED;
         }
-        return own->send == own->recv || own->send_bytes == 0 ? GPUCOLL_OK
-                                                              : accel->ops->copy(accel, own->recv, own->send, own->send_bytes);
+        return own->send == own->recv || own->send_bytes == 0
+                   ? GPUCOLL_OK
+                   : accel->ops->copy(accel, own->recv, own->send, own->send_bytes);
     }
     if (request->send == request->recv || request->bytes == 0) {
         return GPUCOLL_OK;

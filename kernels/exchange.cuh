@@ -1,11 +1,12 @@
 /*
- * Exchanges: every rank stores a run of bytes for each peer into that peer's lane, and takes what the peers have stored into its
- * own: copies it to where it belongs, or reduces it in rank order. All collectives but all-reduce are exchanges; kernel_abi.h says
- * what a run is. Run[p] of one rank has the length of run[rank] of p, but runs of different pairs differ, and some are empty.
+ * Exchanges: every rank stores a run of bytes for each peer into that peer's lane, and takes what the peers
+ * have stored into its own: copies it to where it belongs, or reduces it in rank order. All collectives but
+ * all-reduce are exchanges; kernel_abi.h says what a run is. Run[p] of one rank has the length of run[rank]
+ * of p, but runs of different pairs differ, and some are empty.
  *
- * LL: one pass. A place that is read and written (kernel_abi.h) is so by one thread, which has read the pack for the last time
- * before it writes it: when moving, a thread has the same packs of a run to send and to receive; when reducing, it has the same packs
- * of all runs.
+ * LL: one pass. A place that is read and written (kernel_abi.h) is so by one thread, which has read the pack
+ * for the last time before it writes it: when moving, a thread has the same packs of a run to send and to
+ * receive; when reducing, it has the same packs of all runs.
  */
 #ifndef GPUCOLL_KERNELS_EXCHANGE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_CUH
@@ -13,7 +14,8 @@
 #include "kernels/exchange_simple.cuh"
 #include "kernels/ll.cuh"
 
-namespace gpucoll {
+namespace gpucoll
+{
 
 constexpr uint32_t exchange_batch = 4; /* sources whose lines are loaded together */
 
@@ -27,7 +29,8 @@ __device__ __forceinline__ uint32_t rank_after(const gpucoll_kernel_args &args, 
 __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
-    const uint32_t items = (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
+    const uint32_t items =
+        (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
     const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
     const uint32_t stride = gridDim.x * blockDim.x;
     for (uint32_t item = start; item < items; item += stride) {
@@ -66,8 +69,9 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
 
 /* One pack of every source, reduced. False if the wait was given up. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, const ll_area &inbox, uint32_t sources,
-                                             uint64_t index, pack own, waiter &wait, pack *result)
+__device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, const ll_area &inbox,
+                                             uint32_t sources, uint64_t index, pack own, waiter &wait,
+                                             pack *result)
 {
     const uint32_t epoch = args.peer[args.rank].epoch;
     pack sum = own;
@@ -125,7 +129,8 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
             const gpucoll_kernel_run &run = runs.run[peer];
             if (index < packs_of(run.send_bytes)) {
                 const pack value = message(run.send, run.send_bytes).load(index);
-                ll_area(args.peer[peer].lane, args.nranks).store(args.rank, index, value, args.peer[peer].epoch);
+                ll_area(args.peer[peer].lane, args.nranks)
+                    .store(args.rank, index, value, args.peer[peer].epoch);
             }
         }
     }
@@ -142,7 +147,8 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
 }
 
 template <typename Op>
-__device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+__device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &args,
+                                                    const gpucoll_kernel_runs &runs)
 {
     if (args.kernel == GPUCOLL_KERNEL_REDUCE_LL) {
         finish(args, !reduce_ll<Op>(args, runs));
@@ -151,7 +157,8 @@ __device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &a
     }
 }
 
-__device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+__device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &args,
+                                                  const gpucoll_kernel_runs &runs)
 {
     if (args.kernel == GPUCOLL_KERNEL_MOVE_LL) {
         finish(args, !move_ll(args, runs));
@@ -163,9 +170,8 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
 } // namespace gpucoll
 
 #define GPUCOLL_EXCHANGE_OF(name, op, element)                                                               \
-    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
-        gpucoll_exchange_##name(const __grid_constant__ gpucoll_kernel_args args,                            \
-                                const __grid_constant__ gpucoll_kernel_runs runs)                            \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_exchange_##name(               \
+        const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \
         gpucoll::exchange_and_reduce<gpucoll::op_##op<gpucoll::element>>(args, runs);                        \
     }

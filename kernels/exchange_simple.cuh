@@ -1,23 +1,25 @@
 /*
- * An exchange over Simple. A channel (CTA) has its share of the packs of every run, and cuts each share into rounds of one block; a
- * short run has fewer rounds than a long one, an empty run has none. Round r uses slot r % 2. Two flags for a pair, both of them only
- * for rounds that the pair has:
+ * An exchange over Simple. A channel (CTA) has its share of the packs of every run, and cuts each share into
+ * rounds of one block; a short run has fewer rounds than a long one, an empty run has none. Round r uses slot
+ * r % 2. Two flags for a pair, both of them only for rounds that the pair has:
  *
  *   input    source to receiver: the block of this round is there
- *   credit   receiver to source, where an all-reduce has results: the block of this round has been taken; only for rounds that are
- *            followed by another in the same slot
+ *   credit   receiver to source, where an all-reduce has results: the block of this round has been taken;
+ * only for rounds that are followed by another in the same slot
  *
  * The order of the steps is the same on every rank: send(0), send(1), then for each k: take(k), send(k + 2).
- *   - send(k + 2) overwrites what a peer reads in its take(k): it waits for the peer's credit of round k, which the peer gives after
- *     that.
- *   - Nobody waits for what comes later in this order: take(k) waits for the peers' send(k), send(k + 2) for the peers' take(k),
- *     both of which are earlier steps. So there is no cycle, whoever has runs for whom.
- *   - When a kernel has finished, nothing of this call can still be on its way to its lane: it has waited for every input that a peer
- *     sends it, and a credit is given only to who waits for it.
+ *   - send(k + 2) overwrites what a peer reads in its take(k): it waits for the peer's credit of round k,
+ * which the peer gives after that.
+ *   - Nobody waits for what comes later in this order: take(k) waits for the peers' send(k), send(k + 2) for
+ * the peers' take(k), both of which are earlier steps. So there is no cycle, whoever has runs for whom.
+ *   - When a kernel has finished, nothing of this call can still be on its way to its lane: it has waited for
+ * every input that a peer sends it, and a credit is given only to who waits for it.
  *
- * In place (kernel_abi.h): packs are sent in the round in which they are received, by the same CTA, and sent before.
+ * In place (kernel_abi.h): packs are sent in the round in which they are received, by the same CTA, and sent
+ * before.
  *
- * Stages launched one by one behave as if the flags had been waited for: barriers of the hosts stand in for them.
+ * Stages launched one by one behave as if the flags had been waited for: barriers of the hosts stand in for
+ * them.
  */
 #ifndef GPUCOLL_KERNELS_EXCHANGE_SIMPLE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_SIMPLE_CUH
@@ -25,7 +27,8 @@
 #include "kernels/reduce_ops.cuh"
 #include "kernels/simple.cuh"
 
-namespace gpucoll {
+namespace gpucoll
+{
 
 constexpr uint32_t exchange_unroll = 8; /* packs that a thread has in flight while it moves */
 constexpr uint32_t source_batch = 4;    /* and while it reduces */
@@ -43,7 +46,8 @@ __device__ __forceinline__ bool is_in(uint32_t set, uint32_t rank)
 }
 
 /* Whose runs are reduced on this rank. */
-__device__ __forceinline__ uint32_t sources_of(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+__device__ __forceinline__ uint32_t sources_of(const gpucoll_kernel_args &args,
+                                               const gpucoll_kernel_runs &runs)
 {
     uint32_t set = 0;
     for (uint32_t i = 0; i < args.nranks; i++) {
@@ -54,7 +58,8 @@ __device__ __forceinline__ uint32_t sources_of(const gpucoll_kernel_args &args, 
 }
 
 /* What a CTA works on. */
-class exchange_view {
+class exchange_view
+{
   public:
     /* The packs of one run in one round of the channel. */
     struct piece {
@@ -64,7 +69,8 @@ class exchange_view {
 
     __device__ __forceinline__ explicit exchange_view(const gpucoll_kernel_args &args)
         : args_(args), block_(gpucoll_exchange_block_bytes(args.data_bytes, args.nranks, gridDim.x)),
-          first_block_(gpucoll_exchange_block_offset(args.data_bytes, args.nranks, gridDim.x, blockIdx.x, 0, 0))
+          first_block_(
+              gpucoll_exchange_block_offset(args.data_bytes, args.nranks, gridDim.x, blockIdx.x, 0, 0))
     {
     }
 
@@ -102,7 +108,7 @@ class exchange_view {
 
   private:
     const gpucoll_kernel_args &args_;
-    size_t block_; /* bytes */
+    size_t block_;       /* bytes */
     size_t first_block_; /* where the channel's blocks start in a lane */
 };
 
@@ -175,13 +181,15 @@ __device__ __forceinline__ void copy_own(const gpucoll_kernel_args &args, const 
 
 /* What is done with what has arrived. */
 struct moving {
-    static __device__ __forceinline__ void begin(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+    static __device__ __forceinline__ void begin(const gpucoll_kernel_args &args,
+                                                 const gpucoll_kernel_runs &runs)
     {
         copy_own(args, runs);
     }
 
-    static __device__ __forceinline__ void take(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
-                                                const exchange_view &channel, uint64_t round)
+    static __device__ __forceinline__ void take(const gpucoll_kernel_args &args,
+                                                const gpucoll_kernel_runs &runs, const exchange_view &channel,
+                                                uint64_t round)
     {
         for (uint32_t turn = 0; turn + 1 < args.nranks; turn++) {
             const uint32_t source = channel.peer(turn);
@@ -197,8 +205,9 @@ template <typename Op> struct reducing {
     {
     }
 
-    static __device__ __forceinline__ void take(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
-                                                const exchange_view &channel, uint64_t round)
+    static __device__ __forceinline__ void take(const gpucoll_kernel_args &args,
+                                                const gpucoll_kernel_runs &runs, const exchange_view &channel,
+                                                uint64_t round)
     {
         const uint32_t sources = sources_of(args, runs);
         const gpucoll_kernel_run &mine = runs.run[args.rank];
@@ -245,7 +254,8 @@ __device__ __forceinline__ void send_round(const gpucoll_kernel_args &args, cons
 
 /* False if a wait was given up. */
 template <typename What>
-__device__ __forceinline__ bool exchange_simple(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+__device__ __forceinline__ bool exchange_simple(const gpucoll_kernel_args &args,
+                                                const gpucoll_kernel_runs &runs)
 {
     const exchange_view channel(args);
     const bool whole = args.stages == GPUCOLL_STAGE_ALL;

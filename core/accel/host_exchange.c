@@ -1,6 +1,7 @@
 /*
- * The exchange kernels on the host. Order of the steps, flags and credits are those of kernels/exchange_simple.cuh, where stands why
- * they are right; a channel's share of a run and its rounds are cut the same way.
+ * The exchange kernels on the host. Order of the steps, flags and credits are those of
+ * kernels/exchange_simple.cuh, where stands why they are right; a channel's share of a run and its rounds are
+ * cut the same way.
  */
 #include "core/accel/accel.h"
 #include "core/accel/host_kernels.h"
@@ -135,9 +136,9 @@ static struct span piece_of(const struct exchange *exchange, uint64_t bytes, uin
 static char *block_of(const struct exchange *exchange, uint32_t owner, uint64_t round, uint32_t source)
 {
     const struct gpucoll_kernel_args *args = exchange->args;
-    return (char *)args->peer[owner].lane + gpucoll_exchange_block_offset(args->data_bytes, args->nranks, exchange->channels,
-                                                                          exchange->channel,
-                                                                          (uint32_t)(round % GPUCOLL_SLOTS), source);
+    return (char *)args->peer[owner].lane +
+           gpucoll_exchange_block_offset(args->data_bytes, args->nranks, exchange->channels,
+                                         exchange->channel, (uint32_t)(round % GPUCOLL_SLOTS), source);
 }
 
 static void tell(const struct exchange *exchange, uint32_t peer, uint32_t phase, uint64_t round)
@@ -161,7 +162,8 @@ static bool send_round(const struct exchange *exchange, uint64_t round, bool who
             return false;
         }
         struct span piece = piece_of(exchange, run->send_bytes, round);
-        memcpy(block_of(exchange, peer, round, args->rank), (const char *)run->send + piece.begin, piece.bytes);
+        memcpy(block_of(exchange, peer, round, args->rank), (const char *)run->send + piece.begin,
+               piece.bytes);
         if (whole) {
             tell(exchange, peer, PHASE_INPUT, round);
         }
@@ -208,7 +210,8 @@ static bool take_round(const struct exchange *exchange, uint64_t round, bool who
         }
         if (!exchange->reduces) {
             struct span piece = piece_of(exchange, runs[source].recv_bytes, round);
-            memcpy((char *)runs[source].recv + piece.begin, block_of(exchange, args->rank, round, source), piece.bytes);
+            memcpy((char *)runs[source].recv + piece.begin, block_of(exchange, args->rank, round, source),
+                   piece.bytes);
         }
     }
     if (exchange->reduces && round < rounds_of(exchange, runs[args->rank].recv_bytes)) {
@@ -256,6 +259,7 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
         .channels = channels,
         .block = gpucoll_exchange_block_bytes(args->data_bytes, args->nranks, channels),
     };
-    return kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL ? ll_exchange(&exchange)
-                                                                                 : simple_exchange(&exchange);
+    return kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL
+               ? ll_exchange(&exchange)
+               : simple_exchange(&exchange);
 }

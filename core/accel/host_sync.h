@@ -3,8 +3,9 @@
  *
  * Flags and LL words are the only memory that two ranks touch without other order:
  *   LL word   stored relaxed by the source, loaded relaxed by the owner: data and epoch travel in one word
- *   flag      stored with release by the source after its data, loaded with acquire by the owner before it reads them
- *   status    done: release here, acquire by the host that polls it; abort: stored by the host, loaded relaxed here
+ *   flag      stored with release by the source after its data, loaded with acquire by the owner before it
+ * reads them status    done: release here, acquire by the host that polls it; abort: stored by the host,
+ * loaded relaxed here
  */
 #ifndef GPUCOLL_ACCEL_HOST_SYNC_H
 #define GPUCOLL_ACCEL_HOST_SYNC_H
@@ -68,7 +69,7 @@ static inline bool wait_turn(struct wait *wait)
 }
 
 static inline bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t phase, uint32_t channel,
-                      uint32_t source, uint64_t round)
+                             uint32_t source, uint64_t round)
 {
     const uint64_t *flag =
         (const uint64_t *)args->peer[args->rank].lane + gpucoll_flag_index(phase, channel, source);
@@ -101,8 +102,10 @@ static inline struct span span_of_packs(uint64_t message_bytes, uint64_t begin, 
     return (struct span){from, to - from};
 }
 
-/* Word w of a message stands at 8 w of the source's LL area. `span` is what part of `message` goes to `peer`. */
-static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message, struct span span)
+/* Word w of a message stands at 8 w of the source's LL area. `span` is what part of `message` goes to `peer`.
+ */
+static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
+                           struct span span)
 {
     char *area = (char *)args->peer[peer].lane + gpucoll_ll_offset(args->nranks, args->rank);
     const char *from = (const char *)message + span.begin;
@@ -114,7 +117,8 @@ static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer
     }
 }
 
-static inline bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to)
+static inline bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span,
+                              char *to)
 {
     const char *area = (const char *)args->peer[args->rank].lane + gpucoll_ll_offset(args->nranks, source);
     uint32_t epoch = args->peer[args->rank].epoch;

@@ -1,6 +1,6 @@
 /*
- * The exchange kernels: runs of random lengths between all pairs of ranks, some of them empty, moved or reduced in rank order; every
- * byte of every buffer is compared with what the host makes of it.
+ * The exchange kernels: runs of random lengths between all pairs of ranks, some of them empty, moved or
+ * reduced in rank order; every byte of every buffer is compared with what the host makes of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,12 +80,14 @@ static void plan_move(struct exchange *exchange, size_t most)
             run->send_bytes = length[r][p];
             run->recv_bytes = length[p][r];
             run->recv = rank->recv + next_place(exchange, &recv_at, length[p][r]);
-            run->send = exchange->in_place ? run->recv : rank->send + next_place(exchange, &send_at, length[r][p]);
+            run->send =
+                exchange->in_place ? run->recv : rank->send + next_place(exchange, &send_at, length[r][p]);
         }
     }
 }
 
-/* Every rank reduces runs of one length from some ranks; in place, all that a rank sends is where it receives. */
+/* Every rank reduces runs of one length from some ranks; in place, all that a rank sends is where it
+ * receives. */
 static void plan_reduce(struct exchange *exchange, size_t most, size_t unit)
 {
     const uint32_t size = exchange->ranks.size;
@@ -112,8 +114,9 @@ static void plan_reduce(struct exchange *exchange, size_t most, size_t unit)
         size_t at = 0;
         for (uint32_t p = 0; p < size; p++) {
             struct gpucoll_kernel_run *run = &exchange->runs[r].run[p];
-            run->send = exchange->in_place ? exchange->runs[r].run[r].recv
-                                           : exchange->ranks.rank[r].send + next_place(exchange, &at, run->send_bytes);
+            run->send = exchange->in_place
+                            ? exchange->runs[r].run[r].recv
+                            : exchange->ranks.rank[r].send + next_place(exchange, &at, run->send_bytes);
         }
     }
 }
@@ -131,7 +134,8 @@ static void fill(struct exchange *exchange, int functor)
         struct rank *rank = &exchange->ranks.rank[r];
         memset(exchange->sent[r], poison, buffer_bytes());
         for (uint32_t p = 0; p < size; p++) {
-            fill_elements(functor, sent_by(exchange, r, p), exchange->runs[r].run[p].send_bytes, &exchange->random);
+            fill_elements(functor, sent_by(exchange, r, p), exchange->runs[r].run[p].send_bytes,
+                          &exchange->random);
         }
         memset(exchange->expected[r], poison, buffer_bytes());
         if (exchange->in_place) {
@@ -158,7 +162,8 @@ static void expect(struct exchange *exchange, int functor, bool reduces)
             if (!reduces || !any) {
                 memcpy(to, sent_by(exchange, s, r), bytes);
             } else if (bytes > 0) {
-                gpucoll_host_reduce(functor, to, to, sent_by(exchange, s, r), bytes / gpucoll_host_functor_size(functor));
+                gpucoll_host_reduce(functor, to, to, sent_by(exchange, s, r),
+                                    bytes / gpucoll_host_functor_size(functor));
             }
             any |= bytes > 0;
         }
@@ -171,9 +176,11 @@ static bool verify(struct exchange *exchange, const struct call *call)
         copy(exchange, exchange->got, exchange->ranks.rank[r].recv, buffer_bytes());
         for (size_t i = 0; i < buffer_bytes(); i++) {
             if (exchange->got[i] != exchange->expected[r][i]) {
-                printf("# %s: rank %u differs at %zu: %02x, not %02x; longest %lu ctas %u threads %u data_bytes %lu in place %d\n",
-                       exchange->name, r, i, exchange->got[i], exchange->expected[r][i], (unsigned long)call->bytes, call->ctas,
-                       call->threads, (unsigned long)call->data_bytes, exchange->in_place);
+                printf("# %s: rank %u differs at %zu: %02x, not %02x; longest %lu ctas %u threads %u "
+                       "data_bytes %lu in place %d\n",
+                       exchange->name, r, i, exchange->got[i], exchange->expected[r][i],
+                       (unsigned long)call->bytes, call->ctas, call->threads, (unsigned long)call->data_bytes,
+                       exchange->in_place);
                 return false;
             }
         }
@@ -216,12 +223,14 @@ static uint64_t longest_run(const struct exchange *exchange)
     return longest;
 }
 
-static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged, size_t most)
+static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged,
+                     size_t most)
 {
     static const uint32_t ctas[] = {1, 2, 3, 7, 16, 64};
     static const uint32_t threads[] = {32, 64, 256, 512};
     const uint32_t gpus = (uint32_t)exchange->ranks.gpus->count;
-    const uint32_t resident = 96 / ((exchange->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
+    const uint32_t resident =
+        96 / ((exchange->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
     const bool lines = kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL;
     const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL;
     const size_t capacity = lines ? gpucoll_ll_capacity(exchange->ranks.size) : most;
@@ -255,16 +264,21 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
     return verify(exchange, &call);
 }
 
-static void test_kernel(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged, bool quick)
+static void test_kernel(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged,
+                        bool quick)
 {
     struct gpus *gpus = exchange->ranks.gpus;
     bool reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL;
     snprintf(exchange->name, sizeof(exchange->name), "%s %s on %u ranks, %s", kernel_names[kernel],
-             reduces ? gpucoll_functor_name(functor) : "bytes", exchange->ranks.size, staged ? "staged" : "together");
+             reduces ? gpucoll_functor_name(functor) : "bytes", exchange->ranks.size,
+             staged ? "staged" : "together");
     bool passed = true;
     const int cases = quick ? 2 : reduces ? 3 : 40;
     for (int i = 0; i < cases && passed; i++) {
-        passed = run_case(exchange, kernel, functor, staged, quick ? 20000 : i % 3 == 0 ? most_run - 64 : 30000);
+        passed = run_case(exchange, kernel, functor, staged,
+                          quick        ? 20000
+                          : i % 3 == 0 ? most_run - 64
+                                       : 30000);
     }
     gpus_report(gpus, passed, "%s", exchange->name);
 }
@@ -272,7 +286,8 @@ static void test_kernel(struct exchange *exchange, enum gpucoll_kernel kernel, i
 static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
 {
     struct exchange exchange = {.random = seed + 100 + size};
-    bool alone = size <= (uint32_t)gpus->count || !quick; /* no two ranks on one GPU wait for each other where that may hang */
+    bool alone = size <= (uint32_t)gpus->count ||
+                 !quick; /* no two ranks on one GPU wait for each other where that may hang */
     ranks_open(&exchange.ranks, gpus, size, data_bytes, buffer_bytes());
     exchange.got = malloc(buffer_bytes());
     for (uint32_t r = 0; r < size; r++) {

@@ -1,6 +1,6 @@
 /*
- * Every collective but all-reduce by the whole engine on the host accelerator, byte for byte: roots, sizes, own counts, in place,
- * alignment, kinds of memory, pretended GPUs that several ranks share.
+ * Every collective but all-reduce by the whole engine on the host accelerator, byte for byte: roots, sizes,
+ * own counts, in place, alignment, kinds of memory, pretended GPUs that several ranks share.
  */
 #include <cstring>
 #include <numeric>
@@ -97,12 +97,16 @@ class Part
     std::string text() const
     {
         return std::string(gpucoll_coll_name(call.kind.coll)) + " rank " + std::to_string(rank) + " of " +
-               std::to_string(ranks) + " root " + std::to_string(call.root) + " count " + std::to_string(call.count) +
-               " offset " + std::to_string(call.offset) + (in_place ? " in place" : "");
+               std::to_string(ranks) + " root " + std::to_string(call.root) + " count " +
+               std::to_string(call.count) + " offset " + std::to_string(call.offset) +
+               (in_place ? " in place" : "");
     }
 
   private:
-    bool rooted() const { return call.kind.shape == TO_ROOT || call.kind.shape == FROM_ROOT; }
+    bool rooted() const
+    {
+        return call.kind.shape == TO_ROOT || call.kind.shape == FROM_ROOT;
+    }
 
     bool receives() const
     {
@@ -136,7 +140,8 @@ class Part
         ptrdiff_t at = 0;
         for (uint32_t i = 0; any && i < (each ? ranks : 1); i++) {
             uint32_t other = each ? i : rank;
-            size_t size = (sending ? elements(rank, other) : elements(other, rank)) * gpucoll_type_size(call.type);
+            size_t size =
+                (sending ? elements(rank, other) : elements(other, rank)) * gpucoll_type_size(call.type);
             blocks.push_back({at, size});
             at += static_cast<ptrdiff_t>(size) + (call.kind.own_counts && !reduces ? 5 : 0); /* a gap */
         }
@@ -187,7 +192,8 @@ class Part
             expected = sent;
             return;
         }
-        if (call.kind.coll == GPUCOLL_REDUCE_SCATTER_BLOCK) { /* the result takes the place of what goes to rank 0 */
+        if (call.kind.coll ==
+            GPUCOLL_REDUCE_SCATTER_BLOCK) { /* the result takes the place of what goes to rank 0 */
             recv.swap(send);
             sent.swap(expected);
             std::copy(sent.begin(), sent.end(), expected.begin());
@@ -195,7 +201,8 @@ class Part
         }
         for (uint32_t i = 0; i < send_blocks.size(); i++) {
             gpucoll_block &block = send_blocks[i];
-            /* Where nothing is received (exscan's first rank) the receive buffer is the input all the same. */
+            /* Where nothing is received (exscan's first rank) the receive buffer is the input all the same.
+             */
             if (recv_blocks.empty()) {
                 recv.swap(send);
                 expected = sent;
@@ -261,7 +268,10 @@ struct Way {
 class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *>>
 {
   protected:
-    uint32_t ranks() const { return std::get<0>(GetParam()); }
+    uint32_t ranks() const
+    {
+        return std::get<0>(GetParam());
+    }
     Settings settings() const
     {
         std::string way = std::get<1>(GetParam());
@@ -315,7 +325,8 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, exchange,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::Values("auto", "ll", "simple", "shared")),
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                                          testing::Values("auto", "ll", "simple", "shared")),
                          [](const auto &info) {
                              return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });
@@ -324,17 +335,18 @@ TEST(exchange_sizes, many_rounds)
 {
     for (const char *devices : {"0", "1", "2"}) {
         for (const char *ctas : {"1", "5", "64"}) {
-            on_threads(3, {{"protocol", "simple"}, {"max_ctas", ctas}, {"host_devices", devices}}, [](Rank &rank) {
-                for (const Kind &kind : kinds) {
-                    /* A third of a slot's half of the data area is one round of all channels. */
-                    for (size_t bytes : {(1u << 19) / 3 - 20, (1u << 20) + 12348}) {
-                        Call call = call_of(kind, bytes / gpucoll_type_size(call_of(kind, 1).type));
-                        call.root = 1;
-                        call.in_place = bytes > 1u << 20;
-                        check(rank, call);
+            on_threads(
+                3, {{"protocol", "simple"}, {"max_ctas", ctas}, {"host_devices", devices}}, [](Rank &rank) {
+                    for (const Kind &kind : kinds) {
+                        /* A third of a slot's half of the data area is one round of all channels. */
+                        for (size_t bytes : {(1u << 19) / 3 - 20, (1u << 20) + 12348}) {
+                            Call call = call_of(kind, bytes / gpucoll_type_size(call_of(kind, 1).type));
+                            call.root = 1;
+                            call.in_place = bytes > 1u << 20;
+                            check(rank, call);
+                        }
                     }
-                }
-            });
+                });
         }
     }
 }

@@ -36,8 +36,8 @@ static bool alone_on_host(const void *buffer, ompi_communicator_t *comm)
     return found.memory != GPUCOLL_MEMORY_DEVICE;
 }
 
-static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module *self, ompi_communicator_t *comm,
-                      bool *done)
+static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module *self,
+                      ompi_communicator_t *comm, bool *done)
 {
     if (alone_on_host(rbuf, comm)) {
         gpucoll_pass(self->team);

@@ -17,18 +17,21 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
 }
 
 GPUCOLL_NATIVE_FORMS(alltoall,
-              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
-               gpucoll_count rcount, ompi_datatype_t *rdtype),
-              (sbuf, scount, sdtype, rbuf, rcount, rdtype),
-              describe(sbuf, gpucoll_even(scount, sdtype, 0, gpucoll_peers(comm)), rbuf,
-                       gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm))), GPUCOLL_BOTH, GPUCOLL_ALLTOALL, 0, true)
+                     (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
+                      gpucoll_count rcount, ompi_datatype_t *rdtype),
+                     (sbuf, scount, sdtype, rbuf, rcount, rdtype),
+                     describe(sbuf, gpucoll_even(scount, sdtype, 0, gpucoll_peers(comm)), rbuf,
+                              gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm))),
+                     GPUCOLL_BOTH, GPUCOLL_ALLTOALL, 0, gpucoll_has_data(rcount, rdtype))
 
 GPUCOLL_NATIVE_FORMS(alltoallv,
-              (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls, ompi_datatype_t *sdtype,
-               void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls, ompi_datatype_t *rdtype),
-              (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype),
-              describe(sbuf, gpucoll_vector(scounts, sdispls, sdtype, 0, gpucoll_peers(comm)), rbuf,
-                       gpucoll_vector(rcounts, rdispls, rdtype, 0, gpucoll_peers(comm))), GPUCOLL_BOTH, GPUCOLL_ALLTOALLV, 0, true)
+                     (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
+                      ompi_datatype_t *sdtype, void *rbuf, gpucoll_counts rcounts, gpucoll_displs rdispls,
+                      ompi_datatype_t *rdtype),
+                     (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype),
+                     describe(sbuf, gpucoll_vector(scounts, sdispls, sdtype, 0, gpucoll_peers(comm)), rbuf,
+                              gpucoll_vector(rcounts, rdispls, rdtype, 0, gpucoll_peers(comm))),
+                     GPUCOLL_BOTH, GPUCOLL_ALLTOALLV, 0, true)
 
 #define W_PARAMETERS                                                                                         \
     (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls, ompi_datatype_t *const *sdtypes,      \
@@ -43,9 +46,9 @@ GPUCOLL_NONBLOCKING(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL
 GPUCOLL_PERSISTENT(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
 
 static int staged_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
-                      ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts,
-                      gpucoll_displs rdispls, ompi_datatype_t *const *rdtypes, ompi_communicator_t *comm,
-                      mca_coll_base_module_t *module)
+                            ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts,
+                            gpucoll_displs rdispls, ompi_datatype_t *const *rdtypes,
+                            ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     /* coll/self of 4.1 and 5.0 takes the displacements for elements, and would write beside a host copy. Zero
      * is zero. */

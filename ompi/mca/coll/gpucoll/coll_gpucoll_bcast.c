@@ -15,6 +15,6 @@ static struct gpucoll_call describe(void *rbuf, struct gpucoll_region region, en
 }
 
 GPUCOLL_NATIVE_FORMS(bcast, (void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, int root),
-                  (rbuf, count, dtype, root),
-                  describe(rbuf, gpucoll_even(count, dtype, 0, 1), gpucoll_role(comm, root)),
-                  GPUCOLL_RECV_ONLY, GPUCOLL_BCAST, root, true)
+                     (rbuf, count, dtype, root),
+                     describe(rbuf, gpucoll_even(count, dtype, 0, 1), gpucoll_role(comm, root)),
+                     GPUCOLL_RECV_ONLY, GPUCOLL_BCAST, root, gpucoll_has_data(count, dtype))

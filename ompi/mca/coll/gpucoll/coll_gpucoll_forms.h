@@ -11,8 +11,8 @@
  *
  *     GPUCOLL_NATIVE_FORMS(allgather, ..., description, take, COLL, root, condition)
  *
- * where `condition` is equal on all ranks. Parameters are named `sbuf` and `rbuf` where they are the buffers: when one is staged, its
- * host copy takes its name.
+ * where `condition` is equal on all ranks. Parameters are named `sbuf` and `rbuf` where they are the buffers:
+ * when one is staged, its host copy takes its name.
  */
 #ifndef COLL_GPUCOLL_FORMS_H
 #define COLL_GPUCOLL_FORMS_H

@@ -23,15 +23,19 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
 }
 
 GPUCOLL_NATIVE_FORMS(gather,
-              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
-               gpucoll_count rcount, ompi_datatype_t *rdtype, int root),
-              (sbuf, scount, sdtype, rbuf, rcount, rdtype, root),
-              describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
-                       gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm)), root, comm), GPUCOLL_BOTH, GPUCOLL_GATHER, root, true)
+                     (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
+                      gpucoll_count rcount, ompi_datatype_t *rdtype, int root),
+                     (sbuf, scount, sdtype, rbuf, rcount, rdtype, root),
+                     describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
+                              gpucoll_even(rcount, rdtype, 0, gpucoll_peers(comm)), root, comm),
+                     GPUCOLL_BOTH, GPUCOLL_GATHER, root,
+                     sbuf == MPI_IN_PLACE ? gpucoll_has_data(rcount, rdtype)
+                                          : gpucoll_has_data(scount, sdtype))
 
 GPUCOLL_NATIVE_FORMS(gatherv,
-              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
-               gpucoll_counts rcounts, gpucoll_displs displs, ompi_datatype_t *rdtype, int root),
-              (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype, root),
-              describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
-                       gpucoll_vector(rcounts, displs, rdtype, 0, gpucoll_peers(comm)), root, comm), GPUCOLL_BOTH, GPUCOLL_GATHERV, root, true)
+                     (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
+                      gpucoll_counts rcounts, gpucoll_displs displs, ompi_datatype_t *rdtype, int root),
+                     (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype, root),
+                     describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
+                              gpucoll_vector(rcounts, displs, rdtype, 0, gpucoll_peers(comm)), root, comm),
+                     GPUCOLL_BOTH, GPUCOLL_GATHERV, root, true)

@@ -40,8 +40,8 @@ static gpucoll_status await(struct gpucoll_request *request, ompi_communicator_t
     }
 }
 
-int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *args, size_t bytes, ompi_communicator_t *comm,
-                       bool *done)
+int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *args, size_t bytes,
+                       ompi_communicator_t *comm, bool *done)
 {
     struct gpucoll_counters *counters = &mca_coll_gpucoll_component.counters;
     self->posted = true;
@@ -86,8 +86,8 @@ static void list_blocks(struct side *side, const void *user, const struct gpucol
     }
 }
 
-int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root, const struct gpucoll_call *call,
-                            ompi_communicator_t *comm, bool *done)
+int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root,
+                            const struct gpucoll_call *call, ompi_communicator_t *comm, bool *done)
 {
     /* In place, what is sent lies in the receive buffer. */
     const struct gpucoll_staged *from = call->send.in.blocks > 0 ? &call->send : &call->recv;

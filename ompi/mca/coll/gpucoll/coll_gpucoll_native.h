@@ -1,7 +1,13 @@
 /*
- * Running a blocking call on the engine. Every rank of a communicator comes here at the same calls, decided from what MPI guarantees to
- * be equal on all ranks alone: the collective, and of a reduction the operator and the type. Everything else (counts, other types,
- * kinds of buffers) the ranks tell each other (core/agreement.h), and then all take the same way.
+ * Running a blocking call on the engine. Every rank of a communicator comes here at the same calls, decided
+ * from what MPI guarantees to be equal on all ranks alone: the collective, of a reduction the operator and
+ * the type, and whether there is anything to do at all. Everything else (counts, other types, kinds of
+ * buffers) the ranks tell each other (core/agreement.h), and then all take the same way.
+ *
+ * Calls without a byte on any rank must not come here: Open MPI itself returns from some of them at once, on
+ * ranks that say so by a count of zero, but not on ranks that say so by a type without data. Where MPI wants
+ * the same amount of data on all ranks, each can tell; the collectives whose ranks have counts of their own
+ * come here in any case, and Open MPI does not return from these.
  */
 #ifndef COLL_GPUCOLL_NATIVE_H
 #define COLL_GPUCOLL_NATIVE_H
@@ -9,13 +15,32 @@
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_stage.h"
 
+/* Does a block have any data? The same on all ranks where MPI wants the blocks equally long. */
+static inline bool gpucoll_has_data(gpucoll_count count, const ompi_datatype_t *dtype)
+{
+    return count > 0 && dtype->super.size > 0;
+}
+
+/* Does any of the blocks that all ranks name alike? */
+static inline bool gpucoll_any_has_data(gpucoll_counts counts, const ompi_datatype_t *dtype,
+                                        ompi_communicator_t *comm)
+{
+    int size = ompi_comm_size(comm);
+    int i = 0;
+    while (i < size && gpucoll_count_at(counts, i) == 0) {
+        i++;
+    }
+    return i < size && dtype->super.size > 0;
+}
+
 /* Has gpucoll kernels for this operator on this type? Then they are in self->latest. */
 bool gpucoll_native_reduction(gpucoll_module *self, const ompi_op_t *op, const ompi_datatype_t *dtype);
 
 /* Makes the team at the first call of the communicator. *rc: an MPI error code. */
 void gpucoll_native_connect(gpucoll_module *self, ompi_communicator_t *comm, int *rc);
 
-/* Does this rank post the call? Else it has passed, or there is no team, and the call goes on to the next component. */
+/* Does this rank post the call? Else it has passed, or there is no team, and the call goes on to the next
+ * component. */
 static inline bool gpucoll_native_joins(gpucoll_module *self, ompi_communicator_t *comm, bool active, int *rc)
 {
     if (self->native == GPUCOLL_NATIVE_UNTRIED) {
@@ -31,14 +56,14 @@ static inline bool gpucoll_native_joins(gpucoll_module *self, ompi_communicator_
     return true;
 }
 
-/* Runs a call on the engine. *done tells whether that settled it; else every rank goes on to the next component. `bytes` are
- * for the counters. */
-int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *args, size_t bytes, ompi_communicator_t *comm,
-                       bool *done);
+/* Runs a call on the engine. *done tells whether that settled it; else every rank goes on to the next
+ * component. `bytes` are for the counters. */
+int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *args, size_t bytes,
+                       ompi_communicator_t *comm, bool *done);
 
-/* The same for any collective but all-reduce, from the description of its buffers. A reduction's operator and type are
- * those of self->latest. */
-int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root, const struct gpucoll_call *call,
-                            ompi_communicator_t *comm, bool *done);
+/* The same for any collective but all-reduce, from the description of its buffers. A reduction's operator and
+ * type are those of self->latest. */
+int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root,
+                            const struct gpucoll_call *call, ompi_communicator_t *comm, bool *done);
 
 #endif

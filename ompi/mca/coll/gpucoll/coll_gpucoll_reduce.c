@@ -20,10 +20,11 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
 }
 
 GPUCOLL_NATIVE_FORMS(reduce,
-              (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op,
-               int root),
-              (sbuf, rbuf, count, dtype, op, root),
-              describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), root, comm), GPUCOLL_BOTH, GPUCOLL_REDUCE, root, gpucoll_native_reduction(self, op, dtype))
+                     (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
+                      ompi_op_t *op, int root),
+                     (sbuf, rbuf, count, dtype, op, root),
+                     describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), root, comm), GPUCOLL_BOTH,
+                     GPUCOLL_REDUCE, root, count > 0 && gpucoll_native_reduction(self, op, dtype))
 
 /* Has no communicator and one form only. */
 int gpucoll_reduce_local(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,

@@ -34,13 +34,14 @@ static struct gpucoll_region all_parts(gpucoll_counts counts, ompi_datatype_t *d
     describe(sbuf, all_parts(rcounts, dtype, comm), rbuf,                                                    \
              gpucoll_even(gpucoll_count_at(rcounts, ompi_comm_rank(comm)), dtype, 0, 1))
 
-static GPUCOLL_BLOCKING(staged_reduce_scatter, reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
+static GPUCOLL_BLOCKING(staged_reduce_scatter, reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION,
+                        GPUCOLL_BOTH)
 GPUCOLL_NONBLOCKING(reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 GPUCOLL_PERSISTENT(reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 
 /* As the engine needs it: a block for each rank. */
-static int run_native(const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi_datatype_t *dtype, gpucoll_module *self,
-                      ompi_communicator_t *comm, bool *done)
+static int run_native(const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi_datatype_t *dtype,
+                      gpucoll_module *self, ompi_communicator_t *comm, bool *done)
 {
     ptrdiff_t displs[GPUCOLL_MAX_LOCAL];
     ompi_datatype_t *types[GPUCOLL_MAX_LOCAL];
@@ -57,12 +58,13 @@ static int run_native(const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi
     return gpucoll_native_exchange(self, GPUCOLL_REDUCE_SCATTER, 0, &call, comm, done);
 }
 
-int gpucoll_reduce_scatter(const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi_datatype_t *dtype, ompi_op_t *op,
-                           ompi_communicator_t *comm, mca_coll_base_module_t *module)
+int gpucoll_reduce_scatter(const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi_datatype_t *dtype,
+                           ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
     int rc = OMPI_SUCCESS;
-    if (self->native != GPUCOLL_NATIVE_OFF && gpucoll_native_reduction(self, op, dtype) &&
+    if (self->native != GPUCOLL_NATIVE_OFF && gpucoll_any_has_data(rcounts, dtype, comm) &&
+        gpucoll_native_reduction(self, op, dtype) &&
         gpucoll_native_joins(self, comm, gpucoll_device_active(), &rc)) {
         bool done = false;
         rc = run_native(sbuf, rbuf, rcounts, dtype, self, comm, &done);
@@ -74,7 +76,10 @@ int gpucoll_reduce_scatter(const void *sbuf, void *rbuf, gpucoll_counts rcounts,
 }
 
 GPUCOLL_NATIVE_FORMS(reduce_scatter_block,
-              (const void *sbuf, void *rbuf, gpucoll_count rcount, ompi_datatype_t *dtype, ompi_op_t *op),
-              (sbuf, rbuf, rcount, dtype, op),
-              describe(sbuf, gpucoll_even(rcount, dtype, 0, ompi_comm_size(comm)), rbuf,
-                       gpucoll_even(rcount, dtype, 0, 1)), GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER_BLOCK, 0, gpucoll_native_reduction(self, op, dtype))
+                     (const void *sbuf, void *rbuf, gpucoll_count rcount, ompi_datatype_t *dtype,
+                      ompi_op_t *op),
+                     (sbuf, rbuf, rcount, dtype, op),
+                     describe(sbuf, gpucoll_even(rcount, dtype, 0, ompi_comm_size(comm)), rbuf,
+                              gpucoll_even(rcount, dtype, 0, 1)),
+                     GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER_BLOCK, 0,
+                     rcount > 0 && gpucoll_native_reduction(self, op, dtype))

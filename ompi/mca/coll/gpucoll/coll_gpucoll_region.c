@@ -111,7 +111,8 @@ bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool p
         return true;
     }
     *offset += type->true_lb;
-    return (type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) && type->true_ub - type->true_lb == (ptrdiff_t)type->size &&
+    return (type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) &&
+           type->true_ub - type->true_lb == (ptrdiff_t)type->size &&
            (block.count == 1 || extent == (ptrdiff_t)type->size);
 }
 

@@ -46,8 +46,8 @@ struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_a
 /* False if the region holds no byte; `extent` is then all zero. */
 bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent);
 
-/* Block `index` as one run of bytes; false if it is not one, then `bytes` are those of its data all the same. `padded`: elements are
- * taken with the padding of their type, as reductions see them. */
+/* Block `index` as one run of bytes; false if it is not one, then `bytes` are those of its data all the same.
+ * `padded`: elements are taken with the padding of their type, as reductions see them. */
 bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded, ptrdiff_t *offset,
                           uint64_t *bytes);
 

@@ -17,11 +17,14 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
     return call;
 }
 
-GPUCOLL_NATIVE_FORMS(scan,
-              (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),
-              (sbuf, rbuf, count, dtype, op), describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), true), GPUCOLL_BOTH, GPUCOLL_SCAN, 0, gpucoll_native_reduction(self, op, dtype))
+GPUCOLL_NATIVE_FORMS(
+    scan, (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),
+    (sbuf, rbuf, count, dtype, op), describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), true),
+    GPUCOLL_BOTH, GPUCOLL_SCAN, 0, count > 0 && gpucoll_native_reduction(self, op, dtype))
 
 GPUCOLL_NATIVE_FORMS(exscan,
-              (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),
-              (sbuf, rbuf, count, dtype, op),
-              describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), ompi_comm_rank(comm) > 0), GPUCOLL_BOTH, GPUCOLL_EXSCAN, 0, gpucoll_native_reduction(self, op, dtype))
+                     (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
+                      ompi_op_t *op),
+                     (sbuf, rbuf, count, dtype, op),
+                     describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), ompi_comm_rank(comm) > 0),
+                     GPUCOLL_BOTH, GPUCOLL_EXSCAN, 0, count > 0 && gpucoll_native_reduction(self, op, dtype))

@@ -18,15 +18,20 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
 }
 
 GPUCOLL_NATIVE_FORMS(scatter,
-              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
-               gpucoll_count rcount, ompi_datatype_t *rdtype, int root),
-              (sbuf, scount, sdtype, rbuf, rcount, rdtype, root),
-              describe(sbuf, gpucoll_even(scount, sdtype, 0, gpucoll_peers(comm)), rbuf,
-                       gpucoll_even(rcount, rdtype, 0, 1), root, comm), GPUCOLL_BOTH, GPUCOLL_SCATTER, root, true)
+                     (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
+                      gpucoll_count rcount, ompi_datatype_t *rdtype, int root),
+                     (sbuf, scount, sdtype, rbuf, rcount, rdtype, root),
+                     describe(sbuf, gpucoll_even(scount, sdtype, 0, gpucoll_peers(comm)), rbuf,
+                              gpucoll_even(rcount, rdtype, 0, 1), root, comm),
+                     GPUCOLL_BOTH, GPUCOLL_SCATTER, root,
+                     rbuf == MPI_IN_PLACE ? gpucoll_has_data(scount, sdtype)
+                                          : gpucoll_has_data(rcount, rdtype))
 
 GPUCOLL_NATIVE_FORMS(scatterv,
-              (const void *sbuf, gpucoll_counts scounts, gpucoll_displs displs, ompi_datatype_t *sdtype,
-               void *rbuf, gpucoll_count rcount, ompi_datatype_t *rdtype, int root),
-              (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root),
-              describe(sbuf, gpucoll_vector(scounts, displs, sdtype, 0, gpucoll_peers(comm)), rbuf,
-                       gpucoll_even(rcount, rdtype, 0, 1), root, comm), GPUCOLL_BOTH, GPUCOLL_SCATTERV, root, true)
+                     (const void *sbuf, gpucoll_counts scounts, gpucoll_displs displs,
+                      ompi_datatype_t *sdtype, void *rbuf, gpucoll_count rcount, ompi_datatype_t *rdtype,
+                      int root),
+                     (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root),
+                     describe(sbuf, gpucoll_vector(scounts, displs, sdtype, 0, gpucoll_peers(comm)), rbuf,
+                              gpucoll_even(rcount, rdtype, 0, 1), root, comm),
+                     GPUCOLL_BOTH, GPUCOLL_SCATTERV, root, true)

@@ -11,6 +11,8 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
+	core/accel/nvml.c \
+	core/accel/nvml.h \
 	core/agreement.c \
 	core/agreement.h \
 	core/algorithm.h \
@@ -60,7 +62,5 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
-	core/accel/cuda_stream.c \
-	core/accel/nvml.c \
-	core/accel/nvml.h
+	core/accel/cuda_stream.c
 endif

@@ -65,7 +65,7 @@ struct gpucoll_cuda_driver {
 #undef GPUCOLL_CUDA_FIELD
 
 /* The process's driver, loaded by the first call and never unloaded: the application may use it too. NULL if there is none,
- * or one too old for gpucoll (a warning says so). Initialises nothing. */
+ * said at log level SETUP, or one too old for gpucoll, which is a warning. Initialises nothing. */
 const struct gpucoll_cuda_driver *gpucoll_cuda_driver(const struct gpucoll_log *log);
 
 /* "CUDA_ERROR_X: what it means", into `text`. */

@@ -22,7 +22,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Priority of the component: the collectives go to the highest one."),
     ROW(verbose, INT, "0", "0..100", 1,
         "How much is said on standard error: 0 warnings, 1 what was found and chosen at set-up, 5 each new "
-        "plan, 20 every call."),
+        "plan with the alternatives, 20 every call that runs natively or is staged."),
     ROW(accelerator, STRING, "auto", "auto|cuda|host|none", 2,
         "What holds the buffers: cuda, host (host memory treated as device memory, for tests without a GPU), "
         "none, or auto (cuda if there is a GPU)."),
@@ -57,8 +57,6 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(sync_device, BOOL, "false", NULL, 4,
         "Debugging aid: wait for all work of the device before each call, to tell whether the application "
         "forgot to."),
-    ROW(tuning_file, STRING, "", NULL, 5,
-        "File with this machine's measured constants for the selector; empty uses those built in."),
 };
 
 const int gpucoll_config_row_count = sizeof(gpucoll_config_rows) / sizeof(gpucoll_config_rows[0]);

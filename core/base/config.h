@@ -28,7 +28,6 @@ struct gpucoll_config {
     size_t scratch_bytes;      /* data area of one lane; 0: the accelerator's choice */
     int timeout;               /* seconds; 0: never */
     bool sync_device;          /* debug: wait for the whole device before each call */
-    char *tuning_file;
 };
 
 enum gpucoll_config_type { GPUCOLL_CONFIG_BOOL, GPUCOLL_CONFIG_INT, GPUCOLL_CONFIG_SIZE, GPUCOLL_CONFIG_STRING };

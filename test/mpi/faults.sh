@@ -114,7 +114,7 @@ works no_shared_memory 'could not create shared memory' --mca btl self,tcp -x PM
     sh -c "if [ \"\$OMPI_COMM_WORLD_RANK\" = $last ]; then $small fi; exec \"\$0\"" "$PROGRAMS/faults"
 
 if [ "$ACCELERATOR" = host ] && ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
-    works no_driver 'coll_gpucoll_accelerator' --mca coll_gpucoll_accelerator cuda "$PROGRAMS/faults"
+    works no_driver 'Reason: *\(no CUDA driver: libcuda\|gpucoll was built without it\)' --mca coll_gpucoll_accelerator cuda "$PROGRAMS/faults"
     works driver_not_needed '' --mca coll_gpucoll_accelerator auto "$PROGRAMS/faults"
 fi
 exit 0

@@ -31,7 +31,6 @@ TEST(config, defaults_are_the_rows)
     EXPECT_EQ(config.scratch_bytes, 0u);
     EXPECT_EQ(config.timeout, 300);
     EXPECT_FALSE(config.sync_device);
-    EXPECT_STREQ(config.tuning_file, "");
 }
 
 TEST(config, rows_are_complete_and_distinct)

@@ -27,7 +27,8 @@ static bool listed(const char *list, const char *name)
 }
 
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpucoll_device *device,
-                                               const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost)
+                                               const struct gpucoll_tl_card *peer,
+                                               struct gpucoll_tl_cost *cost)
 {
     memset(cost, 0, sizeof *cost);
     cost->reason = "no transport is allowed by coll_gpucoll_transports";

@@ -13,7 +13,8 @@ static const double nvlink_bandwidth = 354e9;
 static const double pcie_latency_us = 1.5;
 static const double pcie_bandwidth = 25e9;
 
-static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost)
+static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
+                  struct gpucoll_tl_cost *cost)
 {
     enum gpucoll_link link = device->accel->ops->device_link(device, &peer->device);
     memset(cost, 0, sizeof *cost);

@@ -54,6 +54,7 @@ libgpucoll_la_SOURCES += \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
+EXTRA_DIST += core/README.md
 if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \

@@ -61,12 +61,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
 
 const int gpucoll_config_row_count = sizeof(gpucoll_config_rows) / sizeof(gpucoll_config_rows[0]);
 
-/* A decimal number with an optional binary suffix: 4096, 64K, 16M, 1G. */
+/* A number as Open MPI writes it, with an optional binary suffix: 4096, 0x1000, 64K, 16M, 1G. */
 static bool parse_number(const char *text, bool suffix_allowed, long long *value)
 {
     char *end;
     errno = 0;
-    *value = strtoll(text, &end, 10);
+    *value = strtoll(text, &end, 0);
     if (errno || end == text) {
         return false;
     }

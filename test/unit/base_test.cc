@@ -66,7 +66,8 @@ TEST(config, sizes_have_suffixes)
     const struct {
         const char *text;
         size_t bytes;
-    } cases[] = {{"1048576", 1 << 20}, {"1M", 1 << 20}, {"1m", 1 << 20}, {"2048K", 2 << 20}, {"1G", 1 << 30}};
+    } cases[] = {{"1048576", 1 << 20}, {"1M", 1 << 20}, {"1m", 1 << 20}, {"2048K", 2 << 20}, {"1G", 1 << 30},
+                 {"0x100000", 1 << 20}};
     for (const auto &c : cases) {
         gpucoll_config config = defaults();
         EXPECT_EQ(gpucoll_config_set(&config, "scratch_bytes", c.text), GPUCOLL_OK) << c.text;

@@ -50,6 +50,9 @@ extern const struct gpucoll_tl_ops gpucoll_tl_p2p;
 /* The transports in order of preference; NULL past the end. */
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index);
 
+/* Is everything that `allowed` names a transport, or is it "all" or "none"? */
+bool gpucoll_tl_all_known(const char *allowed);
+
 /* The first transport allowed by `allowed` (config->transports) that reaches the peer, or NULL; `cost` tells why. */
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpucoll_device *device,
                                                const struct gpucoll_tl_card *peer,

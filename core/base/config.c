@@ -32,7 +32,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
-        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all."),
+        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
     ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased", 3,
         "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
         "share a GPU), or auto (by message size)."),

@@ -18,7 +18,7 @@ struct gpucoll_config {
     char *accelerator;         /* auto | cuda | host | none */
     char *host_memory;         /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;          /* devices that the processes of a host pretend to share; 0: one each */
-    char *transports;          /* comma-separated names, or all */
+    char *transports;          /* comma-separated names, or all, or none */
     char *allreduce_algorithm; /* auto, or a name from the table of algorithms */
     char *protocol;            /* auto | ll | ll128 | simple */
     int linger;                /* microseconds */

@@ -87,7 +87,7 @@ works unknown_algorithm 'coll_gpucoll_allreduce_algorithm' --mca coll_gpucoll_al
 works number_out_of_range 'coll_gpucoll_lanes' --mca coll_gpucoll_lanes 1000 "$PROGRAMS/faults"
 works not_a_number 'Value: *soon' --mca coll_gpucoll_timeout soon "$PROGRAMS/faults"
 works unknown_unit 'Value: *2X' --mca coll_gpucoll_scratch_bytes 2X "$PROGRAMS/faults"
-works unknown_transport 'coll_gpucoll_transports' --mca coll_gpucoll_transports pigeon "$PROGRAMS/faults"
+works unknown_transport 'names a transport that gpucoll does not have' --mca coll_gpucoll_transports pigeon "$PROGRAMS/faults"
 works settings_differ 'different settings' \
     sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_max_ctas=3 "$PROGRAMS/faults"
 works one_rank_without '' sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_accelerator=none "$PROGRAMS/faults"

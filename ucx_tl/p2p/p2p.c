@@ -5,7 +5,7 @@
 #include <string.h>
 #include "ucx_tl/tl.h"
 
-/* One store over NVLink 4 and the SM store bandwidth out of one H200 to three peers, as measured by the limits bench
+/* One store over NVLink 4 and the SM store bandwidth out of one H200 to three peers, as measured
  * (docs/design.md, "Limits of the hardware"). */
 static const double nvlink_latency_us = 0.62;
 static const double nvlink_bandwidth = 354e9;

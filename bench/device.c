@@ -29,7 +29,10 @@ static struct {
     int (*cuGetErrorString)(int, const char **);
 } cuda;
 
-#define SYMBOL(name) {#name, (void **)&cuda.name}
+#define SYMBOL(name)                                                                                         \
+    {                                                                                                        \
+#name, (void **)&cuda.name                                                                           \
+    }
 static const struct {
     const char *name;
     void **address;

@@ -18,7 +18,8 @@ struct bench_line {
 struct bench_shared {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t generation;
-    struct bench_line line[]; /* by rank: written by that rank between two barriers, read by all after the next */
+    struct bench_line
+        line[]; /* by rank: written by that rank between two barriers, read by all after the next */
 };
 
 const char *bench_program = "bench";
@@ -44,8 +45,8 @@ static void open_window(struct bench_group *group)
     MPI_Aint size = 0;
     int unit = 0;
     MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN);
-    int rc = MPI_Win_allocate_shared(group->rank == 0 ? (MPI_Aint)bytes : 0, 1, MPI_INFO_NULL, group->comm, &base,
-                                     &group->window);
+    int rc = MPI_Win_allocate_shared(group->rank == 0 ? (MPI_Aint)bytes : 0, 1, MPI_INFO_NULL, group->comm,
+                                     &base, &group->window);
     MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_ARE_FATAL);
     if (rc != MPI_SUCCESS) {
         group->window = MPI_WIN_NULL;
@@ -97,7 +98,8 @@ void bench_barrier(struct bench_group *group)
         return;
     }
     /* Bounded by mpirun: a rank that dies takes the others with it. Yielding keeps oversubscribed cores moving. */
-    for (unsigned spins = 0; atomic_load_explicit(&shared->generation, memory_order_acquire) == generation; spins++)
+    for (unsigned spins = 0; atomic_load_explicit(&shared->generation, memory_order_acquire) == generation;
+         spins++)
         if (spins > 2000)
             sched_yield();
 }

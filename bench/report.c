@@ -78,8 +78,8 @@ static void append(char *text, size_t bytes, const char *more)
 /* How mpirun's --mca options reach a process. Settings of this machine's transport and launcher are left out. */
 static void mca_settings(char *text, size_t bytes)
 {
-    static const char *const prefixes[] = {"OMPI_MCA_coll=", "OMPI_MCA_coll_", "OMPI_MCA_pml=", "OMPI_MCA_btl=",
-                                           "NCCL_"};
+    static const char *const prefixes[] = {"OMPI_MCA_coll=", "OMPI_MCA_coll_",
+                                           "OMPI_MCA_pml=", "OMPI_MCA_btl=", "NCCL_"};
     text[0] = '\0';
     for (char **variable = environ; *variable; variable++)
         for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
@@ -87,8 +87,8 @@ static void mca_settings(char *text, size_t bytes)
                 append(text, bytes, *variable);
 }
 
-void bench_common_context(const struct bench_group *group, const struct bench_device *device, int argc, char **argv,
-                          void (*add)(void *arg, const char *key, const char *value), void *arg)
+void bench_common_context(const struct bench_group *group, const struct bench_device *device, int argc,
+                          char **argv, void (*add)(void *arg, const char *key, const char *value), void *arg)
 {
     char text[4096] = "";
     time_t now = time(NULL);
@@ -140,11 +140,10 @@ void bench_report_row(struct bench_report *report, const struct bench_case *meas
             ", \"collective\": \"%s\", \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, \"bytes\": %zu"
             ", \"ranks\": %d, \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f"
             ", \"first_call_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"check\": \"%s\"}",
-            row->coll->name, measured->type->name, measured->op->name, row->in_place ? "true" : "false", row->bytes,
-            measured->group->size, times->iterations, times->median_us, times->p99_us, times->min_us,
-            times->first_us, bench_algbw(row->bytes, times->median_us),
-            bench_row_busbw(row, measured->group->size),
-            bench_check_name(row->check));
+            row->coll->name, measured->type->name, measured->op->name, row->in_place ? "true" : "false",
+            row->bytes, measured->group->size, times->iterations, times->median_us, times->p99_us,
+            times->min_us, times->first_us, bench_algbw(row->bytes, times->median_us),
+            bench_row_busbw(row, measured->group->size), bench_check_name(row->check));
 }
 
 bool bench_report_close(struct bench_report *report)
@@ -190,7 +189,8 @@ bool bench_earlier_read(struct bench_earlier *earlier, const char *path)
         read_row(earlier, line);
     fclose(file);
     if (earlier->count == 0)
-        fprintf(stderr, "%s: %s holds no results: it must be a file written by --json\n", bench_program, path);
+        fprintf(stderr, "%s: %s holds no results: it must be a file written by --json\n", bench_program,
+                path);
     return earlier->count > 0;
 }
 

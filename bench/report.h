@@ -23,8 +23,8 @@ bool bench_report_open(struct bench_report *report, const char *path);
 /* Context comes before rows. */
 void bench_report_context(struct bench_report *report, const char *key, const char *value);
 /* What every program reports, each pair passed to `add`: command, ranks, GPUs, versions, MCA settings, time. */
-void bench_common_context(const struct bench_group *group, const struct bench_device *device, int argc, char **argv,
-                          void (*add)(void *arg, const char *key, const char *value), void *arg);
+void bench_common_context(const struct bench_group *group, const struct bench_device *device, int argc,
+                          char **argv, void (*add)(void *arg, const char *key, const char *value), void *arg);
 void bench_report_common(struct bench_report *report, const struct bench_group *group,
                          const struct bench_device *device, int argc, char **argv);
 void bench_report_row(struct bench_report *report, const struct bench_case *measured, const char *library,

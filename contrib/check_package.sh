@@ -26,6 +26,12 @@ configure_errors() {
     expect_error "no nvcc" "nvcc was not found" "apt-get install nvidia-cuda-toolkit" "--without-cuda"
     with=(--without-cuda PKG_CONFIG_LIBDIR="$nothing" PKG_CONFIG_PATH="$nothing")
     expect_error "no hwloc" "apt-get install libhwloc-dev" "dnf install hwloc-devel"
+    with=(--without-cuda PKG_CONFIG=false)
+    expect_error "no pkg-config" "apt-get install pkg-config" "dnf install pkgconf-pkg-config"
+    with=(--without-cuda ac_cv_prog_ac_ct_gpucoll_any_cc=)
+    expect_error "no C compiler" "apt-get install gcc"
+    with=(--without-cuda ac_cv_prog_ac_ct_gpucoll_any_cxx=)
+    expect_error "no C++ compiler" "apt-get install g++"
     with=(--without-cuda --with-ucx PKG_CONFIG_LIBDIR="$nothing" PKG_CONFIG_PATH="$nothing" HWLOC_CFLAGS=-I. HWLOC_LIBS=-lm)
     expect_error "no UCX" "apt-get install libucx-dev" "dnf install ucx-devel"
     with=(--without-cuda --with-ompi-src="$nothing")

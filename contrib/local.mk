@@ -30,5 +30,6 @@ dist_noinst_DATA += \
 	contrib/check_package.sh \
 	contrib/lib.sh
 EXTRA_DIST += \
+	contrib/README.md \
 	contrib/env.sh.in \
 	contrib/gpucoll.modulefile.in

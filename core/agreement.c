@@ -60,6 +60,13 @@ gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32
     return GPUCOLL_OK;
 }
 
+static void log_declined(const struct gpucoll_request *request, uint32_t rank, const char *why)
+{
+    const struct gpucoll_team *team = request->team;
+    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u %s", team->name,
+                (unsigned long long)request->call, rank, why);
+}
+
 gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
@@ -73,6 +80,7 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             break;
         }
         if (post->kind != GPUCOLL_POST_DEVICE) {
+            log_declined(request, i, "has buffers that are not device memory of one GPU, or no free lane");
             status = GPUCOLL_DECLINED;
         }
     }

@@ -1,6 +1,7 @@
 /*
  * One-shot all-reduce: every rank stores its whole message to every peer by the LL protocol and reduces all of them itself,
- * in rank order. One store latency, (n - 1) times the traffic: for small messages.
+ * in rank order. One store latency, (n - 1) times the traffic: for small messages. (The one-phase all-pairs algorithm of
+ * MSCCL++, Shah et al. 2025; LL from "Demystifying NCCL", table I.)
  */
 #include "core/algorithm.h"
 #include "core/model.h"

@@ -1,6 +1,6 @@
 /*
  * Two-shot all-reduce over LL128: as allreduce_twoshot.c, but lines carry their own flags, so that there are no fences and no
- * rounds: for messages whose slices fit the LL128 area, over links that keep lines whole.
+ * rounds: for messages whose slices fit the LL128 area, over links that keep lines whole. (LL128: "Demystifying NCCL", table I.)
  */
 #include "core/algorithm.h"
 #include "core/model.h"

@@ -68,10 +68,11 @@ struct gpucoll_board {
     struct gpucoll_segment segment;
     struct gpucoll_board_header *header;
     uint64_t used[GPUCOLL_BOARD_TEAMS / 64]; /* bit set: region taken */
-    uint32_t next; /* where the search for a free region starts */
+    uint32_t next;                           /* where the search for a free region starts */
 };
 
-gpucoll_status gpucoll_board_create(struct gpucoll_board *board, const struct gpucoll_log *log) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_board_create(struct gpucoll_board *board,
+                                    const struct gpucoll_log *log) GPUCOLL_CHECKED;
 void gpucoll_board_close(struct gpucoll_board *board); /* harmless on a zeroed struct */
 
 /* Takes a zeroed region; its index is what peers need. GPUCOLL_ERR_NO_MEMORY when all are taken. Caller serialises.

@@ -17,6 +17,9 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
         free(context);
         return status;
     }
+    if (context->accel != NULL && !gpucoll_tl_all_known(config->transports)) {
+        gpucoll_help(log, "unknown-transport", config->transports);
+    }
     pthread_mutex_init(&context->lock, NULL);
     *out = context;
     return GPUCOLL_OK;

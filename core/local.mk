@@ -13,6 +13,8 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
 	core/accel/host_sync.h \
+	core/accel/nvml.c \
+	core/accel/nvml.h \
 	core/agreement.c \
 	core/agreement.h \
 	core/algorithm.h \
@@ -59,6 +61,7 @@ libgpucoll_la_SOURCES += \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
+EXTRA_DIST += core/README.md
 if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
@@ -67,7 +70,5 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
-	core/accel/cuda_stream.c \
-	core/accel/nvml.c \
-	core/accel/nvml.h
+	core/accel/cuda_stream.c
 endif

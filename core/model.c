@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_abi.h"
 
-/* H200 with NVLink 4, measured with the limits and kernel benches (docs/design.md). */
+/* Of H200 with NVLink 4: fitted to bench/results/kernels-4xH200.json (docs/design.md). */
 const struct gpucoll_model gpucoll_model_default = {
     .agree_us = 0.5,
     .launch_us = 10.4,

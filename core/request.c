@@ -267,10 +267,22 @@ static gpucoll_status advance(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? run(request) : status;
 }
 
+static void log_call(const struct gpucoll_request *request, gpucoll_status status)
+{
+    const struct gpucoll_log *log = request->team->context->log;
+    if (log->verbosity >= GPUCOLL_LOG_CALL) {
+        gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
+                    (unsigned long long)request->call, gpucoll_coll_name(request->coll),
+                    (unsigned long long)request->bytes,
+                    status == GPUCOLL_OK ? "ran natively" : gpucoll_status_name(status));
+    }
+}
+
 gpucoll_status gpucoll_test(struct gpucoll_request *request)
 {
     gpucoll_status status = request->team->size == 1 ? test_alone(request) : advance(request);
     if (status != GPUCOLL_IN_PROGRESS) {
+        log_call(request, status);
         /* Arguments that differ are seen by all ranks alike before anything is started. */
         if (status < 0 && status != GPUCOLL_ERR_MISMATCH) {
             gpucoll_watchdog_abandon(request);

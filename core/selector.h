@@ -14,4 +14,8 @@ const char *gpucoll_forced_algorithm(const struct gpucoll_config *config, enum g
 gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log, bool *said,
                               struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
+/* What the choice was made from: every algorithm of the collective with its predicted time, or why it cannot run the
+ * input, then the parameters that force one. Cut to `size` bytes. */
+void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, size_t size);
+
 #endif

@@ -33,7 +33,6 @@ static uint64_t settings_hash(const struct gpucoll_config *config)
     value = hash(value, config->allreduce_algorithm, strlen(config->allreduce_algorithm) + 1);
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, &config->linger, sizeof config->linger);
-    value = hash(value, config->tuning_file, strlen(config->tuning_file) + 1);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
     value = hash(value, &config->threads, sizeof config->threads);
     return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
@@ -194,14 +193,17 @@ void gpucoll_pass(struct gpucoll_team *team)
 static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_input *input,
                      const struct gpucoll_plan *plan)
 {
-    if (team->rank != 0) {
+    if (team->rank != 0 || team->context->log->verbosity < GPUCOLL_LOG_PLAN) {
         return;
     }
+    char why[1024];
+    gpucoll_select_explain(input, why, sizeof why);
     gpucoll_log(team->context->log, GPUCOLL_LOG_PLAN,
-                "%s: %s of %llu bytes with %s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us", team->name,
-                gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
-                gpucoll_coll_reduces(input->coll) ? gpucoll_functor_name(input->functor) : "no operator", plan->algorithm->name, plan->algorithm->protocol, plan->ctas,
-                plan->threads, plan->linger ? " that linger" : "", plan->predicted_us);
+                "%s: %s of %llu bytes with %s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us; from: %s",
+                team->name, gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
+                gpucoll_coll_reduces(input->coll) ? gpucoll_functor_name(input->functor) : "no operator",
+                plan->algorithm->name, plan->algorithm->protocol,
+                plan->ctas, plan->threads, plan->linger ? " that linger" : "", plan->predicted_us, why);
 }
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links, enum gpucoll_coll coll,

@@ -10,7 +10,8 @@
 /* To be called on each unsuccessful poll. GPUCOLL_IN_PROGRESS; or, when the wait has lasted config->timeout seconds, when
  * `missing` has given up on the team, or when its process is gone, GPUCOLL_ERR_TIMEOUT with topic "timeout",
  * "peer-gave-up" or "peer-died" shown. `doing` is a constant clause for the message. */
-gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing,
+                                const char *doing) GPUCOLL_CHECKED;
 
 /* Starts the wait anew: something has moved. */
 void gpucoll_watchdog_reset(struct gpucoll_request *request);

@@ -6,6 +6,21 @@ m4_ifval([$3], [    RHEL, Fedora:    dnf install $3
 ])m4_ifval([$4], [    Or:              $4
 ])])])
 
+# Before AC_PROG_CC, which names no package.
+AC_DEFUN([GPUCOLL_FIND_COMPILERS], [
+    AS_IF([test "x$CC" = x], [
+        AC_CHECK_TOOLS([gpucoll_any_cc], [gcc cc clang])
+        AS_IF([test "x$gpucoll_any_cc" = x], [GPUCOLL_MISSING([No C compiler was found on PATH], [gcc make], [gcc make])])])
+    AS_IF([test "x$CXX" = x], [
+        AC_CHECK_TOOLS([gpucoll_any_cxx], [g++ c++ clang++])
+        AS_IF([test "x$gpucoll_any_cxx" = x], [GPUCOLL_MISSING([No C++ compiler was found on PATH], [g++], [gcc-c++])])])
+])
+
+AC_DEFUN([GPUCOLL_CHECK_PKG_CONFIG], [
+    AS_IF([test "x$PKG_CONFIG$HWLOC_LIBS" = x],
+          [GPUCOLL_MISSING([pkg-config 0.29 or newer was not found], [pkg-config], [pkgconf-pkg-config])])
+])
+
 # The host compilers: C17 and C++17, and the flags every object is compiled with.
 AC_DEFUN([GPUCOLL_CHECK_COMPILERS], [
     GPUCOLL_TRY_FLAG([C], [-std=gnu17], [],

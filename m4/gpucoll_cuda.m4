@@ -47,13 +47,19 @@ AC_DEFUN([GPUCOLL_FIND_CUDA_H], [
     CUDA_CPPFLAGS=missing
     for gpucoll_dir in "`dirname "$NVCC"`/../include" "`dirname "$gpucoll_nvcc_real"`/../include" /usr/include; do
         AS_IF([test "$CUDA_CPPFLAGS" = missing && test -f "$gpucoll_dir/cuda.h"],
-              [CUDA_CPPFLAGS="-isystem `cd "$gpucoll_dir" && pwd`"])
+              [CUDA_CPPFLAGS="-isystem `cd "$gpucoll_dir" && pwd`"
+               gpucoll_cuda_version=`$SED -n 's/^#define CUDA_VERSION \(@<:@0-9@:>@*\).*/\1/p' "$gpucoll_dir/cuda.h"`])
     done
     # Naming the compiler's own directory would reorder its search path.
     AS_IF([test "$CUDA_CPPFLAGS" = "-isystem /usr/include"], [CUDA_CPPFLAGS=])
     AC_MSG_RESULT([${CUDA_CPPFLAGS:-/usr/include}])
     AS_IF([test "$CUDA_CPPFLAGS" = missing],
           [GPUCOLL_MISSING([cuda.h was not found beside $NVCC], [nvidia-cuda-dev], [cuda-cudart-devel], [--with-cuda=DIR])])
+    # Clusters of CTAs came with 11.8.
+    AS_IF([test "${gpucoll_cuda_version:-0}" -lt 11080],
+          [GPUCOLL_MISSING([The CUDA toolkit of $NVCC is older than 11.8 (CUDA_VERSION ${gpucoll_cuda_version:-unknown} in cuda.h)],
+              [nvidia-cuda-toolkit (or cuda-toolkit from NVIDIA's repository)], [cuda-toolkit (from NVIDIA's repository)],
+              [--with-cuda=DIR of a newer one, or --without-cuda])])
 ])
 
 # Code for one architecture runs on later ones of the same generation, so the first of each generation serves all.
@@ -61,7 +67,7 @@ AC_DEFUN([GPUCOLL_CHOOSE_CUDA_ARCH], [
     AC_MSG_CHECKING([for CUDA architectures])
     gpucoll_known=`"$NVCC" --list-gpu-code 2>/dev/null | $SED -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n | tr '\n' ' '`
     AS_IF([test "x$gpucoll_known" = x],
-          [AC_MSG_ERROR([$NVCC --list-gpu-code names no architectures; gpucoll needs the CUDA toolkit 11 or newer])])
+          [AC_MSG_ERROR([$NVCC --list-gpu-code names no architectures; gpucoll needs the CUDA toolkit 11.8 or newer])])
     AS_IF([test "x$with_cuda_arch" = xdefault], [
         gpucoll_cuda_arch=`for n in $gpucoll_known; do test $n -ge 70 && echo $n; done |
             $AWK '{ generation = int($[]1 / 10) } !(generation in seen) { seen@<:@generation@:>@ = 1; printf "%s ", $[]1 }'`

@@ -7,7 +7,7 @@ AC_DEFUN([GPUCOLL_USE_PREFIX], [
         export PKG_CONFIG_PATH])
 ])
 
-# hwloc tells which GPUs, NICs and cores are near each other.
+# hwloc tells which GPUs, NICs and cores are near each other (tools/gpu_list_hwloc.c).
 AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
     AC_ARG_WITH([hwloc], [AS_HELP_STRING([--with-hwloc=DIR], [hwloc's prefix])], [], [with_hwloc=yes])
     AS_IF([test "x$with_hwloc" = xno], [AC_MSG_ERROR([gpucoll needs hwloc: --without-hwloc is not possible])])
@@ -17,10 +17,11 @@ AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
     gpucoll_hwloc_summary=`$PKG_CONFIG --modversion hwloc`
 ])
 
-# UCX carries data between hosts. A build without it serves one host.
+# UCX is what transfers between hosts are to be built on (ucx_tl). No transport uses it yet: it is found, checked and shown
+# by gpucoll_info, and nothing links it.
 AC_DEFUN([GPUCOLL_CHECK_UCX], [
     AC_ARG_WITH([ucx],
-        [AS_HELP_STRING([--with-ucx=DIR], [UCX's prefix (default: used if found; --without-ucx: not used)])],
+        [AS_HELP_STRING([--with-ucx=DIR], [UCX's prefix (default: looked for by pkg-config; not needed yet: no transport between hosts)])],
         [], [with_ucx=auto])
     gpucoll_have_ucx=no
     gpucoll_ucx_summary=no
@@ -28,8 +29,8 @@ AC_DEFUN([GPUCOLL_CHECK_UCX], [
     AS_IF([test "x$with_ucx" != xno], [
         PKG_CHECK_MODULES([UCX], [ucx >= 1.10], [gpucoll_have_ucx=yes], [gpucoll_have_ucx=no])])
     AS_IF([test $gpucoll_have_ucx = yes], [
-        AC_DEFINE([HAVE_UCX], [1], [Define to 1 if UCX is used for transfers between hosts.])
-        gpucoll_ucx_summary=`$PKG_CONFIG --modversion ucx`
+        AC_DEFINE([HAVE_UCX], [1], [Define to 1 if UCX was found.])
+        gpucoll_ucx_summary="`$PKG_CONFIG --modversion ucx` (found; no transport uses it yet)"
     ], [test "x$with_ucx" != xauto && test "x$with_ucx" != xno], [
         GPUCOLL_MISSING([UCX 1.10 or newer was not found], [libucx-dev], [ucx-devel], [--with-ucx=DIR])])
     AM_CONDITIONAL([UCX], [test $gpucoll_have_ucx = yes])

@@ -17,9 +17,9 @@ struct gpu {
     int major;    /* compute capability */
     int minor;
     size_t mib;
-    int numa_node;    /* -1: not known */
-    char cores[64];   /* those nearest, such as "0-31"; empty: not known */
-    char nics[96];    /* those nearest; empty: none found */
+    int numa_node;              /* -1: not known */
+    char cores[64];             /* those nearest, such as "0-31"; empty: not known */
+    char nics[96];              /* those nearest; empty: none found */
     bool reaches[GPU_LIST_MAX]; /* by index: kernels of this one may load and store the memory of that one */
     int nvlinks[GPU_LIST_MAX];  /* direct, or through NVSwitches */
     const char *path[GPU_LIST_MAX]; /* by PCIe: PIX, PXB, PHB, NODE, SYS; NULL: not known */

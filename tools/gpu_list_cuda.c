@@ -21,14 +21,24 @@ struct driver {
 /* CUdevice_attribute */
 enum { COMPUTE_MAJOR = 75, COMPUTE_MINOR = 76 };
 
-#define SYMBOL(name) {#name, offsetof(struct driver, name)}
+#define SYMBOL(name)                                                                                         \
+    {                                                                                                        \
+#name, offsetof(struct driver, name)                                                                 \
+    }
 static const struct {
     const char *name;
     size_t offset;
 } symbols[] = {
-    SYMBOL(cuInit),          SYMBOL(cuDriverGetVersion),  SYMBOL(cuDeviceGetCount),    SYMBOL(cuDeviceGet),
-    SYMBOL(cuDeviceGetName), SYMBOL(cuDeviceGetPCIBusId), SYMBOL(cuDeviceTotalMem_v2), SYMBOL(cuDeviceGetAttribute),
-    SYMBOL(cuGetErrorString), SYMBOL(cuDeviceCanAccessPeer),
+    SYMBOL(cuInit),
+    SYMBOL(cuDriverGetVersion),
+    SYMBOL(cuDeviceGetCount),
+    SYMBOL(cuDeviceGet),
+    SYMBOL(cuDeviceGetName),
+    SYMBOL(cuDeviceGetPCIBusId),
+    SYMBOL(cuDeviceTotalMem_v2),
+    SYMBOL(cuDeviceGetAttribute),
+    SYMBOL(cuGetErrorString),
+    SYMBOL(cuDeviceCanAccessPeer),
 };
 
 static bool load(struct driver *cuda, char *reason, size_t reason_bytes)
@@ -50,7 +60,8 @@ static bool load(struct driver *cuda, char *reason, size_t reason_bytes)
     if (error != 0) {
         const char *text = NULL;
         cuda->cuGetErrorString(error, &text);
-        snprintf(reason, reason_bytes, "the CUDA driver does not start: %s (error %d)", text ? text : "unknown error", error);
+        snprintf(reason, reason_bytes, "the CUDA driver does not start: %s (error %d)",
+                 text ? text : "unknown error", error);
         return false;
     }
     return true;

@@ -37,7 +37,8 @@ static bool is_nic(hwloc_obj_t device)
     if (device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) {
         return true;
     }
-    return device->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK && device->parent->type == HWLOC_OBJ_PCI_DEVICE;
+    return device->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK &&
+           device->parent->type == HWLOC_OBJ_PCI_DEVICE;
 }
 
 /* The NICs with the fewest steps to the GPU, InfiniBand ports and Ethernet interfaces alike. */

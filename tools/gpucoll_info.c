@@ -22,18 +22,22 @@ enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
 static void show_help(void)
 {
-    printf("Usage: gpucoll_info [OPTION]...\n"
-           "Shows what gpucoll is, finds, and would choose on this machine. Without options: all sections.\n\n");
+    printf(
+        "Usage: gpucoll_info [OPTION]...\n"
+        "Shows what gpucoll is, finds, and would choose on this machine. Without options: all sections.\n\n");
     for (int i = 0; i < SECTIONS; i++) {
         printf("  --%-20s %s\n", sections[i].name, sections[i].help);
     }
     printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
     printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
-    printf("  %-22s %s\n", "", "more keys: op=sum type=float32 shared_gpu=no latency_us=0.6 bandwidth=350 (GB/s)");
-    printf("  --%-20s %s\n", "explain COLL SIZE", "the same for one size on the GPUs of this machine: --explain allreduce 4M");
+    printf("  %-22s %s\n", "",
+           "more keys: op=sum type=float32 shared_gpu=no latency_us=0.6 bandwidth=350 (GB/s)");
+    printf("  --%-20s %s\n", "explain COLL SIZE",
+           "the same for one size on the GPUs of this machine: --explain allreduce 4M");
     printf("  --%-20s %s\n", "markdown", "the parameters as docs/parameters.md");
     printf("  --%-20s %s\n", "version", "the version alone");
-    printf("\nParameters are taken from the environment (OMPI_MCA_coll_gpucoll_NAME). What Open MPI itself sees, its files and\n"
+    printf("\nParameters are taken from the environment (OMPI_MCA_coll_gpucoll_NAME). What Open MPI itself "
+           "sees, its files and\n"
            "command line included: ompi_info --param coll gpucoll --level 9\n");
 }
 

@@ -44,15 +44,16 @@ bool info_build(struct info *info)
     unsigned version = hwloc_get_api_version();
     (void)info;
     print_row("gpucoll", PACKAGE_VERSION);
-    print_row("Open MPI", INFO_OMPI_VERSION[0] ? INFO_OMPI_VERSION : "none: the engine alone (configure --disable-mpi)");
+    print_row("Open MPI",
+              INFO_OMPI_VERSION[0] ? INFO_OMPI_VERSION : "none: the engine alone (configure --disable-mpi)");
     print_architectures(INFO_GENCODE);
     snprintf(text, sizeof(text), "%u.%u", version >> 16, version >> 8 & 0xff);
     print_row("hwloc", text);
 #ifdef HAVE_UCX
-    snprintf(text, sizeof(text), "%d.%d (API)", UCP_API_MAJOR, UCP_API_MINOR);
+    snprintf(text, sizeof(text), "%d.%d (API; no transport uses it yet)", UCP_API_MAJOR, UCP_API_MINOR);
     print_row("UCX", text);
 #else
-    print_row("UCX", "none: one host only (configure --with-ucx)");
+    print_row("UCX", "not found (no transport uses it yet)");
 #endif
     return true;
 }
@@ -84,7 +85,8 @@ bool info_accelerators(struct info *info)
         return false;
     }
     printf("  %-*s %s (coll_gpucoll_accelerator = %s)\n", NAME_COLUMNS, "chosen",
-           accel ? accel->ops->name : "none: every call goes to the other components", info->config.accelerator);
+           accel ? accel->ops->name : "none: every call goes to the other components",
+           info->config.accelerator);
     gpucoll_accel_close(accel);
     return true;
 }

@@ -49,7 +49,8 @@ static int print_links(const struct gpu_list *list)
         }
         printf("\n");
     }
-    printf("  NVn: n NVLinks, direct or by switches; PIX, PXB, PHB, NODE, SYS: PCIe, ever farther apart; !: no peer access\n");
+    printf("  NVn: n NVLinks, direct or by switches; PIX, PXB, PHB, NODE, SYS: PCIe, ever farther apart; !: "
+           "no peer access\n");
     return unreachable;
 }
 
@@ -70,7 +71,8 @@ bool info_gpus(struct info *info)
         print_gpu(i, &list.gpus[i]);
     }
     if (list.count > 1 && print_links(&list) > 0) {
-        printf("  Collectives over a pair marked ! are staged through host memory (docs/troubleshooting.md, peer-unreachable).\n");
+        printf("  Collectives over a pair marked ! are staged through host memory (docs/troubleshooting.md, "
+               "peer-unreachable).\n");
     }
     return true;
 }

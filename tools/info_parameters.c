@@ -58,7 +58,8 @@ static bool print_value(const struct gpucoll_config_row *row)
         printf("  coll_gpucoll_%s = %s (from the environment; default %s)\n", row->name, value,
                row->initial[0] ? row->initial : "\"\"");
     } else {
-        printf("  coll_gpucoll_%s = %s (the environment's \"%s\" is not accepted)\n", row->name, row->initial, value);
+        printf("  coll_gpucoll_%s = %s (the environment's \"%s\" is not accepted)\n", row->name, row->initial,
+               value);
     }
     return accepted;
 }
@@ -70,7 +71,8 @@ bool info_parameters(struct info *info)
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
         fine &= print_value(row);
-        printf("      %s%s%s\n", type_name(row->type), row->values ? ": " : "", row->values ? row->values : "");
+        printf("      %s%s%s\n", type_name(row->type), row->values ? ": " : "",
+               row->values ? row->values : "");
         info_print_wrapped(row->help, 6, WIDTH);
     }
     return fine;
@@ -91,23 +93,29 @@ static void print_cell(const char *text)
 void info_parameters_markdown(void)
 {
     printf("# Parameters\n\n"
-           "Printed by `gpucoll_info --markdown` from the table in `core/base/config.c`; `make check` compares. To change this page, change\n"
+           "Printed by `gpucoll_info --markdown` from the table in `core/base/config.c`; `make check` "
+           "compares. To change this page, change\n"
            "the table, then `make update-docs`.\n\n"
-           "Set a parameter as any other of Open MPI: `mpirun --mca coll_gpucoll_NAME VALUE`, the environment variable\n"
-           "`OMPI_MCA_coll_gpucoll_NAME`, or a line `coll_gpucoll_NAME = VALUE` in `$HOME/.openmpi/mca-params.conf`. A value that is not accepted\n"
-           "is named in a message, and the default is used. `gpucoll_info --parameters` shows what the environment sets,\n"
-           "`ompi_info --param coll gpucoll --level 9` what Open MPI sees. Ranks of one job should have the same values: a communicator whose\n"
+           "Set a parameter as any other of Open MPI: `mpirun --mca coll_gpucoll_NAME VALUE`, the "
+           "environment variable\n"
+           "`OMPI_MCA_coll_gpucoll_NAME`, or a line `coll_gpucoll_NAME = VALUE` in "
+           "`$HOME/.openmpi/mca-params.conf`. A value that is not accepted\n"
+           "is named in a message, and the default is used. `gpucoll_info --parameters` shows what the "
+           "environment sets,\n"
+           "`ompi_info --param coll gpucoll --level 9` what Open MPI sees. Ranks of one job should have the "
+           "same values: a communicator whose\n"
            "ranks differ in what plans depend on is not run natively, and a message says so.\n\n"
            "| parameter | default | accepted | level | meaning |\n"
            "|---|---|---|---|---|\n");
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
-        printf("| `coll_gpucoll_%s` | %s%s%s | ", row->name, row->initial[0] ? "`" : "", row->initial[0] ? row->initial : "empty",
-               row->initial[0] ? "`" : "");
+        printf("| `coll_gpucoll_%s` | %s%s%s | ", row->name, row->initial[0] ? "`" : "",
+               row->initial[0] ? row->initial : "empty", row->initial[0] ? "`" : "");
         print_cell(row->values ? row->values : type_name(row->type));
         printf(" | %d | ", row->level);
         print_cell(row->help);
         printf(" |\n");
     }
-    printf("\nLevel is the MPI_T verbosity level, 1 for every user to 9 for developers: `ompi_info --level N` shows those up to N.\n");
+    printf("\nLevel is the MPI_T verbosity level, 1 for every user to 9 for developers: `ompi_info --level "
+           "N` shows those up to N.\n");
 }

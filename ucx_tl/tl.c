@@ -10,6 +10,26 @@ const struct gpucoll_tl_ops *gpucoll_tl_row(int index)
     return index >= 0 && index < (int)(sizeof rows / sizeof rows[0]) ? rows[index] : NULL;
 }
 
+bool gpucoll_tl_all_known(const char *allowed)
+{
+    bool word = strcmp(allowed, "all") == 0 || strcmp(allowed, "none") == 0;
+    const char *at = word ? NULL : allowed;
+    while (at != NULL) {
+        size_t length = strcspn(at, ",");
+        const struct gpucoll_tl_ops *tl;
+        int i = 0;
+        while ((tl = gpucoll_tl_row(i)) != NULL &&
+               (strlen(tl->name) != length || strncmp(at, tl->name, length) != 0)) {
+            i++;
+        }
+        if (tl == NULL) {
+            return false;
+        }
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    return true;
+}
+
 /* Is `name` in the comma-separated `list`, or the list "all"? */
 static bool listed(const char *list, const char *name)
 {
@@ -27,7 +47,8 @@ static bool listed(const char *list, const char *name)
 }
 
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpucoll_device *device,
-                                               const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost)
+                                               const struct gpucoll_tl_card *peer,
+                                               struct gpucoll_tl_cost *cost)
 {
     memset(cost, 0, sizeof *cost);
     cost->reason = "no transport is allowed by coll_gpucoll_transports";

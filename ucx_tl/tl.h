@@ -21,8 +21,8 @@ struct gpucoll_tl_card {
 
 struct gpucoll_tl_cost {
     bool reachable;
-    bool same_device; /* both ranks drive one GPU: kernels that wait for each other must not be used */
-    bool whole_lines; /* 128 bytes stored at once by a warp arrive whole */
+    bool same_device;   /* both ranks drive one GPU: kernels that wait for each other must not be used */
+    bool whole_lines;   /* 128 bytes stored at once by a warp arrive whole */
     const char *reason; /* why it is not reachable: a constant clause such as "no peer access" */
     double latency_us;  /* of one store becoming visible */
     double bandwidth;   /* bytes/s out of one device, towards all its peers together */
@@ -38,7 +38,8 @@ struct gpucoll_endpoint {
 struct gpucoll_tl_ops {
     const char *name;
     const char *help;
-    void (*query)(struct gpucoll_device *device, const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost);
+    void (*query)(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
+                  struct gpucoll_tl_cost *cost);
     gpucoll_status (*connect)(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                               struct gpucoll_endpoint *endpoint) GPUCOLL_CHECKED;
     void (*disconnect)(struct gpucoll_endpoint *endpoint);
@@ -49,8 +50,12 @@ extern const struct gpucoll_tl_ops gpucoll_tl_p2p;
 /* The transports in order of preference; NULL past the end. */
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index);
 
+/* Is everything that `allowed` names a transport, or is it "all" or "none"? */
+bool gpucoll_tl_all_known(const char *allowed);
+
 /* The first transport allowed by `allowed` (config->transports) that reaches the peer, or NULL; `cost` tells why. */
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpucoll_device *device,
-                                               const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost);
+                                               const struct gpucoll_tl_card *peer,
+                                               struct gpucoll_tl_cost *cost);
 
 #endif

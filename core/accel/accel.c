@@ -1,10 +1,12 @@
 #include "core/accel/accel.h"
 #include <gpucoll_config.h>
+#include <stdio.h>
 #include <string.h>
 #include "core/accel/cuda.h"
 #include "core/accel/host.h"
 
-/* In the order that `auto` tries them. The host accelerator only pretends, so it has to be asked for by name. */
+/* In the order that `auto` tries them. The host accelerator only pretends, so it has to be asked for by name.
+ */
 static const struct {
     const struct gpucoll_accel_ops *ops;
     bool automatic;
@@ -33,6 +35,48 @@ static void open_first(const struct gpucoll_config *config, const struct gpucoll
     *accel = NULL;
 }
 
+static const struct gpucoll_accel_ops *find(const char *name)
+{
+    for (int i = 0; i < ROWS; i++) {
+        if (strcmp(name, rows[i].ops->name) == 0) {
+            return rows[i].ops;
+        }
+    }
+    return NULL;
+}
+
+enum { REASON_BYTES = 256 };
+
+static void keep_line(void *reason, int level, const char *line)
+{
+    (void)level;
+    snprintf(reason, REASON_BYTES, "%s", line);
+}
+
+/* The first try has shown it. */
+static void ignore_help(void *reason, const char *topic, va_list args)
+{
+    (void)reason;
+    (void)topic;
+    (void)args;
+}
+
+/* Opens it once more with a log that keeps what it says at set-up: the exact cause. */
+static void show_missing(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                         const struct gpucoll_accel_ops *ops)
+{
+    char reason[REASON_BYTES] = "";
+    const struct gpucoll_log listener = {
+        .verbosity = GPUCOLL_LOG_SETUP, .print = keep_line, .help = ignore_help, .arg = reason};
+    struct gpucoll_accel *accel = NULL;
+    gpucoll_status status = ops->open(config, &listener, &accel);
+    if (status == GPUCOLL_OK) {
+        ops->close(accel);
+    }
+    gpucoll_help(log, "accelerator-missing", ops->name,
+                 reason[0] != '\0' ? reason : gpucoll_status_name(status));
+}
+
 gpucoll_status gpucoll_accel_open(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                   struct gpucoll_accel **accel)
 {
@@ -45,15 +89,13 @@ gpucoll_status gpucoll_accel_open(const struct gpucoll_config *config, const str
         open_first(config, log, accel);
         return GPUCOLL_OK;
     }
-    gpucoll_status status = GPUCOLL_ERR_UNSUPPORTED; /* what a build without it says as well */
-    for (int i = 0; i < ROWS; i++) {
-        if (strcmp(wanted, rows[i].ops->name) == 0) {
-            status = rows[i].ops->open(config, log, accel);
-        }
-    }
-    if (status != GPUCOLL_OK) {
+    const struct gpucoll_accel_ops *ops = find(wanted);
+    if (ops == NULL) {
+        gpucoll_help(log, "accelerator-missing", wanted,
+                     "gpucoll was built without it (configure --with-cuda)");
+    } else if (ops->open(config, log, accel) != GPUCOLL_OK) {
         *accel = NULL;
-        gpucoll_help(log, "accelerator-missing", wanted, gpucoll_status_name(status));
+        show_missing(config, log, ops);
     }
     return GPUCOLL_OK;
 }

@@ -27,8 +27,8 @@ struct gpucoll_cuda_place {
 struct gpucoll_cuda_accel {
     struct gpucoll_accel base;
     const struct gpucoll_cuda_driver *cuda;
-    atomic_bool seen;     /* a context: stays so */
-    pthread_mutex_t lock; /* guards the making of places */
+    atomic_bool seen;                                       /* a context: stays so */
+    pthread_mutex_t lock;                                   /* guards the making of places */
     struct gpucoll_cuda_place places[GPUCOLL_CUDA_DEVICES]; /* by ordinal */
 };
 
@@ -75,15 +75,19 @@ bool gpucoll_cuda_look(const struct gpucoll_cuda_accel *accel, const void *addre
                        struct gpucoll_cuda_pointer *pointer);
 
 /* The place of device memory, made at the first call for its device. Errors are shown. */
-gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_pointer *pointer,
+gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel,
+                                       const struct gpucoll_cuda_pointer *pointer,
                                        struct gpucoll_cuda_place **place) GPUCOLL_CHECKED;
 /* Is the context still the one that was found? An application may reset its device, or destroy its context, before MPI_Finalize:
  * then all that was made in it is gone, and its handles must not be given to the driver. */
-bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place, int ordinal);
+bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place,
+                        int ordinal);
 void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel);
 
-gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *accel, void *to, const void *from, size_t bytes) GPUCOLL_CHECKED;
-gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *accel, size_t bytes, void **pointer) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *accel, void *to, const void *from,
+                                 size_t bytes) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *accel, size_t bytes,
+                                       void **pointer) GPUCOLL_CHECKED;
 void gpucoll_cuda_host_free(struct gpucoll_accel *accel, void *pointer);
 gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *accel, const void *pointer) GPUCOLL_CHECKED;
 
@@ -92,19 +96,24 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void 
 void gpucoll_cuda_device_close(struct gpucoll_device *device);
 void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
-enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
+enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device,
+                                           const struct gpucoll_device_id *peer);
 gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *device, size_t bytes, void **pointer,
                                           struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
 void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer);
 gpucoll_status gpucoll_cuda_import(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                                    void **pointer) GPUCOLL_CHECKED;
-void gpucoll_cuda_release(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
+void gpucoll_cuda_release(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
+                          void *pointer);
 
-gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,
+                                        struct gpucoll_stream **stream) GPUCOLL_CHECKED;
 void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
 void gpucoll_cuda_stream_stop(struct gpucoll_stream *stream);
-gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
-gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel,
+                                    int functor) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream,
+                                   const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 /* CTAs of one cluster of `function`, 1 where the GPU has no clusters. */

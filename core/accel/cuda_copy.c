@@ -229,6 +229,10 @@ static CUcontext any_context(struct gpucoll_cuda_accel *accel)
     }
     for (int i = 0; i < count && i < GPUCOLL_CUDA_DEVICES; i++) {
         context = atomic_load_explicit(&accel->places[i].context, memory_order_acquire);
+        if (context && !gpucoll_cuda_alive(accel, &accel->places[i], i)) {
+            context = NULL; /* the application has destroyed it */
+            continue;
+        }
         unsigned flags = 0;
         int active = 0;
         if (!context &&

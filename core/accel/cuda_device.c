@@ -16,7 +16,8 @@ static CUcontext context_of(const struct gpucoll_cuda_device *device)
     return atomic_load_explicit(&device->place->context, memory_order_relaxed);
 }
 
-static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice device, struct gpucoll_device_id *id)
+static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice device,
+                          struct gpucoll_device_id *id)
 {
     CUuuid uuid;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -36,22 +37,26 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
     CUresult result = read_uuid(accel->cuda, (CUdevice)device->base.ordinal, &device->id);
-    gpucoll_status status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the UUID of the GPU", result);
+    gpucoll_status status =
+        gpucoll_cuda_check(accel, device->base.ordinal, "reading the UUID of the GPU", result);
     if (status != GPUCOLL_OK) {
         return status;
     }
     status = gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
     if (status == GPUCOLL_OK) {
-        result = accel->cuda->cuDeviceGetAttribute(&device->clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, (CUdevice)device->base.ordinal);
+        result = accel->cuda->cuDeviceGetAttribute(&device->clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
+                                                   (CUdevice)device->base.ordinal);
         status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
     }
     if (status == GPUCOLL_OK) {
-        device->crew = gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
+        device->crew =
+            gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
     }
     return status;
 }
 
-gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *address, struct gpucoll_device **out)
+gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *address,
+                                        struct gpucoll_device **out)
 {
     struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
     struct gpucoll_cuda_pointer pointer;
@@ -103,7 +108,8 @@ unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
     return gpucoll_cuda_device(device)->crew;
 }
 
-static bool has_p2p(const struct gpucoll_cuda_driver *cuda, CUdevice_P2PAttribute what, CUdevice from, CUdevice to)
+static bool has_p2p(const struct gpucoll_cuda_driver *cuda, CUdevice_P2PAttribute what, CUdevice from,
+                    CUdevice to)
 {
     int value = 0;
     return cuda->cuDeviceGetP2PAttribute(&value, what, from, to) == CUDA_SUCCESS && value != 0;
@@ -141,7 +147,8 @@ enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *base, const st
 }
 
 /* An opaque part of zeros: this memory cannot be mapped by other processes. */
-static void export_memory(const struct gpucoll_cuda_accel *accel, CUdeviceptr memory, struct gpucoll_memory_handle *handle)
+static void export_memory(const struct gpucoll_cuda_accel *accel, CUdeviceptr memory,
+                          struct gpucoll_memory_handle *handle)
 {
     CUipcMemHandle opaque;
     CUresult result = accel->cuda->cuIpcGetMemHandle(&opaque, memory);
@@ -152,7 +159,8 @@ static void export_memory(const struct gpucoll_cuda_accel *accel, CUdeviceptr me
     char text[256];
     gpucoll_cuda_describe(accel->cuda, result, text, sizeof(text));
     gpucoll_log(accel->base.log, GPUCOLL_LOG_WARN,
-                "the driver does not let other processes map GPU memory (cuIpcGetMemHandle: %s): collectives between processes are "
+                "the driver does not let other processes map GPU memory (cuIpcGetMemHandle: %s): collectives "
+                "between processes are "
                 "staged through host memory",
                 text);
 }
@@ -215,7 +223,8 @@ static CUresult reach_own(const struct gpucoll_cuda_driver *cuda, CUcontext mine
     return result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : result;
 }
 
-static CUresult open_handle(const struct gpucoll_cuda_driver *cuda, const struct gpucoll_memory_handle *handle, void **pointer)
+static CUresult open_handle(const struct gpucoll_cuda_driver *cuda,
+                            const struct gpucoll_memory_handle *handle, void **pointer)
 {
     CUipcMemHandle opaque;
     static const CUipcMemHandle none;
@@ -236,7 +245,8 @@ static bool is_own(const struct gpucoll_memory_handle *handle)
     return gpucoll_process_same(&handle->owner, &self);
 }
 
-gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle, void **pointer)
+gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle,
+                                   void **pointer)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     CUcontext context = context_of(gpucoll_cuda_device(base));
@@ -251,13 +261,15 @@ gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpu
     gpucoll_cuda_leave(accel, entered);
     char what[256];
     snprintf(what, sizeof(what),
-             "mapping the GPU memory of process %u (CUDA IPC: containers must share the PID and IPC namespaces of their host, and "
+             "mapping the GPU memory of process %u (CUDA IPC: containers must share the PID and IPC "
+             "namespaces of their host, and "
              "each must see both GPUs)",
              handle->owner.pid);
     return gpucoll_cuda_check(accel, base->ordinal, what, result);
 }
 
-void gpucoll_cuda_release(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle, void *pointer)
+void gpucoll_cuda_release(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle,
+                          void *pointer)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);

@@ -11,6 +11,7 @@ static const char library[] = "libcuda.so.1";
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct gpucoll_cuda_driver driver;
 static bool loaded;
+static bool too_old;
 static char failure[256]; /* why not */
 
 struct symbol {
@@ -49,6 +50,7 @@ static void load(void)
         if (!find(handle, &needed[i])) {
             snprintf(failure, sizeof(failure), "%s has no %s: gpucoll needs the driver of CUDA 11 or newer",
                      library, needed[i].name);
+            too_old = true;
             return;
         }
     }
@@ -62,7 +64,7 @@ const struct gpucoll_cuda_driver *gpucoll_cuda_driver(const struct gpucoll_log *
 {
     pthread_once(&once, load);
     if (!loaded) {
-        gpucoll_log(log, GPUCOLL_LOG_SETUP, "no CUDA driver: %s", failure);
+        gpucoll_log(log, too_old ? GPUCOLL_LOG_WARN : GPUCOLL_LOG_SETUP, "no CUDA driver: %s", failure);
     }
     return loaded ? &driver : NULL;
 }

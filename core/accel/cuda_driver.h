@@ -58,14 +58,16 @@ struct gpucoll_cuda_driver {
     CUresult(CUDAAPI *uuid_of_device)(CUuuid *uuid, CUdevice device);
     CUresult(CUDAAPI *uuid_of_slice)(CUuuid *uuid, CUdevice device); /* tells MIG slices of one GPU apart */
     CUresult(CUDAAPI *context_number)(CUcontext context, unsigned long long *number); /* never used again */
-    CUresult(CUDAAPI *launch_cluster)(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+    CUresult(CUDAAPI *launch_cluster)(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                                      void **extra);
     CUresult(CUDAAPI *cluster_size)(int *most, CUfunction function, const CUlaunchConfig *config);
-    CUresult(CUDAAPI *load_function)(CUfunction function); /* loads code that the driver would load at its first launch */
+    CUresult(CUDAAPI *load_function)(
+        CUfunction function); /* loads code that the driver would load at its first launch */
 };
 #undef GPUCOLL_CUDA_FIELD
 
 /* The process's driver, loaded by the first call and never unloaded: the application may use it too. NULL if there is none,
- * or one too old for gpucoll (a warning says so). Initialises nothing. */
+ * said at log level SETUP, or one too old for gpucoll, which is a warning. Initialises nothing. */
 const struct gpucoll_cuda_driver *gpucoll_cuda_driver(const struct gpucoll_log *log);
 
 /* "CUDA_ERROR_X: what it means", into `text`. */

@@ -6,7 +6,8 @@
 
 #include "core/accel/accel.h"
 
-gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device,
+                                        struct gpucoll_stream **stream) GPUCOLL_CHECKED;
 /* Makes kernels that still wait for a peer give up, and ends the worker. */
 void gpucoll_host_stream_close(struct gpucoll_stream *stream);
 void gpucoll_host_stream_stop(struct gpucoll_stream *stream);

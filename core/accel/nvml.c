@@ -4,39 +4,62 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The few things of nvml.h that are used here; the library's interface is kept stable by their version suffixes. */
-typedef struct nvml_device *nvml_device;
-enum { NVML_OK = 0, NVML_P2P_CAPS_NVLINK = 2, NVML_P2P_OK = 0 };
+enum { P2P_CAPS_NVLINK = 2 /* NVML_P2P_CAPS_INDEX_NVLINK */, P2P_OK = 0 /* NVML_P2P_STATUS_OK */ };
 
-struct nvml {
-    int (*init)(void);
-    int (*shutdown)(void);
-    int (*by_uuid)(const char *uuid, nvml_device *device);
-    int (*p2p_status)(nvml_device a, nvml_device b, int what, int *status);
+#define SYMBOL(name, is_needed)                                                                              \
+    {                                                                                                        \
+#name, offsetof(struct gpucoll_nvml, name), is_needed                                                \
+    }
+static const struct {
+    const char *name;
+    size_t offset;
+    bool needed;
+} symbols[] = {
+    SYMBOL(nvmlInit_v2, true),
+    SYMBOL(nvmlShutdown, true),
+    SYMBOL(nvmlSystemGetDriverVersion, true),
+    SYMBOL(nvmlDeviceGetHandleByUUID, true),
+    SYMBOL(nvmlDeviceGetHandleByPciBusId_v2, true),
+    SYMBOL(nvmlDeviceGetP2PStatus, true),
+    SYMBOL(nvmlDeviceGetNvLinkState, true),
+    SYMBOL(nvmlDeviceGetNvLinkRemoteDeviceType, false),
+    SYMBOL(nvmlDeviceGetNvLinkRemotePciInfo_v2, true),
+    SYMBOL(nvmlDeviceGetTopologyCommonAncestor, true),
 };
 
-static bool load(void *library, struct nvml *nvml)
+static bool load(struct gpucoll_nvml *nvml)
 {
-    const struct {
-        const char *name;
-        void *field;
-    } symbols[] = {
-        {"nvmlInit_v2", &nvml->init},
-        {"nvmlShutdown", &nvml->shutdown},
-        {"nvmlDeviceGetHandleByUUID", &nvml->by_uuid},
-        {"nvmlDeviceGetP2PStatus", &nvml->p2p_status},
-    };
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *address = dlsym(library, symbols[i].name);
-        if (!address) {
+        void *address = dlsym(nvml->library, symbols[i].name);
+        if (!address && symbols[i].needed) {
             return false;
         }
-        memcpy(symbols[i].field, &address, sizeof(address));
+        memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
+    }
+    return nvml->nvmlInit_v2() == 0;
+}
+
+bool gpucoll_nvml_open(struct gpucoll_nvml *nvml)
+{
+    nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!nvml->library) {
+        return false;
+    }
+    if (!load(nvml)) {
+        dlclose(nvml->library);
+        return false;
     }
     return true;
 }
 
-static nvml_device find(const struct nvml *nvml, const struct gpucoll_device_id *id)
+void gpucoll_nvml_close(struct gpucoll_nvml *nvml)
+{
+    (void)nvml->nvmlShutdown();
+    dlclose(nvml->library);
+}
+
+/* NULL if NVML does not know it. */
+static void *find(const struct gpucoll_nvml *nvml, const struct gpucoll_device_id *id)
 {
     char text[64];
     size_t used = (size_t)snprintf(text, sizeof(text), "GPU-");
@@ -44,24 +67,21 @@ static nvml_device find(const struct nvml *nvml, const struct gpucoll_device_id 
         bool dash = i == 4 || i == 6 || i == 8 || i == 10;
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%02x", dash ? "-" : "", id->uuid[i]);
     }
-    nvml_device device = NULL;
-    return nvml->by_uuid(text, &device) == NVML_OK ? device : NULL;
+    void *device = NULL;
+    return nvml->nvmlDeviceGetHandleByUUID(text, &device) == 0 ? device : NULL;
 }
 
 bool gpucoll_nvml_has_nvlink(const struct gpucoll_device_id *a, const struct gpucoll_device_id *b)
 {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    struct nvml nvml;
-    bool linked = false;
-    if (library && load(library, &nvml) && nvml.init() == NVML_OK) {
-        nvml_device from = find(&nvml, a);
-        nvml_device to = find(&nvml, b);
-        int status = -1;
-        linked = from && to && nvml.p2p_status(from, to, NVML_P2P_CAPS_NVLINK, &status) == NVML_OK && status == NVML_P2P_OK;
-        (void)nvml.shutdown();
+    struct gpucoll_nvml nvml;
+    if (!gpucoll_nvml_open(&nvml)) {
+        return false;
     }
-    if (library) {
-        dlclose(library);
-    }
+    void *from = find(&nvml, a);
+    void *to = find(&nvml, b);
+    int status = -1;
+    bool linked = from && to && nvml.nvmlDeviceGetP2PStatus(from, to, P2P_CAPS_NVLINK, &status) == 0 &&
+                  status == P2P_OK;
+    gpucoll_nvml_close(&nvml);
     return linked;
 }

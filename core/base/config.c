@@ -22,7 +22,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Priority of the component: the collectives go to the highest one."),
     ROW(verbose, INT, "0", "0..100", 1,
         "How much is said on standard error: 0 warnings, 1 what was found and chosen at set-up, 5 each new "
-        "plan, 20 every call."),
+        "plan with the alternatives, 20 every call that runs natively or is staged."),
     ROW(accelerator, STRING, "auto", "auto|cuda|host|none", 2,
         "What holds the buffers: cuda, host (host memory treated as device memory, for tests without a GPU), "
         "none, or auto (cuda if there is a GPU)."),
@@ -32,7 +32,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
-        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all."),
+        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
     ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased", 3,
         "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
         "share a GPU), or auto (by message size)."),
@@ -57,18 +57,16 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(sync_device, BOOL, "false", NULL, 4,
         "Debugging aid: wait for all work of the device before each call, to tell whether the application "
         "forgot to."),
-    ROW(tuning_file, STRING, "", NULL, 5,
-        "File with this machine's measured constants for the selector; empty uses those built in."),
 };
 
 const int gpucoll_config_row_count = sizeof(gpucoll_config_rows) / sizeof(gpucoll_config_rows[0]);
 
-/* A decimal number with an optional binary suffix: 4096, 64K, 16M, 1G. */
+/* A number as Open MPI writes it, with an optional binary suffix: 4096, 0x1000, 64K, 16M, 1G. */
 static bool parse_number(const char *text, bool suffix_allowed, long long *value)
 {
     char *end;
     errno = 0;
-    *value = strtoll(text, &end, 10);
+    *value = strtoll(text, &end, 0);
     if (errno || end == text) {
         return false;
     }

@@ -18,7 +18,7 @@ struct gpucoll_config {
     char *accelerator;         /* auto | cuda | host | none */
     char *host_memory;         /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;          /* devices that the processes of a host pretend to share; 0: one each */
-    char *transports;          /* comma-separated names, or all */
+    char *transports;          /* comma-separated names, or all, or none */
     char *allreduce_algorithm; /* auto, or a name from the table of algorithms */
     char *protocol;            /* auto | ll | ll128 | simple */
     int linger;                /* microseconds */
@@ -28,7 +28,6 @@ struct gpucoll_config {
     size_t scratch_bytes;      /* data area of one lane; 0: the accelerator's choice */
     int timeout;               /* seconds; 0: never */
     bool sync_device;          /* debug: wait for the whole device before each call */
-    char *tuning_file;
 };
 
 enum gpucoll_config_type { GPUCOLL_CONFIG_BOOL, GPUCOLL_CONFIG_INT, GPUCOLL_CONFIG_SIZE, GPUCOLL_CONFIG_STRING };

@@ -12,10 +12,10 @@
 #include <stdarg.h>
 
 enum gpucoll_log_level {
-    GPUCOLL_LOG_WARN = 0, /* said once, always shown: a slower path than expected */
+    GPUCOLL_LOG_WARN = 0,  /* said once, always shown: a slower path than expected */
     GPUCOLL_LOG_SETUP = 1, /* what was found and chosen at set-up */
-    GPUCOLL_LOG_PLAN = 5, /* each new plan, and why */
-    GPUCOLL_LOG_CALL = 20 /* every call */
+    GPUCOLL_LOG_PLAN = 5,  /* each new plan, and why */
+    GPUCOLL_LOG_CALL = 20  /* every call that runs natively or is staged */
 };
 
 struct gpucoll_log {

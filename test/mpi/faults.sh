@@ -85,7 +85,9 @@ fi
 works nothing_wrong '' "$PROGRAMS/faults"
 works unknown_algorithm 'coll_gpucoll_allreduce_algorithm' --mca coll_gpucoll_allreduce_algorithm nonsense "$PROGRAMS/faults"
 works number_out_of_range 'coll_gpucoll_lanes' --mca coll_gpucoll_lanes 1000 "$PROGRAMS/faults"
-works unknown_transport 'coll_gpucoll_transports' --mca coll_gpucoll_transports pigeon "$PROGRAMS/faults"
+works not_a_number 'Value: *soon' --mca coll_gpucoll_timeout soon "$PROGRAMS/faults"
+works unknown_unit 'Value: *2X' --mca coll_gpucoll_scratch_bytes 2X "$PROGRAMS/faults"
+works unknown_transport 'names a transport that gpucoll does not have' --mca coll_gpucoll_transports pigeon "$PROGRAMS/faults"
 works settings_differ 'different settings' \
     sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_max_ctas=3 "$PROGRAMS/faults"
 works one_rank_without '' sh -c "$on_rank" sh "$last" OMPI_MCA_coll_gpucoll_accelerator=none "$PROGRAMS/faults"
@@ -114,7 +116,7 @@ works no_shared_memory 'could not create shared memory' --mca btl self,tcp -x PM
     sh -c "if [ \"\$OMPI_COMM_WORLD_RANK\" = $last ]; then $small fi; exec \"\$0\"" "$PROGRAMS/faults"
 
 if [ "$ACCELERATOR" = host ] && ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
-    works no_driver 'coll_gpucoll_accelerator' --mca coll_gpucoll_accelerator cuda "$PROGRAMS/faults"
+    works no_driver 'Reason: *\(no CUDA driver: libcuda\|gpucoll was built without it\)' --mca coll_gpucoll_accelerator cuda "$PROGRAMS/faults"
     works driver_not_needed '' --mca coll_gpucoll_accelerator auto "$PROGRAMS/faults"
 fi
 exit 0

@@ -111,6 +111,7 @@ static void test_threads(void)
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
         MPI_Comm_set_errhandler(workers[i].comm, MPI_ERRORS_RETURN);
     }
+    test_memory_thread(); /* finds the GPU before several threads look for it */
     for (int i = 0; i < THREADS; i++)
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     for (int i = 0; i < THREADS; i++)

@@ -269,8 +269,10 @@ TEST(allreduce_shared_gpu, is_phased)
                 for (const std::string &line : rank.log.lines()) {
                     lines += line + "\n";
                 }
-                EXPECT_NE(lines.find("phased"), std::string::npos) << lines;
-                EXPECT_EQ(lines.find("shot"), std::string::npos) << lines;
+                EXPECT_NE(lines.find("phased by simple"), std::string::npos) << lines;
+                EXPECT_EQ(lines.find("shot by"), std::string::npos) << lines;
+                EXPECT_NE(lines.find("oneshot/ll cannot (two ranks share a GPU"), std::string::npos) << lines;
+                EXPECT_NE(lines.find("allreduce of 20000 bytes: ran natively"), std::string::npos) << lines;
             }
         });
     }

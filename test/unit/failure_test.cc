@@ -136,7 +136,8 @@ TEST(timeout, other_teams_of_the_ranks_go_on)
 
 /* ---- death ---- */
 
-static void expect_death_is_told(const Settings &settings, uint32_t size, uint32_t victim, const Body &last_words)
+static void expect_death_is_told(const Settings &settings, uint32_t size, uint32_t victim,
+                                 const Body &last_words)
 {
     on_processes(
         size, settings,

@@ -261,6 +261,16 @@ TEST_F(transports, are_taken_from_the_list)
     }
 }
 
+TEST_F(transports, unknown_names_are_noticed)
+{
+    for (const char *list : {"all", "none", "p2p", "p2p,p2p"}) {
+        EXPECT_TRUE(gpucoll_tl_all_known(list)) << list;
+    }
+    for (const char *list : {"", "p2", "p2px", "p2p,", "p2p,pigeon", "pigeon,p2p", "p2p,all"}) {
+        EXPECT_FALSE(gpucoll_tl_all_known(list)) << list;
+    }
+}
+
 TEST_F(transports, say_why_a_gpu_is_out_of_reach)
 {
     peer.device.uuid[0] ^= 1; /* a host accelerator elsewhere */

@@ -84,8 +84,7 @@ TEST(team, ranks_with_other_settings_are_told_and_decline)
                                                               {"scratch_bytes", "2M"},
                                                               {"allreduce_algorithm", "twoshot"},
                                                               {"protocol", "ll128"},
-                                                              {"linger", "0"},
-                                                              {"tuning_file", "/x"}};
+                                                              {"linger", "0"}};
     for (const auto &setting : settings) {
         expect_declined(
             3,

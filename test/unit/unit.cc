@@ -8,7 +8,8 @@
 std::string help_file()
 {
     const char *moved = getenv("GPUCOLL_TEST_SRCDIR"); /* the source of a build that ran elsewhere */
-    return std::string(moved ? moved : GPUCOLL_TEST_SRCDIR) + "/ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt";
+    return std::string(moved ? moved : GPUCOLL_TEST_SRCDIR) +
+           "/ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt";
 }
 
 static bool read_topic(const std::string &topic, std::string &text)
@@ -97,7 +98,8 @@ template <typename T> static void fill_with(void *buffer, size_t count, Random &
     }
 }
 
-template <typename Value, typename Location> static void fill_pairs(void *buffer, size_t count, Random &random)
+template <typename Value, typename Location>
+static void fill_pairs(void *buffer, size_t count, Random &random)
 {
     struct Pair {
         Value value;

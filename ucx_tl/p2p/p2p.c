@@ -5,7 +5,7 @@
 #include <string.h>
 #include "ucx_tl/tl.h"
 
-/* One store over NVLink 4 and the SM store bandwidth out of one H200 to three peers, as measured by the limits bench
+/* One store over NVLink 4 and the SM store bandwidth out of one H200 to three peers, as measured
  * (docs/design.md, "Limits of the hardware"). */
 static const double nvlink_latency_us = 0.62;
 static const double nvlink_bandwidth = 354e9;
@@ -13,7 +13,8 @@ static const double nvlink_bandwidth = 354e9;
 static const double pcie_latency_us = 1.5;
 static const double pcie_bandwidth = 25e9;
 
-static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer, struct gpucoll_tl_cost *cost)
+static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
+                  struct gpucoll_tl_cost *cost)
 {
     enum gpucoll_link link = device->accel->ops->device_link(device, &peer->device);
     memset(cost, 0, sizeof *cost);

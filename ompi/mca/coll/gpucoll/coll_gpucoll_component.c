@@ -144,11 +144,34 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
+/* Open MPI reads a number as far as it understands it, without a word: "abc" is 0, which for the timeout means for
+ * ever. So the text of a number is checked as well, where it is at hand: mpirun passes it in the environment. */
+static void check_number(const struct gpucoll_config_row *row)
+{
+    char name[96];
+    snprintf(name, sizeof name, "OMPI_MCA_coll_gpucoll_%s", row->name);
+    const char *text = getenv(name);
+    struct gpucoll_config probe = component->config;
+    if (text == NULL || gpucoll_config_set(&probe, row->name, text) == GPUCOLL_OK) {
+        return;
+    }
+    gpucoll_help(&component->log, "bad-parameter", row->name, text, row->values, row->initial);
+    if (gpucoll_config_set(&probe, row->name, row->initial) == GPUCOLL_OK) {
+        component->config = probe;
+    }
+}
+
 /* A checked copy: Open MPI frees a parameter's string, which must be its own, before it closes the component.
  */
 static bool take_config(void)
 {
     component->config = component->registered;
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        if (row->type == GPUCOLL_CONFIG_INT || row->type == GPUCOLL_CONFIG_SIZE) {
+            check_number(row);
+        }
+    }
     gpucoll_config_check(&component->config, &component->log);
     if (!component->config.enable) {
         /* Not absent: other ranks, where it may be enabled, are to learn that this one takes no part. */

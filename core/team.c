@@ -209,7 +209,7 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links, enum gpucoll_coll coll,
                                  int functor, uint64_t bytes, struct gpucoll_plan *plan)
 {
-    uint64_t key = (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31) * 0x9E3779B97F4A7C15u;
+    uint64_t key = (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31 ^ (uint64_t)coll * 8191) * 0x9E3779B97F4A7C15u;
     struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
     _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
     if (cached->links != links || cached->coll != coll || cached->functor != functor || cached->bytes != bytes) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if docs/parameters.md is not what `gpucoll_info --markdown` prints, or if docs/troubleshooting.md lacks a topic of the
+# Fails if docs/parameters.md is not what `gpucoll_info --markdown` prints, docs/collectives.md not what --collectives prints, or if docs/troubleshooting.md lacks a topic of the
 # help file. Runs in `make check`, in the build folder.
 set -euo pipefail
 src=${srcdir:-.}
@@ -8,6 +8,12 @@ status=0
 if ! difference=$(diff -u "$src/docs/parameters.md" <(./gpucoll_info --markdown)); then
     printf '%s\n' "$difference"
     echo "check_parameters.sh: docs/parameters.md differs from the table in core/base/config.c: run 'make update-docs'" >&2
+    status=1
+fi
+
+if ! difference=$(diff -u "$src/docs/collectives.md" <(./gpucoll_info --collectives)); then
+    printf '%s\n' "$difference"
+    echo "check_parameters.sh: docs/collectives.md differs from the tables in the code: run 'make update-docs'" >&2
     status=1
 fi
 

@@ -35,6 +35,7 @@ static void show_help(void)
     printf("  --%-20s %s\n", "explain COLL SIZE",
            "the same for one size on the GPUs of this machine: --explain allreduce 4M");
     printf("  --%-20s %s\n", "markdown", "the parameters as docs/parameters.md");
+    printf("  --%-20s %s\n", "collectives", "what runs natively, as docs/collectives.md");
     printf("  --%-20s %s\n", "version", "the version alone");
     printf("\nParameters are taken from the environment (OMPI_MCA_coll_gpucoll_NAME). What Open MPI itself "
            "sees, its files and\n"
@@ -84,6 +85,10 @@ static int run_option(struct info *info, char **argv, int *took)
     }
     if (strcmp(argv[0], "--markdown") == 0) {
         info_parameters_markdown();
+        return 0;
+    }
+    if (strcmp(argv[0], "--collectives") == 0) {
+        info_collectives_markdown();
         return 0;
     }
     if (strcmp(argv[0], "--explain") == 0 && argv[1] && argv[2]) {

@@ -24,6 +24,8 @@ bool info_parameters(struct info *info);
 
 /* docs/parameters.md. */
 void info_parameters_markdown(void);
+/* docs/collectives.md. */
+void info_collectives_markdown(void);
 /* Sets what the environment has set; false if a value is not accepted (the listing shows which). */
 bool info_read_environment(struct info *info);
 

@@ -112,3 +112,37 @@ bool info_algorithms(struct info *info)
     }
     return true;
 }
+
+/* How the engine runs a collective: its rows in the table of algorithms. */
+static void print_ways(enum gpucoll_coll coll)
+{
+    const struct gpucoll_algorithm *row;
+    const char *between = "";
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
+        if (gpucoll_algorithm_runs(row, coll)) {
+            printf("%s%s (%s)", between, row->name, row->protocol);
+            between = ", ";
+        }
+    }
+}
+
+void info_collectives_markdown(void)
+{
+    static const char *const others[] = {"reduce_local", "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall",
+                                         "neighbor_alltoallv", "neighbor_alltoallw"};
+    printf("# Collectives\n\n"
+           "Written by `gpucoll_info --collectives`. *Native*: run by kernels on the GPUs where every rank brings device memory of\n"
+           "contiguous datatypes (reductions: a predefined operator on a predefined type); otherwise, and in the forms that say\n"
+           "*staged*, device buffers are copied to host memory and the next component of Open MPI does the work. Collectives of\n"
+           "intercommunicators are staged. A barrier has no buffers and stays with the next component.\n\n"
+           "| collective | blocking | nonblocking | persistent | algorithms (protocols) |\n|---|---|---|---|---|\n");
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        printf("| %s | native | staged | staged | ", gpucoll_coll_name(coll));
+        print_ways(coll);
+        printf(" |\n");
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *later = i == 0 ? "n/a" : "staged";
+        printf("| %s | staged | %s | %s | |\n", others[i], later, later);
+    }
+}

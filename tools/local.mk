@@ -16,9 +16,10 @@ gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)
 
 EXTRA_DIST += tools/README.md
 
-# docs/parameters.md says what the table of parameters says.
+# docs/parameters.md and docs/collectives.md say what the tables in the code say.
 TESTS += tools/check_parameters.sh
 dist_noinst_SCRIPTS += tools/check_parameters.sh
 update-docs: gpucoll_info$(EXEEXT)
 	./gpucoll_info$(EXEEXT) --markdown >$(srcdir)/docs/parameters.md
+	./gpucoll_info$(EXEEXT) --collectives >$(srcdir)/docs/collectives.md
 .PHONY: update-docs

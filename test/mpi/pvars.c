@@ -61,13 +61,58 @@ static void allreduces(enum test_memory kind)
     test_buffer_free(&recv);
 }
 
-static void bcasts(void)
+static void ibcast(const struct test_buffer *buffer)
+{
+    MPI_Request request;
+    test_ok(MPI_Ibcast(buffer->data, COUNT, MPI_FLOAT, 0, MPI_COMM_WORLD, &request), "MPI_Ibcast");
+    test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+
+static void ibcasts(void)
 {
     struct test_buffer buffer;
     test_buffer_make(&buffer, TEST_DEVICE, COUNT * sizeof(float), 0, false);
     for (int i = 0; i < CALLS; i++)
-        test_ok(MPI_Bcast(buffer.data, COUNT, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+        ibcast(&buffer);
     test_buffer_free(&buffer);
+}
+
+/* Every blocking collective but all-reduce, once: each runs natively. */
+enum { EXCHANGES = 15 };
+static void exchanges(void)
+{
+    struct test_buffer send, recv;
+    MPI_Comm world = MPI_COMM_WORLD;
+    int ones[64], places[64], bytes[64], size;
+    MPI_Datatype types[64];
+
+    MPI_Comm_size(world, &size);
+    for (int i = 0; i < 64; i++) {
+        ones[i] = 1;
+        places[i] = i;
+        bytes[i] = i * (int)sizeof(float);
+        types[i] = MPI_FLOAT;
+    }
+    test_buffer_make(&send, TEST_DEVICE, (size_t)size * sizeof(float), 0, false);
+    test_buffer_make(&recv, TEST_DEVICE, (size_t)size * sizeof(float), 0, false);
+    void *from = send.data, *to = recv.data;
+    test_ok(MPI_Allgather(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world), "MPI_Allgather");
+    test_ok(MPI_Allgatherv(from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, world), "MPI_Allgatherv");
+    test_ok(MPI_Alltoall(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world), "MPI_Alltoall");
+    test_ok(MPI_Alltoallv(from, ones, places, MPI_FLOAT, to, ones, places, MPI_FLOAT, world), "MPI_Alltoallv");
+    test_ok(MPI_Alltoallw(from, ones, bytes, types, to, ones, bytes, types, world), "MPI_Alltoallw");
+    test_ok(MPI_Bcast(from, 1, MPI_FLOAT, 0, world), "MPI_Bcast");
+    test_ok(MPI_Gather(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Gather");
+    test_ok(MPI_Gatherv(from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, 0, world), "MPI_Gatherv");
+    test_ok(MPI_Scatter(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Scatter");
+    test_ok(MPI_Scatterv(from, ones, places, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Scatterv");
+    test_ok(MPI_Reduce(from, to, 1, MPI_FLOAT, MPI_SUM, 0, world), "MPI_Reduce");
+    test_ok(MPI_Reduce_scatter(from, to, ones, MPI_FLOAT, MPI_SUM, world), "MPI_Reduce_scatter");
+    test_ok(MPI_Reduce_scatter_block(from, to, 1, MPI_FLOAT, MPI_SUM, world), "MPI_Reduce_scatter_block");
+    test_ok(MPI_Scan(from, to, 1, MPI_FLOAT, MPI_SUM, world), "MPI_Scan");
+    test_ok(MPI_Exscan(from, to, 1, MPI_FLOAT, MPI_SUM, world), "MPI_Exscan");
+    test_buffer_free(&send);
+    test_buffer_free(&recv);
 }
 
 /* Runs `calls`; then the counter must have gone up by `more`. */
@@ -106,8 +151,13 @@ int main(int argc, char **argv)
         expect("coll_gpucoll_staged_calls", device_allreduces, 0);
         test_end();
     }
+    if (test_begin("pvars/native_exchanges")) {
+        expect("coll_gpucoll_native_calls", exchanges, EXCHANGES);
+        expect("coll_gpucoll_staged_calls", exchanges, 0);
+        test_end();
+    }
     if (test_begin("pvars/staged_calls")) {
-        expect("coll_gpucoll_staged_calls", bcasts, CALLS);
+        expect("coll_gpucoll_staged_calls", ibcasts, CALLS);
         test_end();
     }
     if (test_begin("pvars/passed_calls")) {

@@ -117,6 +117,9 @@ static void fill_pairs(void *buffer, size_t count, Random &random)
 
 void fill(enum gpucoll_type type, void *buffer, size_t count, Random &random)
 {
+    if (count == 0) {
+        return; /* `buffer` may be null */
+    }
     switch (type) {
     case GPUCOLL_FLOAT32:
     case GPUCOLL_COMPLEX64:

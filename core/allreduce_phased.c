@@ -6,11 +6,10 @@
  * the barrier after REDUCE has shown to be consumed; its REDUCE overwrites results that its own first barrier shows to be
  * copied, since each rank copies before it sends again.
  */
-#include "core/agreement.h"
 #include "core/algorithm.h"
 #include "core/model.h"
+#include "core/request.h"
 #include "core/twoshot.h"
-#include "core/watchdog.h"
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
@@ -26,25 +25,11 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     plan->predicted_us += model->agree_us + passes * (3 * model->launch_us + 2 * model->barrier_us);
 }
 
-static gpucoll_status launch_stage(struct gpucoll_request *request)
-{
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    args.round_begin = request->next_round;
-    args.round_end = request->next_round + GPUCOLL_SLOTS;
-    args.stages = request->stage;
-    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_TWOSHOT, &args);
-}
-
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    request->next_round = 0;
-    request->stage = GPUCOLL_STAGE_SEND;
-    request->in_barrier = false;
-    return launch_stage(request);
+    return gpucoll_phase_start(request, GPUCOLL_KERNEL_TWOSHOT);
 }
 
-/* The stage's kernel is done and, where a barrier follows it, all ranks are: on to the next stage. */
 static gpucoll_status next_stage(struct gpucoll_request *request)
 {
     if (request->stage != GPUCOLL_STAGE_COPY) {
@@ -56,31 +41,13 @@ static gpucoll_status next_stage(struct gpucoll_request *request)
             return GPUCOLL_OK;
         }
     }
-    gpucoll_status status = launch_stage(request);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    return gpucoll_phase_launch(request, GPUCOLL_KERNEL_TWOSHOT);
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_kernel_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-        if (request->stage == GPUCOLL_STAGE_COPY) {
-            return next_stage(request);
-        }
-        gpucoll_barrier_enter(request, false);
-        gpucoll_watchdog_reset(request);
-        request->in_barrier = true;
-    }
-    uint32_t missing = 0;
-    gpucoll_status status = gpucoll_barrier_done(request, &missing);
-    if (status == GPUCOLL_IN_PROGRESS) {
-        return gpucoll_watchdog(request, missing, "waiting between two phases");
-    }
-    request->in_barrier = false;
-    return next_stage(request);
+    gpucoll_status status = gpucoll_phase_wait(request, request->stage != GPUCOLL_STAGE_COPY);
+    return status == GPUCOLL_OK ? next_stage(request) : status;
 }
 
 const struct gpucoll_algorithm gpucoll_allreduce_phased = {

@@ -212,3 +212,19 @@ uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request)
     }
     return longest;
 }
+
+gpucoll_status gpucoll_exchange_start(struct gpucoll_request *request, enum gpucoll_kernel reduces,
+                                      enum gpucoll_kernel moves)
+{
+    if (request->idle) {
+        return GPUCOLL_OK;
+    }
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, gpucoll_coll_reduces(request->coll) ? reduces : moves, &args);
+}
+
+gpucoll_status gpucoll_exchange_wait(struct gpucoll_request *request)
+{
+    return request->idle ? GPUCOLL_OK : gpucoll_kernel_wait(request);
+}

@@ -34,4 +34,10 @@ uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);
  * alone. */
 void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
 
+/* Launches the whole exchange by one kernel, `reduces` or `moves` as the collective wants; a rank without runs launches
+ * nothing. Then waits for it, as gpucoll_kernel_wait. */
+gpucoll_status gpucoll_exchange_start(struct gpucoll_request *request, enum gpucoll_kernel reduces,
+                                      enum gpucoll_kernel moves) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_exchange_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
 #endif

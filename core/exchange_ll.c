@@ -30,18 +30,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    if (request->idle) {
-        return GPUCOLL_OK;
-    }
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    bool reduces = gpucoll_coll_reduces(request->coll);
-    return gpucoll_kernel_start(request, reduces ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL, &args);
-}
-
-static gpucoll_status progress(struct gpucoll_request *request)
-{
-    return request->idle ? GPUCOLL_OK : gpucoll_kernel_wait(request);
+    return gpucoll_exchange_start(request, GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_KERNEL_MOVE_LL);
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_ll = {
@@ -52,5 +41,5 @@ const struct gpucoll_algorithm gpucoll_exchange_ll = {
     .unusable = unusable,
     .shape = shape,
     .start = start,
-    .progress = progress,
+    .progress = gpucoll_exchange_wait,
 };

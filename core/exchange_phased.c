@@ -7,14 +7,11 @@
  * taken is there, the second that the blocks which the next pass overwrites have been taken; the last pass
  * needs none.
  */
-#include "core/agreement.h"
 #include "core/exchange.h"
 #include "core/model.h"
-#include "core/watchdog.h"
 
 /* The board counts the barriers of a call in 16 bits; two a pass. */
-static const uint64_t most_rounds = GPUCOLL_SLOTS
-*(UINT16_MAX / 2 - 1);
+static const uint64_t most_rounds = GPUCOLL_SLOTS * (UINT16_MAX / 2 - 1);
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
@@ -32,26 +29,16 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     plan->predicted_us += model->agree_us + passes * 2 * (model->launch_us + model->barrier_us);
 }
 
-static gpucoll_status launch_stage(struct gpucoll_request *request)
+static enum gpucoll_kernel kernel_of(const struct gpucoll_request *request)
 {
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    args.round_begin = request->next_round;
-    args.round_end = request->next_round + GPUCOLL_SLOTS;
-    args.stages = request->stage;
-    bool reduces = gpucoll_coll_reduces(request->coll);
-    return gpucoll_kernel_start(request, reduces ? GPUCOLL_KERNEL_REDUCE : GPUCOLL_KERNEL_MOVE, &args);
+    return gpucoll_coll_reduces(request->coll) ? GPUCOLL_KERNEL_REDUCE : GPUCOLL_KERNEL_MOVE;
 }
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    request->next_round = 0;
-    request->stage = GPUCOLL_STAGE_SEND;
-    request->in_barrier = false;
-    return launch_stage(request);
+    return gpucoll_phase_start(request, kernel_of(request));
 }
 
-/* The barrier after a stage is done: on to the next stage. */
 static gpucoll_status next_stage(struct gpucoll_request *request)
 {
     if (request->stage == GPUCOLL_STAGE_SEND) {
@@ -60,32 +47,14 @@ static gpucoll_status next_stage(struct gpucoll_request *request)
         request->stage = GPUCOLL_STAGE_SEND;
         request->next_round += GPUCOLL_SLOTS;
     }
-    gpucoll_status status = launch_stage(request);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    return gpucoll_phase_launch(request, kernel_of(request));
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_kernel_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-        if (request->stage == GPUCOLL_STAGE_REDUCE &&
-            request->next_round + GPUCOLL_SLOTS >= request->plan.rounds) {
-            return GPUCOLL_OK;
-        }
-        gpucoll_barrier_enter(request, false);
-        gpucoll_watchdog_reset(request);
-        request->in_barrier = true;
-    }
-    uint32_t missing = 0;
-    gpucoll_status status = gpucoll_barrier_done(request, &missing);
-    if (status == GPUCOLL_IN_PROGRESS) {
-        return gpucoll_watchdog(request, missing, "waiting between two phases");
-    }
-    request->in_barrier = false;
-    return next_stage(request);
+    bool last = request->stage == GPUCOLL_STAGE_REDUCE && request->next_round + GPUCOLL_SLOTS >= request->plan.rounds;
+    gpucoll_status status = gpucoll_phase_wait(request, !last);
+    return status == GPUCOLL_OK && !last ? next_stage(request) : status;
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_phased = {

@@ -65,3 +65,42 @@ gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
     }
     return status;
 }
+
+gpucoll_status gpucoll_phase_launch(struct gpucoll_request *request, enum gpucoll_kernel kernel)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    args.round_begin = request->next_round;
+    args.round_end = request->next_round + GPUCOLL_SLOTS;
+    args.stages = request->stage;
+    gpucoll_status status = gpucoll_kernel_start(request, kernel, &args);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+gpucoll_status gpucoll_phase_start(struct gpucoll_request *request, enum gpucoll_kernel kernel)
+{
+    request->next_round = 0;
+    request->stage = GPUCOLL_STAGE_SEND;
+    request->in_barrier = false;
+    gpucoll_status status = gpucoll_phase_launch(request, kernel);
+    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
+}
+
+gpucoll_status gpucoll_phase_wait(struct gpucoll_request *request, bool barrier)
+{
+    if (!request->in_barrier) {
+        gpucoll_status status = gpucoll_kernel_wait(request);
+        if (status != GPUCOLL_OK || !barrier) {
+            return status;
+        }
+        gpucoll_barrier_enter(request, false);
+        gpucoll_watchdog_reset(request);
+        request->in_barrier = true;
+    }
+    uint32_t missing = 0;
+    if (gpucoll_barrier_done(request, &missing) == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_watchdog(request, missing, "waiting between two phases");
+    }
+    request->in_barrier = false;
+    return GPUCOLL_OK;
+}

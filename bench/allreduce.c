@@ -12,7 +12,8 @@ static void call(const struct bench_case *measured, const void *send, void *recv
 }
 
 /* Checks the elements [begin, end) of the result and returns the digest of all of it. */
-static uint64_t examine(struct bench_case *measured, size_t begin, size_t end, struct bench_mismatch *mismatch)
+static uint64_t examine(struct bench_case *measured, size_t begin, size_t end,
+                        struct bench_mismatch *mismatch)
 {
     const struct bench_type *type = measured->type;
     size_t chunk = BENCH_STAGING_BYTES / type->size;
@@ -25,8 +26,8 @@ static uint64_t examine(struct bench_case *measured, size_t begin, size_t end, s
                           count * type->size);
         digest = bench_digest(digest, measured->staging, count * type->size);
         if (from < to && !mismatch->found)
-            type->check((char *)measured->staging + (from - first) * type->size, from, to - from, &measured->key,
-                        mismatch);
+            type->check((char *)measured->staging + (from - first) * type->size, from, to - from,
+                        &measured->key, mismatch);
     }
     return digest;
 }
@@ -57,9 +58,9 @@ static enum bench_check check(struct bench_case *measured)
     if (!same && !small && !mismatch.found)
         examine(measured, 0, count, &mismatch);
     if (mismatch.found)
-        fprintf(stderr, "%s: rank %d: %zu bytes%s: element %llu is %.9g, should be %.9g\n", bench_program, group->rank,
-                bench_case_bytes(measured), measured->in_place ? " in place" : "", (unsigned long long)mismatch.index,
-                mismatch.got, mismatch.expected);
+        fprintf(stderr, "%s: rank %d: %zu bytes%s: element %llu is %.9g, should be %.9g\n", bench_program,
+                group->rank, bench_case_bytes(measured), measured->in_place ? " in place" : "",
+                (unsigned long long)mismatch.index, mismatch.got, mismatch.expected);
     if (bench_max(group, mismatch.found) > 0)
         return BENCH_WRONG;
     return same ? BENCH_RIGHT : BENCH_RIGHT_BITS_DIFFER;

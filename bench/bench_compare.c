@@ -54,7 +54,8 @@ static int nccl_allreduce(const struct contender *contender, const void *send)
 {
     const struct bench_case *measured = &contender->measured;
     return contender->compare->api.ncclAllReduce(send, measured->recv, measured->count, measured->type->nccl,
-                                                 measured->op->nccl, contender->comm, contender->compare->stream);
+                                                 measured->op->nccl, contender->comm,
+                                                 contender->compare->stream);
 }
 
 /* By the name of the collective's row in bench/coll.c. */
@@ -112,7 +113,8 @@ static void open_windows(struct contender *contender, void *buffer[2])
 }
 
 /* `buffer` NULL: the contender's own. */
-static void open_contender(struct compare *compare, enum kind kind, const char *library, void *send, void *recv)
+static void open_contender(struct compare *compare, enum kind kind, const char *library, void *send,
+                           void *recv)
 {
     struct contender *contender = &compare->contenders[compare->count++];
     void *buffer[2] = {send, recv};
@@ -121,7 +123,8 @@ static void open_contender(struct compare *compare, enum kind kind, const char *
         open_comm(contender);
     if (kind == KIND_NCCL_WINDOWS)
         open_windows(contender, buffer);
-    bench_case_open(&contender->measured, &compare->group, &compare->device, &compare->options, buffer[0], buffer[1]);
+    bench_case_open(&contender->measured, &compare->group, &compare->device, &compare->options, buffer[0],
+                    buffer[1]);
     if (kind != KIND_MPI) {
         contender->measured.call = call_nccl;
         contender->measured.arg = contender;
@@ -163,7 +166,8 @@ static void print_head(const struct compare *compare)
 {
     const struct bench_options *options = &compare->options;
     printf("%s, %s %s%s, %d ranks: time of the slowest rank in us, median\n%8s", options->coll->name,
-           options->type->name, options->op->name, options->in_place ? ", in place" : "", compare->group.size, "size");
+           options->type->name, options->op->name, options->in_place ? ", in place" : "", compare->group.size,
+           "size");
     for (int i = 0; i < compare->count; i++)
         printf(" %15s", compare->contenders[i].library);
     printf("  check\n");
@@ -205,7 +209,8 @@ static int measure_size(struct compare *compare, size_t bytes)
     for (int i = 0; i < compare->count; i++) {
         bench_case_end(&contenders[i].measured, &contenders[i].row);
         wrong += contenders[i].row.check == BENCH_WRONG;
-        bench_report_row(&compare->report, &contenders[i].measured, contenders[i].library, &contenders[i].row);
+        bench_report_row(&compare->report, &contenders[i].measured, contenders[i].library,
+                         &contenders[i].row);
     }
     if (compare->group.rank == 0)
         print_rows(compare);
@@ -218,8 +223,8 @@ static const char *nccl_refusal(struct compare *compare, char *reason, size_t by
     if (!compare->device.cuda) {
         snprintf(reason, bytes, "the buffers are not on GPUs");
     } else if (compare->group.local_size > compare->device.count) {
-        snprintf(reason, bytes, "%d ranks on %d GPUs, and NCCL needs a GPU for each rank", compare->group.local_size,
-                 compare->device.count);
+        snprintf(reason, bytes, "%d ranks on %d GPUs, and NCCL needs a GPU for each rank",
+                 compare->group.local_size, compare->device.count);
     } else if (bench_nccl_load(&compare->api, compare->options.nccl, reason, bytes)) {
         return NULL;
     }
@@ -236,9 +241,11 @@ static bool ready_nccl(struct compare *compare)
     compare->with_nccl = bench_max(&compare->group, refused) == 0;
     if (compare->with_nccl)
         return true;
-    bool needed = strcmp(compare->options.libraries, "nccl") == 0 || strcmp(compare->options.nccl, "auto") != 0;
+    bool needed =
+        strcmp(compare->options.libraries, "nccl") == 0 || strcmp(compare->options.nccl, "auto") != 0;
     if (refused && (needed || compare->group.rank == 0))
-        fprintf(stderr, "%s: rank %d: NCCL is not measured: %s\n", bench_program, compare->group.rank, reason);
+        fprintf(stderr, "%s: rank %d: NCCL is not measured: %s\n", bench_program, compare->group.rank,
+                reason);
     return !needed;
 }
 
@@ -246,7 +253,8 @@ static bool ready(struct compare *compare)
 {
     struct bench_group *group = &compare->group;
     bool reported = group->rank != 0 || bench_report_open(&compare->report, compare->options.json);
-    if (bench_max(group, !reported) > 0 || !bench_device_open(&compare->device, group, compare->options.memory))
+    if (bench_max(group, !reported) > 0 ||
+        !bench_device_open(&compare->device, group, compare->options.memory))
         return false;
     return ready_nccl(compare);
 }

@@ -28,13 +28,8 @@ int wrong_sizes;
 class silent_reporter : public benchmark::BenchmarkReporter
 {
   public:
-    bool ReportContext(const Context &) override
-    {
-        return true;
-    }
-    void ReportRuns(const std::vector<Run> &) override
-    {
-    }
+    bool ReportContext(const Context &) override { return true; }
+    void ReportRuns(const std::vector<Run> &) override {}
 };
 
 void report_counters(benchmark::State &state, const bench_row &row)
@@ -74,11 +69,12 @@ void register_sizes()
 {
     for (bool in_place : {false, true}) {
         for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, options.max)) {
-            std::string name = std::string(options.coll->name) + "/" + options.type->name + "/" + options.op->name +
-                               (in_place ? "/in_place" : "/out_of_place") + "/" + std::to_string(bytes);
+            std::string name = std::string(options.coll->name) + "/" + options.type->name + "/" +
+                               options.op->name + (in_place ? "/in_place" : "/out_of_place") + "/" +
+                               std::to_string(bytes);
             int iterations = options.iterations ? options.iterations : bench_iterations(bytes);
-            benchmark::RegisterBenchmark(
-                name.c_str(), [=](benchmark::State &state) { run_size(state, bytes, in_place); })
+            benchmark::RegisterBenchmark(name.c_str(),
+                                         [=](benchmark::State &state) { run_size(state, bytes, in_place); })
                 ->UseManualTime()
                 ->Iterations(iterations)
                 ->Unit(benchmark::kMicrosecond);
@@ -146,7 +142,8 @@ int main(int argc, char **argv)
         bench_group_close(&group);
     }
     if (help && rank == 0)
-        std::printf("Options of Google Benchmark are taken too: --benchmark_out=FILE, --benchmark_filter=REGEX.\n");
+        std::printf(
+            "Options of Google Benchmark are taken too: --benchmark_out=FILE, --benchmark_filter=REGEX.\n");
     MPI_Finalize();
     return status;
 }

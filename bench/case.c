@@ -129,7 +129,8 @@ double bench_case_sample(struct bench_case *measured)
     struct bench_call call = {restore, run_call, measured};
     if (measured->sample_count == measured->sample_room) {
         measured->sample_room = measured->sample_room ? 2 * measured->sample_room : 512;
-        measured->samples = realloc(measured->samples, (size_t)measured->sample_room * sizeof(*measured->samples));
+        measured->samples =
+            realloc(measured->samples, (size_t)measured->sample_room * sizeof(*measured->samples));
         if (!measured->samples)
             bench_fail("out of memory for %d samples", measured->sample_room);
     }

@@ -25,15 +25,15 @@ struct bench_case {
     const struct bench_type *type;
     const struct bench_op *op;
     bool in_place;
-    void *send;   /* the contribution; `call` never writes it, so an in-place run restores `recv` from it */
+    void *send; /* the contribution; `call` never writes it, so an in-place run restores `recv` from it */
     void *recv;
     size_t count; /* elements of the present size */
     /* The measured call on `count` elements from send (in place: recv) to recv, blocking; ends the program on error. */
     void (*call)(struct bench_case *measured);
-    void *arg;      /* for `call` */
-    void *staging;  /* host memory through which data is filled and checked */
-    void *host[2];  /* --stage: what MPI works on instead */
-    bool own;       /* send and recv were allocated here */
+    void *arg;     /* for `call` */
+    void *staging; /* host memory through which data is filled and checked */
+    void *host[2]; /* --stage: what MPI works on instead */
+    bool own;      /* send and recv were allocated here */
     struct bench_key key;
     double *samples;
     int sample_count;

@@ -29,7 +29,8 @@ static void print_head(const struct demo *demo)
     printf(", %s\n", bench_mpi_version(version, sizeof(version)));
     printf("%s: time of the slowest rank, median.\n", options->label);
     if (options->stage && demo->device.cuda)
-        printf("The program copies its data through host memory around each call, as an MPI without GPU support needs.\n");
+        printf("The program copies its data through host memory around each call, as an MPI without GPU "
+               "support needs.\n");
     printf("\n");
     printf("%8s %11s %11s %11s %11s", "size", "time us", "99% us", "algbw GB/s", "busbw GB/s");
     if (demo->earlier.count)
@@ -83,7 +84,8 @@ static int run(struct demo *demo, int argc, char **argv)
     bool root = demo->group.rank == 0;
     bool ready = !root || !demo->options.compare || bench_earlier_read(&demo->earlier, demo->options.compare);
     ready = (!root || bench_report_open(&demo->report, demo->options.json)) && ready;
-    if (bench_max(&demo->group, !ready) > 0 || !bench_device_open(&demo->device, &demo->group, demo->options.memory))
+    if (bench_max(&demo->group, !ready) > 0 ||
+        !bench_device_open(&demo->device, &demo->group, demo->options.memory))
         return 2;
     bench_report_common(&demo->report, &demo->group, &demo->device, argc, argv);
     bench_case_open(&demo->allreduce, &demo->group, &demo->device, &demo->options, NULL, NULL);

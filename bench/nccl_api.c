@@ -13,13 +13,21 @@ struct symbol {
     bool required;
 };
 
-#define SYMBOL(name, required) {#name, offsetof(struct bench_nccl_api, name), required}
+#define SYMBOL(name, required)                                                                               \
+    {                                                                                                        \
+#name, offsetof(struct bench_nccl_api, name), required                                               \
+    }
 static const struct symbol symbols[] = {
-    SYMBOL(ncclGetVersion, true),          SYMBOL(ncclGetUniqueId, true),
-    SYMBOL(ncclCommInitRank, true),        SYMBOL(ncclCommDestroy, true),
-    SYMBOL(ncclAllReduce, true),           SYMBOL(ncclGetErrorString, true),
-    SYMBOL(ncclGetLastError, false),       SYMBOL(ncclMemAlloc, false),
-    SYMBOL(ncclMemFree, false),            SYMBOL(ncclCommWindowRegister, false),
+    SYMBOL(ncclGetVersion, true),
+    SYMBOL(ncclGetUniqueId, true),
+    SYMBOL(ncclCommInitRank, true),
+    SYMBOL(ncclCommDestroy, true),
+    SYMBOL(ncclAllReduce, true),
+    SYMBOL(ncclGetErrorString, true),
+    SYMBOL(ncclGetLastError, false),
+    SYMBOL(ncclMemAlloc, false),
+    SYMBOL(ncclMemFree, false),
+    SYMBOL(ncclCommWindowRegister, false),
     SYMBOL(ncclCommWindowDeregister, false),
 };
 
@@ -81,16 +89,17 @@ bool bench_nccl_load(struct bench_nccl_api *api, const char *path, char *reason,
     void *library = strcmp(path, "auto") == 0 ? find(api) : load(api, path);
     if (!library) {
         snprintf(reason, reason_bytes, "%s. Name the library with --nccl=PATH",
-                 strcmp(path, "auto") == 0
-                     ? "libnccl.so.2 was found neither by the dynamic linker nor among Python's packages (nvidia/nccl/lib)"
-                     : dlerror());
+                 strcmp(path, "auto") == 0 ? "libnccl.so.2 was found neither by the dynamic linker nor among "
+                                             "Python's packages (nvidia/nccl/lib)"
+                                           : dlerror());
         return false;
     }
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         void **address = (void **)(void *)((char *)api + symbols[i].offset);
         *address = dlsym(library, symbols[i].name);
         if (!*address && symbols[i].required) {
-            snprintf(reason, reason_bytes, "%s lacks %s: it is not an NCCL library", api->path, symbols[i].name);
+            snprintf(reason, reason_bytes, "%s lacks %s: it is not an NCCL library", api->path,
+                     symbols[i].name);
             return false;
         }
     }
@@ -99,5 +108,6 @@ bool bench_nccl_load(struct bench_nccl_api *api, const char *path, char *reason,
 
 bool bench_nccl_has_windows(const struct bench_nccl_api *api)
 {
-    return api->ncclMemAlloc && api->ncclMemFree && api->ncclCommWindowRegister && api->ncclCommWindowDeregister;
+    return api->ncclMemAlloc && api->ncclMemFree && api->ncclCommWindowRegister &&
+           api->ncclCommWindowDeregister;
 }

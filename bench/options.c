@@ -23,25 +23,27 @@ struct option_row {
 static const struct option_row rows[] = {
     {"--min", "SIZE", "smallest message, such as 8 or 64K (8)", SIZE, FIELD(min), BENCH_ALL},
     {"--max", "SIZE", "largest message (64M; bench_*: 1G)", SIZE, FIELD(max), BENCH_ALL},
-    {"--iterations", "N", "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)", COUNT, FIELD(iterations),
-     BENCH_ALL},
-    {"--collective", "allreduce", "what is measured (allreduce)", COLL, FIELD(coll), BENCH_GOOGLE | BENCH_COMPARE},
+    {"--iterations", "N", "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)", COUNT,
+     FIELD(iterations), BENCH_ALL},
+    {"--collective", "allreduce", "what is measured (allreduce)", COLL, FIELD(coll),
+     BENCH_GOOGLE | BENCH_COMPARE},
     {"--type", "float|double|int|long", "element type (float)", TYPE, FIELD(type), BENCH_ALL},
     {"--op", "sum|prod|max|min", "reduction (sum)", OP, FIELD(op), BENCH_ALL},
     {"--in-place", NULL, "in place (MPI_IN_PLACE)", FLAG, FIELD(in_place), BENCH_DEMO | BENCH_COMPARE},
-    {"--memory", "auto|cuda|host", "where the buffers are; auto: on a GPU if there is one (auto)", TEXT, FIELD(memory),
-     BENCH_ALL},
+    {"--memory", "auto|cuda|host", "where the buffers are; auto: on a GPU if there is one (auto)", TEXT,
+     FIELD(memory), BENCH_ALL},
     {"--stage", NULL,
-     "copy buffers that are on a GPU through host memory around each MPI call, as an MPI without GPU support needs", FLAG,
-     FIELD(stage), BENCH_ALL},
+     "copy buffers that are on a GPU through host memory around each MPI call, as an MPI without GPU support "
+     "needs",
+     FLAG, FIELD(stage), BENCH_ALL},
     {"--label", "NAME", "what the results of MPI are called (gpucoll)", TEXT, FIELD(label), BENCH_ALL},
     {"--json", "FILE", "write the results to FILE", TEXT, FIELD(json), BENCH_DEMO | BENCH_COMPARE},
-    {"--compare", "FILE", "show the results of an earlier run, written by --json, beside these", TEXT, FIELD(compare),
-     BENCH_DEMO},
-    {"--nccl", "PATH", "the NCCL library (auto: the dynamic linker's, else one of a Python package)", TEXT, FIELD(nccl),
-     BENCH_COMPARE},
-    {"--libraries", "all|mpi|nccl", "what is measured; all: MPI, and NCCL where it can be (all)", TEXT, FIELD(libraries),
-     BENCH_COMPARE},
+    {"--compare", "FILE", "show the results of an earlier run, written by --json, beside these", TEXT,
+     FIELD(compare), BENCH_DEMO},
+    {"--nccl", "PATH", "the NCCL library (auto: the dynamic linker's, else one of a Python package)", TEXT,
+     FIELD(nccl), BENCH_COMPARE},
+    {"--libraries", "all|mpi|nccl", "what is measured; all: MPI, and NCCL where it can be (all)", TEXT,
+     FIELD(libraries), BENCH_COMPARE},
 };
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
@@ -140,8 +142,8 @@ static enum bench_parsed bad(bool speak, const char *argument, const char *why)
     return BENCH_PARSED_BAD;
 }
 
-static enum bench_parsed parse_one(struct bench_options *options, enum bench_program_id program, const char *argument,
-                                   const char *next, bool *took_next, bool speak)
+static enum bench_parsed parse_one(struct bench_options *options, enum bench_program_id program,
+                                   const char *argument, const char *next, bool *took_next, bool speak)
 {
     size_t length = strcspn(argument, "=");
     const char *text = argument[length] == '=' ? argument + length + 1 : NULL;

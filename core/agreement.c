@@ -180,7 +180,8 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
             continue;
         }
         const struct gpucoll_connection *connection = NULL;
-        if (gpucoll_peer_connect(team->members[i].peer, request->gpu, links->card[i], &connection) != GPUCOLL_OK) {
+        if (gpucoll_peer_connect(team->members[i].peer, request->gpu, links->card[i], &connection) !=
+            GPUCOLL_OK) {
             *reached = false;
             continue;
         }
@@ -189,7 +190,8 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
         take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, cost->latency_us, cost->bandwidth});
     }
     pthread_mutex_unlock(&team->context->lock);
-    atomic_store_explicit(&team->board->reach[request->call % GPUCOLL_RING], pack_reach(&worst), memory_order_relaxed);
+    atomic_store_explicit(&team->board->reach[request->call % GPUCOLL_RING], pack_reach(&worst),
+                          memory_order_relaxed);
     return GPUCOLL_OK;
 }
 
@@ -222,7 +224,8 @@ void gpucoll_barrier_enter(struct gpucoll_request *request, bool failed)
 {
     request->barriers++;
     _Atomic uint64_t *step = request->team->board->step[request->call % GPUCOLL_RING];
-    atomic_store_explicit(&step[request->barriers & 1], barrier_word(request) << 1 | failed, memory_order_release);
+    atomic_store_explicit(&step[request->barriers & 1], barrier_word(request) << 1 | failed,
+                          memory_order_release);
 }
 
 gpucoll_status gpucoll_barrier_done(const struct gpucoll_request *request, uint32_t *missing)

@@ -50,11 +50,15 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
 /* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
+/* NULL if the rounds of a phased algorithm can be counted by the barriers of one call, else why not. */
+const char *gpucoll_phase_unusable(uint64_t rounds);
 /* Phased algorithms launch one stage of a kernel at a time, for a pass of GPUCOLL_SLOTS rounds, with barriers of the hosts
  * between. Starts at the first stage of the first pass. */
-gpucoll_status gpucoll_phase_start(struct gpucoll_request *request, enum gpucoll_kernel kernel) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_phase_start(struct gpucoll_request *request,
+                                   enum gpucoll_kernel kernel) GPUCOLL_CHECKED;
 /* Launches request->stage of the pass that begins at request->next_round; GPUCOLL_IN_PROGRESS if all is well. */
-gpucoll_status gpucoll_phase_launch(struct gpucoll_request *request, enum gpucoll_kernel kernel) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_phase_launch(struct gpucoll_request *request,
+                                    enum gpucoll_kernel kernel) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the stage's kernel is done and, if a barrier follows it, all ranks are; else as gpucoll_kernel_wait. */
 gpucoll_status gpucoll_phase_wait(struct gpucoll_request *request, bool barrier) GPUCOLL_CHECKED;
 

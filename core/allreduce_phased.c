@@ -13,8 +13,9 @@
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
-    (void)input;
-    return NULL;
+    struct gpucoll_plan plan;
+    gpucoll_twoshot_shape(input, &plan);
+    return gpucoll_phase_unusable(plan.rounds);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -53,7 +54,8 @@ static gpucoll_status progress(struct gpucoll_request *request)
 const struct gpucoll_algorithm gpucoll_allreduce_phased = {
     .name = "phased",
     .protocol = "simple",
-    .help = "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
+    .help =
+        "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ALLREDUCE,
     .unusable = unusable,
     .shape = shape,

@@ -35,7 +35,8 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     plan->rounds = (bytes + round - 1) / round;
     double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
     double share = (double)input->bytes / (double)least_channel_bytes;
-    plan->predicted_us = gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
+    plan->predicted_us =
+        gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)

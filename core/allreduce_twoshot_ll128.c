@@ -37,7 +37,8 @@ static gpucoll_status start(struct gpucoll_request *request)
 const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
     .name = "twoshot",
     .protocol = "ll128",
-    .help = "one kernel: reduce-scatter then all-gather by stores, each line with its flag; for middle sizes over NVLink",
+    .help = "one kernel: reduce-scatter then all-gather by stores, each line with its flag; for middle sizes "
+            "over NVLink",
     .coll = GPUCOLL_ALLREDUCE,
     .unusable = unusable,
     .shape = shape,

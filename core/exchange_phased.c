@@ -10,15 +10,11 @@
 #include "core/exchange.h"
 #include "core/model.h"
 
-/* The board counts the barriers of a call in 16 bits; two a pass. */
-static const uint64_t most_rounds = GPUCOLL_SLOTS * (UINT16_MAX / 2 - 1);
-
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
     struct gpucoll_plan plan;
     gpucoll_exchange_shape(input, &plan);
-    return plan.rounds > most_rounds ? "the message takes too many rounds through so small a scratch area"
-                                     : NULL;
+    return gpucoll_phase_unusable(plan.rounds);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -52,7 +48,8 @@ static gpucoll_status next_stage(struct gpucoll_request *request)
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    bool last = request->stage == GPUCOLL_STAGE_REDUCE && request->next_round + GPUCOLL_SLOTS >= request->plan.rounds;
+    const uint64_t next_pass = request->next_round + GPUCOLL_SLOTS;
+    bool last = request->stage == GPUCOLL_STAGE_REDUCE && next_pass >= request->plan.rounds;
     gpucoll_status status = gpucoll_phase_wait(request, !last);
     return status == GPUCOLL_OK && !last ? next_stage(request) : status;
 }

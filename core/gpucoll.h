@@ -70,7 +70,8 @@ struct gpucoll_coll_args {
     uint32_t root;
     const struct gpucoll_block *send_blocks;
     const struct gpucoll_block *recv_blocks;
-    bool unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
+    bool
+        unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
 };
 
 /* `config` and `log` must outlive the context. Creating a context touches no GPU. */

@@ -66,6 +66,14 @@ gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
     return status;
 }
 
+const char *gpucoll_phase_unusable(uint64_t rounds)
+{
+    /* The board counts the barriers of a call in 16 bits: two a pass, one to connect. */
+    const uint64_t most_passes = UINT16_MAX / 2 - 1;
+    return (rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS
+    > most_passes ? "the message takes too many rounds through so small a scratch area" : NULL;
+}
+
 gpucoll_status gpucoll_phase_launch(struct gpucoll_request *request, enum gpucoll_kernel kernel)
 {
     struct gpucoll_kernel_args args;

@@ -17,8 +17,8 @@ const struct gpucoll_model gpucoll_model_default = {
     .barrier_us = 2.0,
 };
 
-double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas, double most,
-                                 double cta_bandwidth)
+double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
+                                 double most, double cta_bandwidth)
 {
     double link = gpucoll_model_default.link_share * input->bandwidth;
     double bandwidth = cta_bandwidth * (ctas < 1 ? 1 : ctas > most ? most : ctas);
@@ -30,8 +30,8 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored, double cta_bandwidth,
-                               struct gpucoll_plan *plan)
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored,
+                               double cta_bandwidth, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = &gpucoll_model_default;
     const struct gpucoll_config *config = input->config;
@@ -42,7 +42,8 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned 
     double ctas = (double)input->bytes / ((double)plan->threads * GPUCOLL_PACK_BYTES);
     plan->ctas = (unsigned)least(ctas + 1, most);
     double steps = model->agree_us + hops * (model->hop_us + input->latency_us);
-    plan->predicted_us = steps + model->launch_us + gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
+    plan->predicted_us =
+        steps + model->launch_us + gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
     const double crew = least(input->crew, most);
     if (config->linger == 0 || crew == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {

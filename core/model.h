@@ -15,8 +15,8 @@ struct gpucoll_model {
     double crew_us;   /* what a crew of several CTAs costs above one CTA: its two barriers */
     double hop_us;    /* one step of LL or LL128, without the link's own latency: load, store, notice */
     double fence_us;  /* one step of Simple, likewise: with CTA barrier, system-scope fence and flag */
-    double ll_cta_bandwidth;     /* bytes/s that one CTA of 512 threads stores to peers by LL, flags counted */
-    double ll128_cta_bandwidth;  /* by LL128, flags counted, when there is no flag to wait for between */
+    double ll_cta_bandwidth;    /* bytes/s that one CTA of 512 threads stores to peers by LL, flags counted */
+    double ll128_cta_bandwidth; /* by LL128, flags counted, when there is no flag to wait for between */
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
     double barrier_us;           /* host barrier between two kernels, stream completion included */
@@ -26,12 +26,12 @@ extern const struct gpucoll_model gpucoll_model_default;
 
 /* Microseconds until `bytes` have left a rank, by `ctas` CTAs of `cta_bandwidth` each: not a whole number, so that predictions
  * have no steps; at least one, at most `most`. */
-double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas, double most,
-                                 double cta_bandwidth);
+double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
+                                 double most, double cta_bandwidth);
 
 /* Fills ctas, threads, linger and predicted_us of a plan for a kernel of the LL family: as a lingering crew or as a launch of
  * its own, whichever is predicted to be faster. `hops` steps one after the other; `stored` bytes leave each rank. */
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored, double cta_bandwidth,
-                               struct gpucoll_plan *plan);
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored,
+                               double cta_bandwidth, struct gpucoll_plan *plan);
 
 #endif

@@ -49,8 +49,8 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
-    bool unable; /* as gpucoll_coll_args says */
-    bool idle; /* an exchange in which this rank neither sends nor receives */
+    bool unable;                     /* as gpucoll_coll_args says */
+    bool idle;                       /* an exchange in which this rank neither sends nor receives */
     struct gpucoll_kernel_runs runs; /* of an exchange; last, since it is not cleared for each call */
 };
 

@@ -24,8 +24,8 @@ static bool is_any(const char *forced)
 
 /* The row of the least predicted time among those of the named algorithm and protocol. False if none can be used; then
  * `why` says what stood against the last one of that name. */
-static bool choose(const struct gpucoll_plan_input *input, const char *name, const char *protocol, const char **why,
-                   struct gpucoll_plan *plan)
+static bool choose(const struct gpucoll_plan_input *input, const char *name, const char *protocol,
+                   const char **why, struct gpucoll_plan *plan)
 {
     plan->algorithm = NULL;
     *why = "there is no such algorithm with this protocol";
@@ -61,8 +61,8 @@ static const char *forced_protocol(const struct gpucoll_plan_input *input)
     return "auto";
 }
 
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log, bool *said,
-                              struct gpucoll_plan *plan)
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+                              bool *said, struct gpucoll_plan *plan)
 {
     const char *name = gpucoll_forced_algorithm(input->config, input->coll);
     const char *protocol = forced_protocol(input);
@@ -75,8 +75,8 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
     }
     if (!*said) {
         *said = true;
-        gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll), (size_t)input->bytes,
-                     (unsigned)input->nranks, why);
+        gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll),
+                     (size_t)input->bytes, (unsigned)input->nranks, why);
     }
     return choose(input, "auto", "auto", &why, plan) ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }

@@ -11,8 +11,8 @@ const char *gpucoll_forced_algorithm(const struct gpucoll_config *config, enum g
 
 /* GPUCOLL_DECLINED if nothing can run the input; a forced algorithm that cannot is shown by topic
  * "algorithm-unusable", unless `*said` tells that it was before, and the choice is then made as if by "auto". */
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log, bool *said,
-                              struct gpucoll_plan *plan) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+                              bool *said, struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 /* What the choice was made from: every algorithm of the collective with its predicted time, or why it cannot run the
  * input, then the parameters that force one. Cut to `size` bytes. */

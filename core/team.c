@@ -198,21 +198,25 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
     }
     char why[1024];
     gpucoll_select_explain(input, why, sizeof why);
-    gpucoll_log(team->context->log, GPUCOLL_LOG_PLAN,
-                "%s: %s of %llu bytes with %s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us; from: %s",
-                team->name, gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
-                gpucoll_coll_reduces(input->coll) ? gpucoll_functor_name(input->functor) : "no operator",
-                plan->algorithm->name, plan->algorithm->protocol,
-                plan->ctas, plan->threads, plan->linger ? " that linger" : "", plan->predicted_us, why);
+    gpucoll_log(
+        team->context->log, GPUCOLL_LOG_PLAN,
+        "%s: %s of %llu bytes with %s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us; from: %s",
+        team->name, gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
+        gpucoll_coll_reduces(input->coll) ? gpucoll_functor_name(input->functor) : "no operator",
+        plan->algorithm->name, plan->algorithm->protocol, plan->ctas, plan->threads,
+        plan->linger ? " that linger" : "", plan->predicted_us, why);
 }
 
-gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                 int functor, uint64_t bytes, struct gpucoll_plan *plan)
+gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 struct gpucoll_plan *plan)
 {
-    uint64_t key = (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31 ^ (uint64_t)coll * 8191) * 0x9E3779B97F4A7C15u;
+    uint64_t key =
+        (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31 ^ (uint64_t)coll * 8191) * 0x9E3779B97F4A7C15u;
     struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
     _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
-    if (cached->links != links || cached->coll != coll || cached->functor != functor || cached->bytes != bytes) {
+    if (cached->links != links || cached->coll != coll || cached->functor != functor ||
+        cached->bytes != bytes) {
         const struct gpucoll_plan_input input = {
             .coll = coll,
             .functor = functor,

@@ -44,12 +44,12 @@ struct gpucoll_team {
     uint32_t size;
     uint32_t region; /* on the own board */
     struct gpucoll_team_board *board;
-    uint64_t calls;    /* posted or passed */
-    uint64_t decided;  /* calls up to this one are declined, have failed, or have their links */
-    uint32_t ended;    /* bit call % RING: that call has ended before an earlier one */
-    bool active;       /* has posted */
-    bool given_up;     /* a call has failed: nothing is run natively any more */
-    bool forced_said;  /* that the forced algorithm cannot be used */
+    uint64_t calls;                /* posted or passed */
+    uint64_t decided;              /* calls up to this one are declined, have failed, or have their links */
+    uint32_t ended;                /* bit call % RING: that call has ended before an earlier one */
+    bool active;                   /* has posted */
+    bool given_up;                 /* a call has failed: nothing is run natively any more */
+    bool forced_said;              /* that the forced algorithm cannot be used */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
     struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
     struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
@@ -57,7 +57,8 @@ struct gpucoll_team {
 };
 
 /* The plan for a call on these links, from the cache when it was made before. */
-gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                 int functor, uint64_t bytes, struct gpucoll_plan *plan) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

@@ -128,14 +128,18 @@ static void print_ways(enum gpucoll_coll coll)
 
 void info_collectives_markdown(void)
 {
-    static const char *const others[] = {"reduce_local", "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall",
-                                         "neighbor_alltoallv", "neighbor_alltoallw"};
+    static const char *const others[] = {"reduce_local",      "neighbor_allgather", "neighbor_allgatherv",
+                                         "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"};
     printf("# Collectives\n\n"
-           "Written by `gpucoll_info --collectives`. *Native*: run by kernels on the GPUs where every rank brings device memory of\n"
-           "contiguous datatypes (reductions: a predefined operator on a predefined type); otherwise, and in the forms that say\n"
-           "*staged*, device buffers are copied to host memory and the next component of Open MPI does the work. Collectives of\n"
+           "Written by `gpucoll_info --collectives`. *Native*: run by kernels on the GPUs where every rank "
+           "brings device memory of\n"
+           "contiguous datatypes (reductions: a predefined operator on a predefined type); otherwise, and in "
+           "the forms that say\n"
+           "*staged*, device buffers are copied to host memory and the next component of Open MPI does the "
+           "work. Collectives of\n"
            "intercommunicators are staged. A barrier has no buffers and stays with the next component.\n\n"
-           "| collective | blocking | nonblocking | persistent | algorithms (protocols) |\n|---|---|---|---|---|\n");
+           "| collective | blocking | nonblocking | persistent | algorithms (protocols) "
+           "|\n|---|---|---|---|---|\n");
     for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
         printf("| %s | native | staged | staged | ", gpucoll_coll_name(coll));
         print_ways(coll);

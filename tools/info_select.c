@@ -145,7 +145,9 @@ static bool parse_item(struct query *query, const char *item)
             return fine || bad(item, keys[i].accepted);
         }
     }
-    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, link, crew, latency_us or bandwidth, each with =VALUE");
+    return bad(
+        item,
+        "coll, ranks, bytes, op, type, shared_gpu, link, crew, latency_us or bandwidth, each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)
@@ -237,8 +239,8 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
     const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
     const char *protocol = input->config->protocol;
     if (strcmp(forced, "auto") != 0 || strcmp(protocol, "auto") != 0) {
-        printf("  (set: coll_gpucoll_%s_algorithm=%s, coll_gpucoll_protocol=%s)\n", gpucoll_coll_name(input->coll), forced,
-               protocol);
+        printf("  (set: coll_gpucoll_%s_algorithm=%s, coll_gpucoll_protocol=%s)\n",
+               gpucoll_coll_name(input->coll), forced, protocol);
     }
 }
 
@@ -267,8 +269,9 @@ static bool select_range(const struct info *info, struct gpucoll_plan_input *inp
             printf("  %6s  staged through host memory\n", text);
             continue;
         }
-        printf("  %6s  %-10s %-8s %7.1f us  %u CTAs of %u threads%s\n", text, plan.algorithm->name, plan.algorithm->protocol,
-               plan.predicted_us, plan.ctas, plan.threads, plan.linger ? ", lingering" : "");
+        printf("  %6s  %-10s %-8s %7.1f us  %u CTAs of %u threads%s\n", text, plan.algorithm->name,
+               plan.algorithm->protocol, plan.predicted_us, plan.ctas, plan.threads,
+               plan.linger ? ", lingering" : "");
     }
     return true;
 }

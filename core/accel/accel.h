@@ -81,7 +81,8 @@ struct gpucoll_accel_ops {
     /* NULL and whatever the driver does not know are HOST. Never fails. */
     void (*classify)(struct gpucoll_accel *accel, const void *pointer, struct gpucoll_buffer *buffer);
     /* Copies between any two kinds of memory and returns when the bytes have arrived. */
-    gpucoll_status (*copy)(struct gpucoll_accel *accel, void *to, const void *from, size_t bytes) GPUCOLL_CHECKED;
+    gpucoll_status (*copy)(struct gpucoll_accel *accel, void *to, const void *from,
+                           size_t bytes) GPUCOLL_CHECKED;
     /* Host memory that copies run fast to and from. */
     gpucoll_status (*host_alloc)(struct gpucoll_accel *accel, size_t bytes, void **pointer) GPUCOLL_CHECKED;
     void (*host_free)(struct gpucoll_accel *accel, void *pointer);
@@ -104,13 +105,16 @@ struct gpucoll_accel_ops {
                              void **pointer) GPUCOLL_CHECKED;
     void (*release)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
 
-    gpucoll_status (*stream_open)(struct gpucoll_device *device, struct gpucoll_stream **stream) GPUCOLL_CHECKED;
+    gpucoll_status (*stream_open)(struct gpucoll_device *device,
+                                  struct gpucoll_stream **stream) GPUCOLL_CHECKED;
     void (*stream_close)(struct gpucoll_stream *stream);
     /* Makes the stream's kernels give up and waits, not for ever, until they touch no buffer any more. */
     void (*stream_stop)(struct gpucoll_stream *stream);
     /* Loads what `launch` needs now rather than at the first launch. */
-    gpucoll_status (*prepare)(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor) GPUCOLL_CHECKED;
-    gpucoll_status (*launch)(struct gpucoll_stream *stream, const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    gpucoll_status (*prepare)(struct gpucoll_device *device, enum gpucoll_kernel kernel,
+                              int functor) GPUCOLL_CHECKED;
+    gpucoll_status (*launch)(struct gpucoll_stream *stream,
+                             const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
     /* The status block the stream's kernels write, as the host sees it. */
     struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
     /* Polls for the end of the latest call: GPUCOLL_OK, GPUCOLL_IN_PROGRESS, or an error that has been shown. */

@@ -15,11 +15,12 @@ struct cuda_stream {
     struct gpucoll_stream base;
     CUstream handle;
     struct shared *shared;
-    CUdeviceptr device_shared; /* the same, as kernels see it */
-    CUdeviceptr arrived;       /* device memory: see kernel_abi.h */
+    CUdeviceptr device_shared;       /* the same, as kernels see it */
+    CUdeviceptr arrived;             /* device memory: see kernel_abi.h */
     struct gpucoll_kernel_args args; /* of the latest call */
     struct gpucoll_kernel_runs runs; /* of the latest exchange */
     unsigned threads;
+    unsigned ctas;
     CUfunction crew; /* the kernel that may be lingering; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
 };
@@ -30,7 +31,8 @@ static void dismiss(struct cuda_stream *stream);
 
 static CUcontext context_of(const struct gpucoll_device *device)
 {
-    return atomic_load_explicit(&((const struct gpucoll_cuda_device *)device)->place->context, memory_order_relaxed);
+    return atomic_load_explicit(&((const struct gpucoll_cuda_device *)device)->place->context,
+                                memory_order_relaxed);
 }
 
 /* Everything a stream needs of the driver; what was made stays in `stream` if a later step fails. */
@@ -123,7 +125,8 @@ static CUresult load_kernel(const struct gpucoll_cuda_driver *cuda, struct gpuco
         result = cuda->cuModuleLoadData(&device->modules[image], gpucoll_image_data(image));
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuModuleGetFunction(function, device->modules[image], gpucoll_kernel_entry(kernel, functor));
+        result = cuda->cuModuleGetFunction(function, device->modules[image],
+                                           gpucoll_kernel_entry(kernel, functor));
     }
     /* A lazy driver would load the code at the first launch, and wait for other kernels to do so. */
     if (result == CUDA_SUCCESS && cuda->load_function) {
@@ -154,7 +157,8 @@ static gpucoll_status find_kernel(struct gpucoll_cuda_device *device, enum gpuco
     }
     pthread_mutex_unlock(&device->lock);
     char what[256];
-    snprintf(what, sizeof(what), "loading the kernel %s (configure --with-cuda-arch says for which GPUs there is code)",
+    snprintf(what, sizeof(what),
+             "loading the kernel %s (configure --with-cuda-arch says for which GPUs there is code)",
              gpucoll_kernel_entry(kernel, functor));
     return gpucoll_cuda_check(accel, device->base.ordinal, what, result);
 }
@@ -173,30 +177,41 @@ static unsigned usable_threads(unsigned threads)
 }
 
 /* The latest call, by a launch of its own; a kernel with a bell is one cluster, and lingers. */
-static gpucoll_status start(struct cuda_stream *stream, CUfunction function, unsigned ctas)
+static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
 {
+    const unsigned ctas = stream->ctas;
     struct gpucoll_device *device = stream->base.device;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
     CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
     if (stream->args.bell && ctas > 1) {
-        CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {ctas, 1, 1}};
-        const CUlaunchConfig config = {.gridDimX = ctas, .gridDimY = 1, .gridDimZ = 1,
-                                       .blockDimX = stream->threads, .blockDimY = 1, .blockDimZ = 1,
-                                       .hStream = stream->handle, .attrs = &cluster, .numAttrs = 1};
+        CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                     .value.clusterDim = {ctas, 1, 1}};
+        const CUlaunchConfig config = {.gridDimX = ctas,
+                                       .gridDimY = 1,
+                                       .gridDimZ = 1,
+                                       .blockDimX = stream->threads,
+                                       .blockDimY = 1,
+                                       .blockDimZ = 1,
+                                       .hStream = stream->handle,
+                                       .attrs = &cluster,
+                                       .numAttrs = 1};
         result = accel->cuda->launch_cluster(&config, function, parameters, NULL);
     } else {
-        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1, 0, stream->handle, parameters, NULL);
+        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1, 0, stream->handle,
+                                             parameters, NULL);
     }
     gpucoll_cuda_leave(accel, entered);
     stream->crew = stream->args.bell ? function : NULL;
     stream->rung = false;
-    return result == CUDA_SUCCESS ? GPUCOLL_OK : gpucoll_cuda_check(accel, device->ordinal, "launching a kernel", result);
+    return result == CUDA_SUCCESS ? GPUCOLL_OK
+                                  : gpucoll_cuda_check(accel, device->ordinal, "launching a kernel", result);
 }
 
 /* The lingering kernel reads a chunk at once, and takes it when it sees the sequence number: that goes last. */
-static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value, uint32_t sequence)
+static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value,
+                        uint32_t sequence)
 {
     __atomic_store_n(&chunk->pointer, (uint64_t)(uintptr_t)pointer, __ATOMIC_RELAXED);
     uint64_t word = (uint64_t)sequence << 32 | value;
@@ -243,7 +258,8 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     struct cuda_stream *stream = (struct cuda_stream *)base;
     struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
     const struct gpucoll_kernel_args *given = launch->args;
-    if (launch->ctas < 1 || launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 || given->nranks > GPUCOLL_MAX_LOCAL ||
+    if (launch->ctas < 1 || launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 ||
+        given->nranks > GPUCOLL_MAX_LOCAL ||
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
@@ -255,9 +271,11 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     struct gpucoll_kernel_args *args = &stream->args;
     const unsigned threads = usable_threads(launch->threads);
     const bool lingers = launch->linger_ns > 0;
-    /* The bell goes to a crew of the same kernel, of as many threads, for a team of as many ranks. */
-    const bool same = lingers && stream->crew == function && stream->threads == threads && args->nranks == given->nranks &&
-                      args->rank == given->rank && given->done_value == args->done_value + 1;
+    const unsigned ctas = lingers && launch->ctas > device->crew ? device->crew : launch->ctas;
+    /* The bell goes to a crew of the same kernel and shape, for a team of as many ranks. */
+    const bool same = lingers && stream->crew == function && stream->threads == threads &&
+                      stream->ctas == ctas && args->nranks == given->nranks && args->rank == given->rank &&
+                      given->done_value == args->done_value + 1;
     if (!same) {
         dismiss(stream);
     }
@@ -268,14 +286,18 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     args->kernel = launch->kernel;
     args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
     args->status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;
-    args->bell = lingers ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell)) : NULL;
+    args->bell =
+        lingers
+            ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell))
+            : NULL;
     args->arrived = (uint32_t *)(uintptr_t)stream->arrived;
     stream->threads = threads;
+    stream->ctas = ctas;
     if (same && !has_left(stream)) {
         ring(stream);
         return GPUCOLL_OK;
     }
-    return start(stream, function, lingers ? device->crew : launch->ctas);
+    return start(stream, function);
 }
 
 gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
@@ -285,7 +307,7 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
         return GPUCOLL_OK;
     }
     if (stream->rung && has_left(stream)) {
-        gpucoll_status status = start(stream, stream->crew, gpucoll_cuda_device(base->device)->crew);
+        gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
     }
     return GPUCOLL_IN_PROGRESS;
@@ -293,11 +315,15 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
 
 unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function)
 {
-    const CUlaunchConfig config = {.gridDimX = GPUCOLL_CREW_CTAS, .gridDimY = 1, .gridDimZ = 1,
-                                   .blockDimX = GPUCOLL_MAX_THREADS, .blockDimY = 1, .blockDimZ = 1};
+    const CUlaunchConfig config = {.gridDimX = GPUCOLL_CREW_CTAS,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = GPUCOLL_MAX_THREADS,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1};
     int most = 0;
-    if (!cuda->launch_cluster || !cuda->cluster_size || cuda->cluster_size(&most, function, &config) != CUDA_SUCCESS ||
-        most < 1) {
+    if (!cuda->launch_cluster || !cuda->cluster_size ||
+        cuda->cluster_size(&most, function, &config) != CUDA_SUCCESS || most < 1) {
         return 1;
     }
     return most < GPUCOLL_CREW_CTAS ? (unsigned)most : GPUCOLL_CREW_CTAS;

@@ -59,9 +59,11 @@ static uint32_t *line_epoch(char *line)
     return (uint32_t *)(line + LINE_DATA);
 }
 
-static char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part, uint32_t source, uint64_t line)
+static char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part, uint32_t source,
+                     uint64_t line)
 {
-    return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, part, source) + line * GPUCOLL_LINE_BYTES;
+    return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, part, source) +
+           line * GPUCOLL_LINE_BYTES;
 }
 
 /* The data of a line in the slice of `rank`; empty past the message. */
@@ -80,7 +82,8 @@ static void line_store(const struct gpucoll_kernel_args *args, uint32_t peer, ui
 }
 
 /* The line from `source`, once it is complete; NULL if the wait was given up. */
-static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t part, uint32_t source, uint64_t line)
+static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t part, uint32_t source,
+                             uint64_t line)
 {
     char *from = line_at(args, args->rank, part, source, line);
     struct wait wait = {.args = args, .source = source};
@@ -98,7 +101,8 @@ static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uin
     struct span span = line_span(args, args->rank, line);
     size_t count = span.bytes / gpucoll_host_functor_size(functor);
     for (uint32_t source = 0; source < args->nranks; source++) {
-        const char *part = source == args->rank ? (const char *)args->send + span.begin : line_wait(args, 0, source, line);
+        const char *part =
+            source == args->rank ? (const char *)args->send + span.begin : line_wait(args, 0, source, line);
         if (part == NULL) {
             return false;
         }
@@ -115,7 +119,8 @@ static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uin
     return true;
 }
 
-static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel, uint32_t channels)
+static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                          uint32_t channels)
 {
     uint64_t lines = gpucoll_ll128_lines(args->bytes, args->nranks);
     for (uint64_t line = channel; line < lines; line += channels) {
@@ -179,9 +184,9 @@ static char *block_of(const struct twoshot *run, uint32_t lane, uint64_t round, 
                       uint32_t source)
 {
     const struct gpucoll_kernel_args *args = run->args;
-    return (char *)args->peer[lane].lane + gpucoll_block_offset(args->data_bytes, args->nranks, run->channels,
-                                                           run->channel, (uint32_t)(round % GPUCOLL_SLOTS),
-                                                           part, source);
+    return (char *)args->peer[lane].lane +
+           gpucoll_block_offset(args->data_bytes, args->nranks, run->channels, run->channel,
+                                (uint32_t)(round % GPUCOLL_SLOTS), part, source);
 }
 
 static void tell(const struct twoshot *run, uint32_t peer, uint32_t phase, uint64_t round)
@@ -283,8 +288,9 @@ static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
 static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
                         const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs)
 {
-    return gpucoll_kernel_is_exchange(kernel) ? gpucoll_host_exchange(kernel, functor, channel, channels, args, runs)
-                                              : kernels[kernel](args, functor, channel, channels);
+    return gpucoll_kernel_is_exchange(kernel)
+               ? gpucoll_host_exchange(kernel, functor, channel, channels, args, runs)
+               : kernels[kernel](args, functor, channel, channels);
 }
 
 void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t channels,

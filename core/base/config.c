@@ -37,10 +37,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
         "share a GPU), or auto (by message size)."),
     ROW(protocol, STRING, "auto", "auto|ll|ll128|simple", 3,
-        "Protocol of the kernels: ll (4 bytes of data and 4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), "
+        "Protocol of the kernels: ll (4 bytes of data and 4 of flag in each 8), ll128 (112 bytes of data in "
+        "each 128; NVLink), "
         "simple (plain stores, then a flag), or auto."),
     ROW(linger, INT, "20", "0..10000", 5,
-        "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it then serves "
+        "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
+        "then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
@@ -49,7 +51,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "How many calls of one process can run natively at the same time; further ones are staged through "
         "host memory."),
     ROW(scratch_bytes, SIZE, "0", "0..4G", 5,
-        "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 takes "
+        "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
+        "takes "
         "what the accelerator prefers (64M on a GPU)."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "

@@ -23,23 +23,29 @@ struct gpucoll_config {
     char *protocol;            /* auto | ll | ll128 | simple */
     int linger;                /* microseconds */
     int max_ctas;
-    int threads;               /* of a CTA */
-    int lanes;                 /* concurrent calls of one process that can run natively */
-    size_t scratch_bytes;      /* data area of one lane; 0: the accelerator's choice */
-    int timeout;               /* seconds; 0: never */
-    bool sync_device;          /* debug: wait for the whole device before each call */
+    int threads;          /* of a CTA */
+    int lanes;            /* concurrent calls of one process that can run natively */
+    size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
+    int timeout;          /* seconds; 0: never */
+    bool sync_device;     /* debug: wait for the whole device before each call */
 };
 
-enum gpucoll_config_type { GPUCOLL_CONFIG_BOOL, GPUCOLL_CONFIG_INT, GPUCOLL_CONFIG_SIZE, GPUCOLL_CONFIG_STRING };
+enum gpucoll_config_type {
+    GPUCOLL_CONFIG_BOOL,
+    GPUCOLL_CONFIG_INT,
+    GPUCOLL_CONFIG_SIZE,
+    GPUCOLL_CONFIG_STRING
+};
 
 struct gpucoll_config_row {
     const char *name; /* MCA parameter coll_gpucoll_<name>, environment OMPI_MCA_coll_gpucoll_<name> */
     enum gpucoll_config_type type;
     size_t offset; /* of the field in struct gpucoll_config */
     const char *initial;
-    const char *values; /* what is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL */
-    int level;          /* MPI_T verbosity level 1..9 */
-    const char *help;   /* one sentence */
+    const char
+        *values;      /* what is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL */
+    int level;        /* MPI_T verbosity level 1..9 */
+    const char *help; /* one sentence */
 };
 
 extern const struct gpucoll_config_row gpucoll_config_rows[];
@@ -50,7 +56,8 @@ void gpucoll_config_init(struct gpucoll_config *config);
 
 /* Sets one field from text ("true", "12", "4M", "name"). GPUCOLL_ERR_INVALID if the name or the text is not accepted;
  * nothing is printed. `text` must outlive `config`. */
-gpucoll_status gpucoll_config_set(struct gpucoll_config *config, const char *name, const char *text) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_config_set(struct gpucoll_config *config, const char *name,
+                                  const char *text) GPUCOLL_CHECKED;
 
 /* Checks every field against its row's `values`. A field that fails is named by help topic "bad-parameter" and set
  * back to its default, so that the run goes on. */

@@ -46,7 +46,7 @@ struct call {
     uint64_t round_begin;
     uint64_t round_end;
     const struct gpucoll_kernel_runs *runs; /* of an exchange: for each rank */
-    uint32_t linger_ns; /* not 0: one crew, which waits so long for the next call */
+    uint32_t linger_ns;                     /* not 0: one crew, which waits so long for the next call */
 };
 
 extern const char *const kernel_names[GPUCOLL_KERNEL_COUNT];

@@ -109,14 +109,16 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
     const struct call *call = &sweep->call;
     uint32_t n = sweep->ranks.size;
     double busbw = (double)call->bytes / median / 1e3 * 2 * (n - 1) / n;
-    printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, \"data_bytes\": %llu, "
+    printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, "
+           "\"data_bytes\": %llu, "
            "\"us\": %.2f, \"p99_us\": %.2f, \"busbw\": %.2f%s%s}\n",
-           kernel_names[call->kernel], n, (unsigned long long)call->bytes, call->ctas,
-           call->threads, (unsigned long long)call->data_bytes, median, p99, busbw,
+           kernel_names[call->kernel], n, (unsigned long long)call->bytes, call->ctas, call->threads,
+           (unsigned long long)call->data_bytes, median, p99, busbw,
            call->linger_ns ? ", \"linger\": true" : "", best ? ", \"best\": true" : "");
 }
 
-static void sweep_size(struct sweep *sweep, const struct options *options, enum gpucoll_kernel kernel, uint64_t bytes)
+static void sweep_size(struct sweep *sweep, const struct options *options, enum gpucoll_kernel kernel,
+                       uint64_t bytes)
 {
     static const unsigned ctas[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
     static const unsigned threads[] = {128, 256, 512};
@@ -167,23 +169,26 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
 
 static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
 {
-    static const uint64_t sizes[] = {8,         1 << 10,   4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10,  256 << 10,
-                                     512 << 10, 1 << 20,   2 << 20, 4 << 20,  8 << 20,  16 << 20, 64 << 20,   256u << 20,
-                                     1024u << 20};
+    static const uint64_t sizes[] = {8,         1 << 10,   4 << 10,   16 << 10,   32 << 10,   64 << 10,
+                                     128 << 10, 256 << 10, 512 << 10, 1 << 20,    2 << 20,    4 << 20,
+                                     8 << 20,   16 << 20,  64 << 20,  256u << 20, 1024u << 20};
     static struct sweep sweep; /* too large for a stack */
     memset(&sweep, 0, sizeof(sweep));
     ranks_open(&sweep.ranks, gpus, n, (size_t)64 << 20, options->most);
     for (uint32_t r = 0; r < n; r++) {
         for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
-            if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernel, GPUCOLL_FN_sum_f32) != GPUCOLL_OK) {
+            if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernel, GPUCOLL_FN_sum_f32) !=
+                GPUCOLL_OK) {
                 exit(1);
             }
         }
     }
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            bool fits = sizes[i] <= options->most && (kernel != GPUCOLL_KERNEL_ONESHOT || sizes[i] <= gpucoll_ll_capacity(n)) &&
-                        (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 || gpucoll_ll128_lines(sizes[i], n) <= gpucoll_ll128_capacity(n)) &&
+            bool fits = sizes[i] <= options->most &&
+                        (kernel != GPUCOLL_KERNEL_ONESHOT || sizes[i] <= gpucoll_ll_capacity(n)) &&
+                        (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 ||
+                         gpucoll_ll128_lines(sizes[i], n) <= gpucoll_ll128_capacity(n)) &&
                         (kernel != GPUCOLL_KERNEL_TWOSHOT || sizes[i] >= 32 << 10);
             if (fits && (!*options->only || strcmp(options->only, kernel_names[kernel]) == 0)) {
                 sweep_size(&sweep, options, kernel, sizes[i]);
@@ -207,7 +212,8 @@ int measure_speed(struct gpus *gpus, int argc, char **argv)
         } else if (strcmp(argv[i], "--only") == 0 && value) {
             options.only = argv[++i];
         } else {
-            fprintf(stderr, "usage: kernels_test --speed [--ranks N] [--max BYTES] [--only KERNEL] [--best]\n");
+            fprintf(stderr,
+                    "usage: kernels_test --speed [--ranks N] [--max BYTES] [--only KERNEL] [--best]\n");
             return 2;
         }
     }
@@ -216,7 +222,10 @@ int measure_speed(struct gpus *gpus, int argc, char **argv)
     if (options.ranks == 0 && all > 2) {
         sweep_ranks(gpus, &options, all);
     }
-    sweep_ranks(gpus, &options, options.ranks == 0 ? (all < 2 ? 1 : 2) : options.ranks < all ? options.ranks : all);
+    sweep_ranks(gpus, &options,
+                options.ranks == 0    ? (all < 2 ? 1 : 2)
+                : options.ranks < all ? options.ranks
+                                      : all);
     gpus_close(gpus);
     return 0;
 }

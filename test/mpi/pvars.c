@@ -99,7 +99,8 @@ static void exchanges(void)
     test_ok(MPI_Allgather(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world), "MPI_Allgather");
     test_ok(MPI_Allgatherv(from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, world), "MPI_Allgatherv");
     test_ok(MPI_Alltoall(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world), "MPI_Alltoall");
-    test_ok(MPI_Alltoallv(from, ones, places, MPI_FLOAT, to, ones, places, MPI_FLOAT, world), "MPI_Alltoallv");
+    test_ok(MPI_Alltoallv(from, ones, places, MPI_FLOAT, to, ones, places, MPI_FLOAT, world),
+            "MPI_Alltoallv");
     test_ok(MPI_Alltoallw(from, ones, bytes, types, to, ones, bytes, types, world), "MPI_Alltoallw");
     test_ok(MPI_Bcast(from, 1, MPI_FLOAT, 0, world), "MPI_Bcast");
     test_ok(MPI_Gather(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Gather");

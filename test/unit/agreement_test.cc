@@ -16,8 +16,8 @@ class Sum
   public:
     Sum(const Rank &rank, size_t count, int salt, gpucoll_memory send_memory = GPUCOLL_MEMORY_DEVICE,
         gpucoll_memory recv_memory = GPUCOLL_MEMORY_DEVICE)
-        : send(count * 4, 0, send_memory), recv(count * 4, 0, recv_memory), ranks(static_cast<int>(rank.meeting.size)),
-          salt(salt)
+        : send(count * 4, 0, send_memory), recv(count * 4, 0, recv_memory),
+          ranks(static_cast<int>(rank.meeting.size)), salt(salt)
     {
         for (size_t i = 0; i < count; i++) {
             ints(send)[i] = static_cast<int>(rank.number + i) + salt;
@@ -216,7 +216,9 @@ TEST(mismatch, every_rank_gets_the_error_and_the_team_goes_on)
         gpucoll_op op;
         gpucoll_type type;
         size_t count;
-    } others[] = {{GPUCOLL_SUM, GPUCOLL_INT32, 9}, {GPUCOLL_MAX, GPUCOLL_INT32, 10}, {GPUCOLL_SUM, GPUCOLL_FLOAT32, 10}};
+    } others[] = {{GPUCOLL_SUM, GPUCOLL_INT32, 9},
+                  {GPUCOLL_MAX, GPUCOLL_INT32, 10},
+                  {GPUCOLL_SUM, GPUCOLL_FLOAT32, 10}};
     on_threads(3, {}, [&](Rank &rank) {
         for (int turn = 0; turn < 4; turn++) { /* more often than there are lanes: none is lost */
             for (const auto &other : others) {
@@ -305,7 +307,8 @@ TEST(outstanding, more_than_the_ring_holds_before_a_late_rank)
             for (size_t i = 0; i < flight.results.size(); i++) {
                 size_t call = i + 12 - flight.results.size();
                 EXPECT_EQ(flight.results[i], passes && call < 3 ? GPUCOLL_DECLINED : GPUCOLL_OK) << call;
-                EXPECT_TRUE(flight.results[i] == GPUCOLL_OK ? sums[call]->right() : sums[call]->untouched()) << call;
+                EXPECT_TRUE(flight.results[i] == GPUCOLL_OK ? sums[call]->right() : sums[call]->untouched())
+                    << call;
             }
         });
     }
@@ -361,7 +364,8 @@ TEST(outstanding, without_a_free_lane_all_decline)
             flight.post(rank.team, b);
             flight.post(rank.team, c); /* two lanes only */
             flight.finish(false);
-            EXPECT_EQ(flight.results, (std::vector<gpucoll_status>{GPUCOLL_OK, GPUCOLL_OK, GPUCOLL_DECLINED}));
+            EXPECT_EQ(flight.results,
+                      (std::vector<gpucoll_status>{GPUCOLL_OK, GPUCOLL_OK, GPUCOLL_DECLINED}));
             EXPECT_TRUE(a.right() && b.right() && c.untouched());
         }
     });

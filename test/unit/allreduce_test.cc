@@ -27,14 +27,15 @@ Bytes check(Rank &rank, const Call &call)
     Buffer send(mine.size(), call.send_offset);
     Buffer recv(mine.size(), call.recv_offset);
     std::copy(mine.begin(), mine.end(), call.in_place ? recv.data() : send.data());
-    gpucoll_coll_args args =
-        reduce_all(call.op, call.type, call.in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), call.count);
+    gpucoll_coll_args args = reduce_all(call.op, call.type, call.in_place ? GPUCOLL_IN_PLACE : send.data(),
+                                        recv.data(), call.count);
     gpucoll_status status = rank.call(args);
     EXPECT_EQ(status, GPUCOLL_OK) << gpucoll_status_name(status);
-    if (call.count < 50000 || rank.number == 0) { /* large ones once: the other ranks are compared to the bit below */
+    if (call.count < 50000 ||
+        rank.number == 0) { /* large ones once: the other ranks are compared to the bit below */
         EXPECT_TRUE(reduces(call.op, call.type, inputs, recv.data()))
-            << "rank " << rank.number << " offsets " << call.send_offset << ' ' << call.recv_offset << " in place "
-            << call.in_place << " seed " << seed;
+            << "rank " << rank.number << " offsets " << call.send_offset << ' ' << call.recv_offset
+            << " in place " << call.in_place << " seed " << seed;
     }
     Bytes result(recv.data(), recv.data() + recv.size());
     EXPECT_EQ(result, reduce_in_order(call.op, call.type, inputs)) << "not reduced in rank order";
@@ -141,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(ranks, allreduce,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::ValuesIn(ways)),
                          [](const auto &info) {
                              const Way &way = std::get<1>(info.param);
-                             return std::to_string(std::get<0>(info.param)) + "_" + way.algorithm + "_" + way.protocol;
+                             return std::to_string(std::get<0>(info.param)) + "_" + way.algorithm + "_" +
+                                    way.protocol;
                          });
 
 /* ---- sizes ---- */

@@ -66,8 +66,8 @@ TEST(config, sizes_have_suffixes)
     const struct {
         const char *text;
         size_t bytes;
-    } cases[] = {{"1048576", 1 << 20}, {"1M", 1 << 20}, {"1m", 1 << 20}, {"2048K", 2 << 20}, {"1G", 1 << 30},
-                 {"0x100000", 1 << 20}};
+    } cases[] = {{"1048576", 1 << 20}, {"1M", 1 << 20}, {"1m", 1 << 20},
+                 {"2048K", 2 << 20},   {"1G", 1 << 30}, {"0x100000", 1 << 20}};
     for (const auto &c : cases) {
         gpucoll_config config = defaults();
         EXPECT_EQ(gpucoll_config_set(&config, "scratch_bytes", c.text), GPUCOLL_OK) << c.text;
@@ -81,19 +81,34 @@ TEST(config, bad_text_is_refused_and_changes_nothing)
         const char *name;
         const char *text;
     } cases[] = {
-        {"scratch_bytes", "5G"},      {"scratch_bytes", "4Q"},   {"scratch_bytes", "16MM"},
-        {"scratch_bytes", "-16M"},    {"scratch_bytes", ""},     {"scratch_bytes", "99999999999999999999"},
-        {"scratch_bytes", "9000000T"}, {"max_ctas", "0"},        {"max_ctas", "129"},
-        {"max_ctas", "8K"},           {"max_ctas", "many"},      {"lanes", "65"},
-        {"lanes", "4294967300"},      {"timeout", "-1"},         {"enable", "maybe"},
-        {"accelerator", "gpu"},       {"accelerator", ""},       {"accelerator", "cud"},
-        {"accelerator", "cuda|host"}, {"host_memory", "pinned"}, {"allreduce_algorithm", "ring"},
+        {"scratch_bytes", "5G"},
+        {"scratch_bytes", "4Q"},
+        {"scratch_bytes", "16MM"},
+        {"scratch_bytes", "-16M"},
+        {"scratch_bytes", ""},
+        {"scratch_bytes", "99999999999999999999"},
+        {"scratch_bytes", "9000000T"},
+        {"max_ctas", "0"},
+        {"max_ctas", "129"},
+        {"max_ctas", "8K"},
+        {"max_ctas", "many"},
+        {"lanes", "65"},
+        {"lanes", "4294967300"},
+        {"timeout", "-1"},
+        {"enable", "maybe"},
+        {"accelerator", "gpu"},
+        {"accelerator", ""},
+        {"accelerator", "cud"},
+        {"accelerator", "cuda|host"},
+        {"host_memory", "pinned"},
+        {"allreduce_algorithm", "ring"},
         {"no_such_row", "1"},
     };
     for (const auto &c : cases) {
         gpucoll_config config = defaults();
         gpucoll_config before = config;
-        EXPECT_EQ(gpucoll_config_set(&config, c.name, c.text), GPUCOLL_ERR_INVALID) << c.name << "=" << c.text;
+        EXPECT_EQ(gpucoll_config_set(&config, c.name, c.text), GPUCOLL_ERR_INVALID)
+            << c.name << "=" << c.text;
         EXPECT_EQ(memcmp(&config, &before, sizeof config), 0) << c.name << "=" << c.text;
     }
 }
@@ -123,8 +138,8 @@ TEST(config, bad_values_are_named_and_set_back)
     gpucoll_config_check(&config, log.get());
     EXPECT_EQ(log.topics(), std::vector<std::string>(3, "bad-parameter"));
     std::string text = log.text_of("bad-parameter");
-    for (const char *word : {"max_ctas", "4096", "1..128", "scratch_bytes", "accelerator", "opencl",
-                             "auto|cuda|host|none"}) {
+    for (const char *word :
+         {"max_ctas", "4096", "1..128", "scratch_bytes", "accelerator", "opencl", "auto|cuda|host|none"}) {
         EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
     }
     EXPECT_EQ(config.max_ctas, 64);
@@ -171,18 +186,28 @@ TEST(types, operators_and_types_meet_in_functors)
         gpucoll_type type;
         const char *functor;
     } cases[] = {
-        {GPUCOLL_SUM, GPUCOLL_INT32, "sum_u32"},        {GPUCOLL_SUM, GPUCOLL_UINT32, "sum_u32"},
-        {GPUCOLL_PROD, GPUCOLL_INT8, "prod_u8"},        {GPUCOLL_MAX, GPUCOLL_INT64, "max_i64"},
-        {GPUCOLL_MIN, GPUCOLL_UINT16, "min_u16"},       {GPUCOLL_LAND, GPUCOLL_INT32, "land_u32"},
-        {GPUCOLL_LXOR, GPUCOLL_UINT8, "lxor_u8"},       {GPUCOLL_BAND, GPUCOLL_INT8, "band_u64"},
-        {GPUCOLL_BXOR, GPUCOLL_UINT32, "bxor_u64"},     {GPUCOLL_SUM, GPUCOLL_FLOAT16, "sum_f16"},
-        {GPUCOLL_MAX, GPUCOLL_BFLOAT16, "max_bf16"},    {GPUCOLL_PROD, GPUCOLL_COMPLEX64, "prod_c64"},
-        {GPUCOLL_SUM, GPUCOLL_COMPLEX128, "sum_c128"},  {GPUCOLL_MAXLOC, GPUCOLL_SHORT_INT, "maxloc_i16i32"},
+        {GPUCOLL_SUM, GPUCOLL_INT32, "sum_u32"},
+        {GPUCOLL_SUM, GPUCOLL_UINT32, "sum_u32"},
+        {GPUCOLL_PROD, GPUCOLL_INT8, "prod_u8"},
+        {GPUCOLL_MAX, GPUCOLL_INT64, "max_i64"},
+        {GPUCOLL_MIN, GPUCOLL_UINT16, "min_u16"},
+        {GPUCOLL_LAND, GPUCOLL_INT32, "land_u32"},
+        {GPUCOLL_LXOR, GPUCOLL_UINT8, "lxor_u8"},
+        {GPUCOLL_BAND, GPUCOLL_INT8, "band_u64"},
+        {GPUCOLL_BXOR, GPUCOLL_UINT32, "bxor_u64"},
+        {GPUCOLL_SUM, GPUCOLL_FLOAT16, "sum_f16"},
+        {GPUCOLL_MAX, GPUCOLL_BFLOAT16, "max_bf16"},
+        {GPUCOLL_PROD, GPUCOLL_COMPLEX64, "prod_c64"},
+        {GPUCOLL_SUM, GPUCOLL_COMPLEX128, "sum_c128"},
+        {GPUCOLL_MAXLOC, GPUCOLL_SHORT_INT, "maxloc_i16i32"},
         {GPUCOLL_MINLOC, GPUCOLL_LONG_INT, "minloc_i64i32"},
         {GPUCOLL_MINLOC, GPUCOLL_DOUBLE_DOUBLE, "minloc_f64f64"},
-        {GPUCOLL_BAND, GPUCOLL_FLOAT32, "-"},           {GPUCOLL_LAND, GPUCOLL_FLOAT64, "-"},
-        {GPUCOLL_MAX, GPUCOLL_COMPLEX64, "-"},          {GPUCOLL_SUM, GPUCOLL_INT_INT, "-"},
-        {GPUCOLL_MAXLOC, GPUCOLL_INT32, "-"},           {GPUCOLL_OP_COUNT, GPUCOLL_INT32, "-"},
+        {GPUCOLL_BAND, GPUCOLL_FLOAT32, "-"},
+        {GPUCOLL_LAND, GPUCOLL_FLOAT64, "-"},
+        {GPUCOLL_MAX, GPUCOLL_COMPLEX64, "-"},
+        {GPUCOLL_SUM, GPUCOLL_INT_INT, "-"},
+        {GPUCOLL_MAXLOC, GPUCOLL_INT32, "-"},
+        {GPUCOLL_OP_COUNT, GPUCOLL_INT32, "-"},
         {GPUCOLL_SUM, GPUCOLL_TYPE_COUNT, "-"},
     };
     for (const auto &c : cases) {
@@ -236,7 +261,8 @@ class help_on_stderr : public testing::Test
     void SetUp() override
     {
         path = testing::TempDir() + "gpucoll-help-" + std::to_string(getpid()) + ".txt";
-        std::ofstream(path) << "# a comment\n[first]\nnot this\n#\n[wanted]\nrank %d of %s\n# hidden\n100%%\n#\n[last]\nnor this\n";
+        std::ofstream(path) << "# a comment\n[first]\nnot this\n#\n[wanted]\nrank %d of %s\n# "
+                               "hidden\n100%%\n#\n[last]\nnor this\n";
         gpucoll_log_stderr(&log, 0, path.c_str());
     }
     void TearDown() override { remove(path.c_str()); }

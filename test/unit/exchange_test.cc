@@ -103,10 +103,7 @@ class Part
     }
 
   private:
-    bool rooted() const
-    {
-        return call.kind.shape == TO_ROOT || call.kind.shape == FROM_ROOT;
-    }
+    bool rooted() const { return call.kind.shape == TO_ROOT || call.kind.shape == FROM_ROOT; }
 
     bool receives() const
     {
@@ -268,10 +265,7 @@ struct Way {
 class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *>>
 {
   protected:
-    uint32_t ranks() const
-    {
-        return std::get<0>(GetParam());
-    }
+    uint32_t ranks() const { return std::get<0>(GetParam()); }
     Settings settings() const
     {
         std::string way = std::get<1>(GetParam());

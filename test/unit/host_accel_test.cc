@@ -112,7 +112,9 @@ TEST(accel, one_asked_for_by_name_and_missing_is_said)
         GTEST_SKIP() << "this machine has a CUDA driver";
     }
     std::string text = log.text_of("accelerator-missing");
-    EXPECT_TRUE(text.find("no CUDA driver: ") != std::string::npos || text.find("built without it") != std::string::npos) << text;
+    EXPECT_TRUE(text.find("no CUDA driver: ") != std::string::npos ||
+                text.find("built without it") != std::string::npos)
+        << text;
 }
 
 /* ---- memory ---- */

@@ -92,7 +92,8 @@ class Lanes
 class Call
 {
   public:
-    Call(Lanes &lanes, uint32_t ranks, size_t count) : inputs(make_inputs(GPUCOLL_INT32, count, count + ranks, ranks))
+    Call(Lanes &lanes, uint32_t ranks, size_t count)
+        : inputs(make_inputs(GPUCOLL_INT32, count, count + ranks, ranks))
     {
         args = lanes.begin_call(ranks, count * 4);
         for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -221,7 +222,8 @@ TEST(lane, ll128_blocks_stay_inside_and_hold_what_the_capacity_says)
         }
         EXPECT_LE(end, GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
         for (uint64_t bytes : {0u, 1u, 16u, 1000u, 1u << 20, (1u << 22) + 4}) {
-            uint64_t held = gpucoll_ll128_lines(bytes, ranks) * ranks * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
+            uint64_t held =
+                gpucoll_ll128_lines(bytes, ranks) * ranks * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
             EXPECT_GE(held, bytes);
             EXPECT_LT(held, bytes + uint64_t{ranks} * (GPUCOLL_LINE_PACKS + 1) * GPUCOLL_PACK_BYTES);
         }
@@ -239,7 +241,8 @@ TEST(lane, later_calls_and_rounds_have_greater_flags)
 
 TEST(host_kernels, reduce_over_any_ranks_channels_and_counts)
 {
-    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
+    for (gpucoll_kernel kernel :
+         {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
         for (uint32_t ranks : {1, 2, 3, 5}) {
             Lanes lanes(ranks);
             for (uint32_t channels : {1, 2, 7}) {
@@ -299,7 +302,8 @@ TEST(host_kernels, stages_one_by_one_never_wait)
 
 TEST(host_kernels, give_up_when_told_and_name_the_rank)
 {
-    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
+    for (gpucoll_kernel kernel :
+         {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
         Lanes lanes(3);
         Call call(lanes, 3, 100);
         /* Rank 1 sends and gives up at its first wait, rank 2 never comes. */

@@ -198,7 +198,8 @@ void on_threads(uint32_t size, const Settings &settings, const Body &body, bool 
 }
 
 /* In the child: the exit status says whether the rank's expectations held. */
-[[noreturn]] static void play_child(uint32_t number, Meeting &meeting, const Settings &settings, const Body &body)
+[[noreturn]] static void play_child(uint32_t number, Meeting &meeting, const Settings &settings,
+                                    const Body &body)
 {
     bool failed_before = testing::Test::HasFailure();
     Rank rank(number, meeting, settings);
@@ -235,7 +236,8 @@ void on_processes(uint32_t size, const Settings &settings, const Body &body, int
         if (static_cast<int>(rank) == killed) {
             EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "rank " << rank;
         } else {
-            EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << rank << " status " << status;
+            EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                << "rank " << rank << " status " << status;
         }
     }
 }

@@ -76,7 +76,8 @@ class Rank
 };
 
 /* What an all-reduce takes. */
-inline gpucoll_coll_args reduce_all(gpucoll_op op, gpucoll_type type, const void *send, void *recv, size_t count)
+inline gpucoll_coll_args reduce_all(gpucoll_op op, gpucoll_type type, const void *send, void *recv,
+                                    size_t count)
 {
     gpucoll_coll_args args = {};
     args.op = op;

@@ -200,14 +200,26 @@ static bool same(gpucoll_type type, const char *a, const char *b, size_t bytes)
 template <typename T> static void sprinkle(char *buffer, size_t bytes, Random &random)
 {
     using limits = std::numeric_limits<T>;
-    const T specials[] = {0, -T(0), 1, -1, limits::infinity(), -limits::infinity(), limits::quiet_NaN(), limits::max(),
-                          limits::min(), limits::denorm_min(), limits::epsilon(), T(1) / 3, -limits::max()};
+    const T specials[] = {0,
+                          -T(0),
+                          1,
+                          -1,
+                          limits::infinity(),
+                          -limits::infinity(),
+                          limits::quiet_NaN(),
+                          limits::max(),
+                          limits::min(),
+                          limits::denorm_min(),
+                          limits::epsilon(),
+                          T(1) / 3,
+                          -limits::max()};
     for (size_t at = 0; at + sizeof(T) <= bytes; at += sizeof(T)) {
         uint32_t choice = random.below(40);
         if (choice < std::size(specials)) {
             memcpy(buffer + at, &specials[choice], sizeof(T));
         } else {
-            T value = std::ldexp(T(static_cast<int64_t>(random.next())), static_cast<int>(random.below(60)) - 90);
+            T value =
+                std::ldexp(T(static_cast<int64_t>(random.next())), static_cast<int>(random.below(60)) - 90);
             memcpy(buffer + at, &value, sizeof(T));
         }
     }
@@ -267,8 +279,8 @@ class reduce : public testing::TestWithParam<int>
         gpucoll_host_reduce(functor, to, a.data() + layout.a, b.data() + layout.b,
                             bytes / gpucoll_host_functor_size(functor));
         EXPECT_TRUE(same(type, to, want.data(), bytes))
-            << "count " << count << " offsets " << layout.to << ' ' << layout.a << ' ' << layout.b << " in place "
-            << layout.in_place;
+            << "count " << count << " offsets " << layout.to << ' ' << layout.a << ' ' << layout.b
+            << " in place " << layout.in_place;
         EXPECT_EQ(memcmp(to + bytes, after.data(), guard), 0) << "wrote past the end";
         EXPECT_EQ(std::count(apart.begin(), apart.begin() + static_cast<long>(layout.to), '\x5a'),
                   static_cast<long>(layout.to));
@@ -297,13 +309,16 @@ TEST_P(reduce, every_type_any_count_any_alignment_in_place_or_not)
 }
 
 INSTANTIATE_TEST_SUITE_P(ops, reduce, testing::Range(0, static_cast<int>(GPUCOLL_OP_COUNT)),
-                         [](const auto &info) { return gpucoll_op_name(static_cast<gpucoll_op>(info.param)); });
+                         [](const auto &info) {
+                             return gpucoll_op_name(static_cast<gpucoll_op>(info.param));
+                         });
 
 /* Every 16-bit value through every 16-bit functor with a few partners: all roundings, subnormals, overflows and NaNs. */
 TEST(reduce_16_bit, all_values)
 {
-    const uint16_t partners[] = {0x0000, 0x8000, 0x3c00, 0x3f80, 0x0001, 0x8001, 0x3800, 0x3555, 0x7bff, 0x7f7f,
-                                 0x7c00, 0x7f80, 0x7fff, 0xfc01, 0x0400, 0x0080, 0x4049, 0x1234, 0xb00f, 0x7e00};
+    const uint16_t partners[] = {0x0000, 0x8000, 0x3c00, 0x3f80, 0x0001, 0x8001, 0x3800,
+                                 0x3555, 0x7bff, 0x7f7f, 0x7c00, 0x7f80, 0x7fff, 0xfc01,
+                                 0x0400, 0x0080, 0x4049, 0x1234, 0xb00f, 0x7e00};
     std::vector<uint16_t> all(65536);
     std::vector<uint16_t> other(65536);
     std::vector<uint16_t> got(65536);
@@ -314,13 +329,14 @@ TEST(reduce_16_bit, all_values)
         for (gpucoll_op op : {GPUCOLL_SUM, GPUCOLL_PROD, GPUCOLL_MAX, GPUCOLL_MIN}) {
             for (uint16_t partner : partners) {
                 std::fill(other.begin(), other.end(), partner);
-                gpucoll_host_reduce(gpucoll_functor(op, type), got.data(), all.data(), other.data(), all.size());
+                gpucoll_host_reduce(gpucoll_functor(op, type), got.data(), all.data(), other.data(),
+                                    all.size());
                 for (size_t i = 0; i < all.size(); i++) {
                     uint16_t want;
                     small(op, type, reinterpret_cast<char *>(&all[i]), reinterpret_cast<char *>(&other[i]),
                           reinterpret_cast<char *>(&want));
-                    ASSERT_EQ(got[i], want) << gpucoll_type_name(type) << ' ' << gpucoll_op_name(op) << ' ' << std::hex
-                                            << all[i] << ", " << partner;
+                    ASSERT_EQ(got[i], want) << gpucoll_type_name(type) << ' ' << gpucoll_op_name(op) << ' '
+                                            << std::hex << all[i] << ", " << partner;
                 }
             }
         }

@@ -166,7 +166,8 @@ TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
 /* A kernel must get a shape that its lane can hold, whatever the parameters. */
 TEST(selector, shapes_fit_the_lane_and_the_limits)
 {
-    const uint64_t sizes[] = {0, 1, 15, 16, 4096, 100000, 1 << 20, uint64_t{1} << 32, uint64_t{16} * INT32_MAX};
+    const uint64_t sizes[] = {
+        0, 1, 15, 16, 4096, 100000, 1 << 20, uint64_t{1} << 32, uint64_t{16} * INT32_MAX};
     for (const char *scratch : {"1M", "16M", "4G"}) {
         for (const char *ctas : {"1", "7", "128"}) {
             for (uint32_t ranks = 2; ranks <= GPUCOLL_MAX_LOCAL; ranks += ranks < 8 ? 1 : 8) {
@@ -176,7 +177,8 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                     ASSERT_EQ(gpucoll_config_set(&input.settings, "max_ctas", ctas), GPUCOLL_OK);
                     ASSERT_EQ(gpucoll_config_set(&input.settings, "threads", "100"), GPUCOLL_OK);
                     input.data_bytes = input.settings.scratch_bytes;
-                    SCOPED_TRACE(std::to_string(bytes) + " bytes, " + std::to_string(ranks) + " ranks, " + scratch);
+                    SCOPED_TRACE(std::to_string(bytes) + " bytes, " + std::to_string(ranks) + " ranks, " +
+                                 scratch);
                     const gpucoll_algorithm *row;
                     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
                         if (row->unusable(&input) != nullptr) {
@@ -208,7 +210,8 @@ TEST(algorithms, have_names_and_help_and_can_be_forced)
         if (gpucoll_algorithm_runs(row, GPUCOLL_ALLREDUCE)) {
             EXPECT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", row->name), GPUCOLL_OK) << row->name;
         } else {
-            EXPECT_TRUE(gpucoll_algorithm_runs(row, GPUCOLL_BCAST) && gpucoll_algorithm_runs(row, GPUCOLL_SCAN));
+            EXPECT_TRUE(gpucoll_algorithm_runs(row, GPUCOLL_BCAST) &&
+                        gpucoll_algorithm_runs(row, GPUCOLL_SCAN));
         }
         EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK) << row->protocol;
         EXPECT_GT(strlen(row->help), 20u);

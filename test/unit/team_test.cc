@@ -36,7 +36,8 @@ void expect_works(gpucoll_team *team, uint32_t rank, uint32_t size)
 }
 
 /* Makes a team of ranks of which some are not as they should be; what each got, and its log. */
-void expect_declined(uint32_t size, const Body &prepare, const std::string &topic, const std::string &line = "",
+void expect_declined(uint32_t size, const Body &prepare, const std::string &topic,
+                     const std::string &line = "",
                      const std::function<void(uint32_t, char *, size_t)> &tamper = nullptr)
 {
     Meeting meeting(size);
@@ -48,7 +49,8 @@ void expect_declined(uint32_t size, const Body &prepare, const std::string &topi
             prepare(rank);
             EXPECT_EQ(rank.open(), GPUCOLL_DECLINED) << "rank " << number;
             EXPECT_EQ(rank.team, nullptr);
-            EXPECT_EQ(rank.log.topics(), std::vector<std::string>(topic.empty() ? 0 : 1, topic)) << "rank " << number;
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>(topic.empty() ? 0 : 1, topic))
+                << "rank " << number;
             std::string lines;
             for (const std::string &each : rank.log.lines()) {
                 lines += each + "\n";
@@ -62,7 +64,8 @@ void expect_declined(uint32_t size, const Body &prepare, const std::string &topi
     }
 }
 
-constexpr size_t settings_offset = 32; /* a card begins with the version, then the settings, then the board's owner */
+constexpr size_t settings_offset =
+    32; /* a card begins with the version, then the settings, then the board's owner */
 constexpr size_t host_offset = 40;
 } // namespace
 
@@ -79,12 +82,9 @@ TEST(team, of_one_needs_nobody)
 
 TEST(team, ranks_with_other_settings_are_told_and_decline)
 {
-    const std::pair<const char *, const char *> settings[] = {{"max_ctas", "7"},
-                                                              {"threads", "64"},
-                                                              {"scratch_bytes", "2M"},
-                                                              {"allreduce_algorithm", "twoshot"},
-                                                              {"protocol", "ll128"},
-                                                              {"linger", "0"}};
+    const std::pair<const char *, const char *> settings[] = {
+        {"max_ctas", "7"},     {"threads", "64"}, {"scratch_bytes", "2M"}, {"allreduce_algorithm", "twoshot"},
+        {"protocol", "ll128"}, {"linger", "0"}};
     for (const auto &setting : settings) {
         expect_declined(
             3,
@@ -114,13 +114,14 @@ TEST(team, settings_of_one_process_alone_may_differ)
 
 TEST(team, another_version_is_told_with_both_and_declines)
 {
-    expect_declined(2, [](Rank &) {}, "version-mismatch", "ranks run different versions",
-                    [](uint32_t reader, char *all, size_t bytes) {
-                        char *peer = all + (1 - reader) * bytes;
-                        if (bytes > 100) { /* the exchange of cards */
-                            strcpy(peer, "9.9.9");
-                        }
-                    });
+    expect_declined(
+        2, [](Rank &) {}, "version-mismatch", "ranks run different versions",
+        [](uint32_t reader, char *all, size_t bytes) {
+            char *peer = all + (1 - reader) * bytes;
+            if (bytes > 100) { /* the exchange of cards */
+                strcpy(peer, "9.9.9");
+            }
+        });
 }
 
 TEST(team, version_message_names_both)
@@ -136,21 +137,24 @@ TEST(team, version_message_names_both)
 
 TEST(team, settings_are_compared_on_every_rank)
 {
-    expect_declined(2, [](Rank &) {}, "settings-mismatch", "ranks have different settings",
-                    [](uint32_t, char *all, size_t bytes) {
-                        if (bytes > 100) {
-                            all[bytes + settings_offset] ^= 1;
-                        }
-                    });
+    expect_declined(
+        2, [](Rank &) {}, "settings-mismatch", "ranks have different settings",
+        [](uint32_t, char *all, size_t bytes) {
+            if (bytes > 100) {
+                all[bytes + settings_offset] ^= 1;
+            }
+        });
 }
 
 TEST(team, ranks_of_another_host_decline)
 {
-    expect_declined(2, [](Rank &) {}, "", "the ranks are on several hosts", [](uint32_t, char *all, size_t bytes) {
-        if (bytes > 100) {
-            all[bytes + host_offset] ^= 1;
-        }
-    });
+    expect_declined(
+        2, [](Rank &) {}, "", "the ranks are on several hosts",
+        [](uint32_t, char *all, size_t bytes) {
+            if (bytes > 100) {
+                all[bytes + host_offset] ^= 1;
+            }
+        });
 }
 
 TEST(team, a_rank_without_accelerator_makes_all_decline)
@@ -189,7 +193,8 @@ TEST(team, a_failed_exchange_is_an_error)
         2, {},
         [](Rank &rank) {
             ASSERT_EQ(gpucoll_context_create(&rank.config, rank.log.get(), &rank.context), GPUCOLL_OK);
-            gpucoll_exchange exchange = {rank.number, 2, [](void *, const void *, void *, size_t) { return 1; }, nullptr};
+            gpucoll_exchange exchange = {rank.number, 2,
+                                         [](void *, const void *, void *, size_t) { return 1; }, nullptr};
             gpucoll_team *team = nullptr;
             EXPECT_EQ(gpucoll_team_create(rank.context, &exchange, "x", &team), GPUCOLL_ERR_EXCHANGE);
             EXPECT_EQ(team, nullptr);
@@ -202,7 +207,8 @@ TEST(team, a_failed_exchange_is_an_error)
 TEST(team, a_board_that_cannot_be_mapped_makes_all_decline)
 {
     expect_declined(
-        2, [](Rank &) {}, "", "", [](uint32_t reader, char *all, size_t bytes) {
+        2, [](Rank &) {}, "", "",
+        [](uint32_t reader, char *all, size_t bytes) {
             if (bytes == sizeof(int32_t) && reader < 2) { /* the second exchange: as if rank 1 had said so */
                 int32_t failed = GPUCOLL_ERR_SYSTEM;
                 memcpy(all + bytes, &failed, sizeof failed);
@@ -428,7 +434,8 @@ TEST(teams, used_at_once_by_several_threads)
                         }
                     }
                     std::vector<int> all(ranks * statuses.size());
-                    meetings[which]->allgather(rank.number, statuses.data(), all.data(), statuses.size() * sizeof(int));
+                    meetings[which]->allgather(rank.number, statuses.data(), all.data(),
+                                               statuses.size() * sizeof(int));
                     for (size_t at = 0; at < all.size(); at++) {
                         EXPECT_EQ(all[at], statuses[at % statuses.size()]) << "ranks disagree";
                     }

@@ -125,7 +125,8 @@ template <typename T> static bool integer_ok(gpucoll_op op, const Parts &parts, 
 }
 
 /* Every operation may be wrong by half of epsilon of what it gives; twice that is allowed. */
-static bool real_ok(gpucoll_op op, const std::vector<long double> &parts, long double result, long double epsilon)
+static bool real_ok(gpucoll_op op, const std::vector<long double> &parts, long double result,
+                    long double epsilon)
 {
     long double sum = 0;
     long double sizes = 0;
@@ -263,9 +264,9 @@ testing::AssertionResult reduces(enum gpucoll_op op, enum gpucoll_type type, con
             parts[rank] = &inputs[rank][at];
         }
         if (!element_ok(op, type, parts, result + at)) {
-            return testing::AssertionFailure()
-                   << gpucoll_op_name(op) << " of " << inputs[0].size() / size << ' ' << gpucoll_type_name(type)
-                   << " on " << inputs.size() << " ranks: element " << at / size << " is wrong";
+            return testing::AssertionFailure() << gpucoll_op_name(op) << " of " << inputs[0].size() / size
+                                               << ' ' << gpucoll_type_name(type) << " on " << inputs.size()
+                                               << " ranks: element " << at / size << " is wrong";
         }
     }
     return testing::AssertionSuccess();

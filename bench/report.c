@@ -136,14 +136,17 @@ void bench_report_row(struct bench_report *report, const struct bench_case *meas
     fputs(report->rows_begun ? ",\n    {\"library\": " : "\n  },\n  \"rows\": [\n    {\"library\": ", file);
     report->rows_begun = true;
     write_string(file, library);
-    fprintf(file,
-            ", \"collective\": \"%s\", \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, \"bytes\": %zu"
-            ", \"ranks\": %d, \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f"
-            ", \"first_call_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"check\": \"%s\"}",
-            row->coll->name, measured->type->name, measured->op->name, row->in_place ? "true" : "false",
-            row->bytes, measured->group->size, times->iterations, times->median_us, times->p99_us,
-            times->min_us, times->first_us, bench_algbw(row->bytes, times->median_us),
-            bench_row_busbw(row, measured->group->size), bench_check_name(row->check));
+    fprintf(
+        file,
+        ", \"collective\": \"%s\", \"form\": \"%s\", \"buffers\": \"%s\", \"type\": \"%s\", \"op\": \"%s\""
+        ", \"in_place\": %s, \"bytes\": %zu"
+        ", \"ranks\": %d, \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f"
+        ", \"first_call_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"check\": \"%s\"}",
+        row->coll->name, bench_form_name(row->form), row->on_host ? "host" : "device", measured->type->name,
+        measured->op->name, row->in_place ? "true" : "false", row->bytes, measured->group->size,
+        times->iterations, times->median_us, times->p99_us, times->min_us, times->first_us,
+        bench_algbw(row->bytes, times->median_us), bench_row_busbw(row, measured->group->size),
+        bench_check_name(row->check));
 }
 
 bool bench_report_close(struct bench_report *report)
@@ -152,7 +155,8 @@ bool bench_report_close(struct bench_report *report)
     if (!file)
         return true;
     report->file = NULL;
-    fputs(report->rows_begun ? "\n  ]\n}\n" : "\n  },\n  \"rows\": []\n}\n", file);
+    fputs(report->rows_begun ? "\n  ]" : "\n  },\n  \"rows\": []", file);
+    fprintf(file, ",\n  \"left_out\": %d\n}\n", report->left_out);
     bool written = !ferror(file);
     if (fclose(file) != 0 || !written) {
         fprintf(stderr, "%s: the results could not be written: %s\n", bench_program, strerror(errno));

@@ -39,6 +39,7 @@ struct compare {
     double deadline; /* by MPI_Wtime of rank 0; 0: none */
     int points;      /* still to be measured */
     int wrong;       /* results */
+    uint64_t seed;   /* of the data of the present size */
 };
 
 static bool is_pass_wanted(const struct compare *compare, int pass)
@@ -138,7 +139,10 @@ static void measure_point(struct compare *compare, const struct pass *pass, size
     for (int i = 0; i < compare->rivals.count; i++)
         if (takes_part(&compare->rivals.contender[i], pass))
             part[count++] = &compare->rivals.contender[i];
+    compare->seed++;
     for (int i = 0; i < count; i++) {
+        /* Some share their send buffer: all have the same data. */
+        part[i]->measured.key.seed = compare->seed;
         bench_case_begin(&part[i]->measured, bytes, &part[i]->row);
         part[i]->calls = calls_within(compare, part[i], bytes, seconds / count);
         bench_case_warm(&part[i]->measured, bench_warmup(part[i]->calls));

@@ -55,6 +55,7 @@ void run_size(benchmark::State &state, const bench_coll *coll, bench_form form, 
     measured.coll = coll;
     measured.form = form;
     measured.in_place = in_place;
+    measured.key.seed++;
     bench_case_begin(&measured, bytes, &row);
     bench_case_warm(&measured, bench_warmup(static_cast<int>(state.max_iterations)));
     for (auto _ : state)

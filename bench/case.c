@@ -37,19 +37,24 @@ double bench_row_busbw(const struct bench_row *row, int ranks)
     return bench_algbw(row->bytes, row->times.median_us) * bench_coll_busbw_factor(row->coll, ranks);
 }
 
+/* Whether this rank's contribution is taken from recv. */
+static bool contributes_in_recv(const struct bench_case *measured)
+{
+    if (bench_coll_has(measured->coll, BENCH_ONE_BUFFER))
+        return measured->group->rank == BENCH_ROOT;
+    return bench_case_is_in_place(measured) && !bench_coll_has(measured->coll, BENCH_FROM_ROOT);
+}
+
 /* What MPI gets when the data is in `send` and `recv`. */
 static void set_args(struct bench_case *measured, void *send, void *recv)
 {
     struct bench_args *args = &measured->args;
     const struct bench_coll *coll = measured->coll;
-    bool root = measured->group->rank == BENCH_ROOT;
     bool in_place = bench_case_is_in_place(measured);
     bool blocks = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS);
     args->send = in_place ? MPI_IN_PLACE : send;
     args->recv = recv;
-    if (bench_coll_has(coll, BENCH_ONE_BUFFER)) {
-        args->recv = root ? send : recv;
-    } else if (in_place && bench_coll_has(coll, BENCH_FROM_ROOT)) {
+    if (in_place && bench_coll_has(coll, BENCH_FROM_ROOT)) {
         args->send = send;
         args->recv = MPI_IN_PLACE;
     }
@@ -93,7 +98,7 @@ static void call_mpi_staged(struct bench_case *measured)
     size_t send_bytes = bench_case_send_extent(measured) * measured->type->size;
     size_t recv_bytes = bench_case_recv_extent(measured) * measured->type->size;
     size_t offset = bench_case_contribution_at(measured) * measured->type->size;
-    bool in_place = bench_case_is_in_place(measured) && !bench_coll_has(coll, BENCH_FROM_ROOT);
+    bool in_place = contributes_in_recv(measured);
     if (bench_coll_sends(coll, rank))
         bench_device_copy(measured->device,
                           in_place ? (char *)measured->host[1] + offset : (char *)measured->host[0],
@@ -167,7 +172,7 @@ void bench_case_close(struct bench_case *measured)
 static void contribute(struct bench_case *measured)
 {
     size_t size = measured->type->size;
-    if (!bench_case_is_in_place(measured) || bench_coll_has(measured->coll, BENCH_FROM_ROOT))
+    if (!contributes_in_recv(measured))
         return;
     bench_device_copy(measured->device, (char *)measured->recv + bench_case_contribution_at(measured) * size,
                       measured->send, bench_case_send_extent(measured) * size);
@@ -177,8 +182,9 @@ static void restore(void *arg)
 {
     struct bench_case *measured = arg;
     const struct bench_coll *coll = measured->coll;
-    /* What is only gathered leaves the contribution as it was. */
-    bool kept = bench_coll_has(coll, BENCH_GATHERS) && !bench_coll_has(coll, BENCH_SCATTERS);
+    /* What is only gathered, or sent from where it stands, is still there. */
+    bool gathered = bench_coll_has(coll, BENCH_GATHERS) && !bench_coll_has(coll, BENCH_SCATTERS);
+    bool kept = gathered || bench_coll_has(coll, BENCH_ONE_BUFFER);
     if (!kept)
         contribute(measured);
 }
@@ -259,6 +265,7 @@ void bench_case_end(struct bench_case *measured, struct bench_row *row)
 void bench_case_measure(struct bench_case *measured, size_t bytes, int iterations, struct bench_row *row)
 {
     int calls = iterations ? iterations : bench_iterations(bytes);
+    measured->key.seed++;
     bench_case_begin(measured, bytes, row);
     bench_case_warm(measured, bench_warmup(calls));
     for (int i = 0; i < calls; i++)

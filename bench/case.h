@@ -49,7 +49,7 @@ struct bench_case {
     struct bench_args args;
     MPI_Comm comm; /* what MPI is called on */
     MPI_Request persistent;
-    struct bench_key key;
+    struct bench_key key; /* a new seed for each size: the same on all ranks */
     double *samples;
     int sample_count;
     int sample_room;

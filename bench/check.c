@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include "bench/case.h"
 
-/* Whole up to CHECK_ALL_BYTES; above, WINDOWS of WINDOW_BYTES: the first elements, the last, and between them. */
-enum { CHECK_ALL_BYTES = 1 << 20, WINDOWS = 64, WINDOW_BYTES = 16 << 10 };
+/* Messages are compared whole up to twice what windows would cover; above, about WINDOWS of WINDOW_BYTES: the first elements of
+ * each block, the last, and some between them. */
+enum { WINDOWS = 64, WINDOW_BYTES = 16 << 10 };
 
 /* Elements [first, first + count) of what a sender holds. */
 struct span {
@@ -18,24 +19,41 @@ struct examined {
     uint64_t digest;
 };
 
+/* Of what one rank sends. */
+static int blocks_sent(const struct bench_case *measured)
+{
+    return bench_coll_has(measured->coll, BENCH_SCATTERS) ? measured->group->size : 1;
+}
+
+static int windows_a_block(const struct bench_case *measured)
+{
+    int windows = WINDOWS / blocks_sent(measured);
+    return windows > 2 ? windows : 2;
+}
+
 static int window_count(const struct bench_case *measured)
 {
+    int windows = windows_a_block(measured) * blocks_sent(measured);
     size_t bytes = bench_case_send_extent(measured) * measured->type->size;
-    return measured->check_all || bytes <= CHECK_ALL_BYTES ? 1 : WINDOWS;
+    bool whole = measured->check_all || bytes <= 2 * (size_t)windows * WINDOW_BYTES;
+    return whole ? 1 : windows;
 }
 
 static struct span window(const struct bench_case *measured, int index)
 {
-    size_t extent = bench_case_send_extent(measured);
+    size_t length = bench_case_send_extent(measured) / (size_t)blocks_sent(measured);
     size_t count = WINDOW_BYTES / measured->type->size;
+    int windows = windows_a_block(measured);
     if (window_count(measured) == 1)
-        return (struct span){0, extent};
-    size_t stride = (extent - count) / (WINDOWS - 1);
-    bool inner = index > 0 && index < WINDOWS - 1;
+        return (struct span){0, bench_case_send_extent(measured)};
+    size_t begin = (size_t)(index / windows) * length;
+    index %= windows;
+    if (index == windows - 1)
+        return (struct span){begin + length - count, count};
+    size_t stride = (length - count) / (size_t)(windows - 1);
     /* Not always at the same places: the seed moves the inner ones. */
-    size_t moved = inner ? (size_t)(measured->key.seed * 8191) % (stride / 2) : 0;
-    size_t first = index == WINDOWS - 1 ? extent - count : stride * (size_t)index + moved;
-    return (struct span){first, count};
+    size_t moved = index > 0 ? (size_t)(measured->key.seed * 8191) % (stride / 2) : 0;
+    return (struct span){begin + stride * (size_t)index + moved, count};
 }
 
 static struct span common(struct span a, struct span b)
@@ -61,7 +79,6 @@ void bench_check_fill(struct bench_case *measured)
 {
     const struct bench_type *type = measured->type;
     size_t chunk = BENCH_STAGING_BYTES / type->size;
-    measured->key.seed++;
     if (!bench_coll_sends(measured->coll, measured->group->rank))
         return;
     for (int i = 0; i < window_count(measured); i++) {

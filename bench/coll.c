@@ -73,8 +73,6 @@ bool bench_coll_sends(const struct bench_coll *coll, int rank)
 
 bool bench_coll_receives(const struct bench_coll *coll, int rank)
 {
-    if (bench_coll_has(coll, BENCH_ONE_BUFFER) && rank == BENCH_ROOT)
-        return false;
     return coll->has_data && (rank == BENCH_ROOT || !bench_coll_has(coll, BENCH_TO_ROOT));
 }
 

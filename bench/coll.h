@@ -20,7 +20,7 @@ enum bench_flow {
     BENCH_SCATTERS = 4,   /* a sender holds a vector: receiver r gets block r */
     BENCH_TO_ROOT = 8,    /* only the root receives */
     BENCH_FROM_ROOT = 16, /* only the root sends */
-    BENCH_ONE_BUFFER = 32 /* the root's send buffer is the others' receive buffer: no form in place */
+    BENCH_ONE_BUFFER = 32 /* what the root sends is taken from where the others receive: no form in place */
 };
 
 enum { BENCH_ROOT = 0 };

@@ -41,6 +41,8 @@ bench_compare_SOURCES = \
 	bench/bench_compare.c \
 	bench/contender.c \
 	bench/contender.h \
+	bench/library.c \
+	bench/library.h \
 	bench/nccl_api.c \
 	bench/nccl_api.h \
 	bench/nccl_coll.c \

@@ -29,8 +29,7 @@ static int reduce(const struct nccl_call *c)
 /* In place, as MPI's. */
 static int bcast(const struct nccl_call *c)
 {
-    void *buffer = c->root ? c->measured->send : c->recv;
-    return c->api->ncclBroadcast(buffer, buffer, c->count, c->type, BENCH_ROOT, c->comm, c->stream);
+    return c->api->ncclBroadcast(c->recv, c->recv, c->count, c->type, BENCH_ROOT, c->comm, c->stream);
 }
 
 static int allgather(const struct nccl_call *c)

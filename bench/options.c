@@ -37,7 +37,7 @@ static const struct option_row rows[] = {
     {"--budget", "SECONDS", "fewer calls where all would take longer than this, and at last fewer sizes",
      COUNT, FIELD(budget_s), BENCH_COMPARE},
     {"--check", "windows|all",
-     "what of messages above 1 MiB is compared: windows of 1 MiB in all, or everything", TEXT, FIELD(check),
+     "what of messages above 2 MiB is compared: windows of 1 MiB in all, or everything", TEXT, FIELD(check),
      BENCH_ALL},
     {"--type", "float|double|int|long", "element type (float)", TYPE, FIELD(type), BENCH_ALL},
     {"--op", "sum|prod|max|min", "reduction (sum)", OP, FIELD(op), BENCH_ALL},

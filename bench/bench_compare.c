@@ -10,9 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/contender.h"
+#include "bench/overlap.h"
 
 /* The timed calls of a size are split into this many turns of each library: slow drift of clocks meets all alike. */
 enum { TURNS = 5, TURN_WARMUP = 2, TRIALS = 2, LEAST_CALLS = 10 };
+/* Shorter communication takes less time than it takes to start the computation beside it. */
+enum { OVERLAP_LEAST = 1 << 20 };
 
 /* A way of calling every collective. */
 struct pass {
@@ -20,13 +23,15 @@ struct pass {
     enum bench_form form;
     bool in_place;
     bool on_host;
+    bool beside; /* computation */
 };
 static const struct pass passes[] = {
-    {"blocking", BENCH_BLOCKING, false, false},
-    {"in-place", BENCH_BLOCKING, true, false},
-    {"nonblocking", BENCH_NONBLOCKING, false, false},
-    {"persistent", BENCH_PERSISTENT, false, false},
-    {"host", BENCH_BLOCKING, false, true},
+    {"blocking", BENCH_BLOCKING, false, false, false},
+    {"overlap", BENCH_NONBLOCKING, false, false, true},
+    {"in-place", BENCH_BLOCKING, true, false, false},
+    {"nonblocking", BENCH_NONBLOCKING, false, false, false},
+    {"persistent", BENCH_PERSISTENT, false, false, false},
+    {"host", BENCH_BLOCKING, false, true, false},
 };
 enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
 
@@ -36,6 +41,7 @@ struct compare {
     struct bench_device device;
     struct bench_report report;
     struct bench_rivals rivals;
+    struct bench_compute compute;
     double deadline; /* by MPI_Wtime of rank 0; 0: none */
     int points;      /* still to be measured */
     int wrong;       /* results */
@@ -51,12 +57,14 @@ static bool is_pass_wanted(const struct compare *compare, int pass)
 static bool is_size_wanted(const struct compare *compare, int pass, size_t bytes)
 {
     bool sparse = false;
+    if (passes[pass].beside)
+        return bytes >= OVERLAP_LEAST;
     for (int i = 0; i < pass; i++)
         sparse = sparse || is_pass_wanted(compare, i);
     for (size_t few = 4096; few <= bytes && sparse; few *= 16)
         if (few == bytes)
             return true;
-    return !sparse || bytes <= 8;
+    return !sparse || bytes == compare->options.min;
 }
 
 static bool takes_part(const struct bench_contender *contender, const struct pass *pass)
@@ -111,6 +119,8 @@ static void print_rows(const struct compare *compare, const struct pass *pass)
             printf("%8s", bench_size_text(contender->row.bytes, size));
         first = false;
         printf(" %15.1f", contender->row.times.median_us);
+        if (pass->beside)
+            printf(" (%2.0f%% hidden)", contender->row.overlap.hidden * 100);
         worst = contender->row.check > worst ? contender->row.check : worst;
     }
     printf("  %s\n", bench_check_name(worst));
@@ -131,6 +141,29 @@ static void time_in_turns(struct bench_contender **contender, int count)
     }
 }
 
+static void time_alone(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
+                       double seconds)
+{
+    for (int i = 0; i < count; i++) {
+        bench_case_begin(&contender[i]->measured, bytes, &contender[i]->row);
+        contender[i]->calls = calls_within(compare, contender[i], bytes, seconds / count);
+        bench_case_warm(&contender[i]->measured, bench_warmup(contender[i]->calls));
+    }
+    time_in_turns(contender, count);
+    for (int i = 0; i < count; i++)
+        bench_case_end(&contender[i]->measured, &contender[i]->row);
+}
+
+static void time_beside(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
+                        double seconds)
+{
+    if (!compare->compute.device)
+        bench_compute_open(&compare->compute, &compare->group, &compare->device, compare->options.cublas);
+    for (int i = 0; i < count; i++)
+        bench_overlap_measure(contender[i], &compare->compute, bytes, compare->options.iterations,
+                              seconds / count);
+}
+
 /* One size of one collective in one pass, by all that take part. */
 static void measure_point(struct compare *compare, const struct pass *pass, size_t bytes, double seconds)
 {
@@ -139,17 +172,15 @@ static void measure_point(struct compare *compare, const struct pass *pass, size
     for (int i = 0; i < compare->rivals.count; i++)
         if (takes_part(&compare->rivals.contender[i], pass))
             part[count++] = &compare->rivals.contender[i];
+    /* Some share their send buffer: all have the same data. */
     compare->seed++;
-    for (int i = 0; i < count; i++) {
-        /* Some share their send buffer: all have the same data. */
+    for (int i = 0; i < count; i++)
         part[i]->measured.key.seed = compare->seed;
-        bench_case_begin(&part[i]->measured, bytes, &part[i]->row);
-        part[i]->calls = calls_within(compare, part[i], bytes, seconds / count);
-        bench_case_warm(&part[i]->measured, bench_warmup(part[i]->calls));
-    }
-    time_in_turns(part, count);
+    if (pass->beside)
+        time_beside(compare, part, count, bytes, seconds);
+    else
+        time_alone(compare, part, count, bytes, seconds);
     for (int i = 0; i < count; i++) {
-        bench_case_end(&part[i]->measured, &part[i]->row);
         compare->wrong += part[i]->row.check == BENCH_WRONG;
         bench_report_row(&compare->report, &part[i]->measured, part[i]->library, &part[i]->row);
     }
@@ -183,12 +214,13 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     set_cases(compare, pass, coll);
     size_t max = coll->has_data ? options->max : options->min;
     size_t room = largest(compare, pass);
-    if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)))
+    if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
+        (pass->beside && !bench_overlap_can(coll)))
         return;
     if (!count_only && compare->group.rank == 0)
         print_head(compare, coll, pass);
     for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
-        if (!is_size_wanted(compare, index, bytes) && bytes != options->min)
+        if (!is_size_wanted(compare, index, bytes))
             continue;
         if (count_only) {
             compare->points++;
@@ -243,6 +275,7 @@ static int run(struct compare *compare, int argc, char **argv)
                    compare->options.budget_s);
         printf("\nMeasured in %.0f s.\n", MPI_Wtime() - begin);
     }
+    bench_compute_close(&compare->compute);
     bench_rivals_close(&compare->rivals);
     bench_device_close(&compare->device);
     bool written = bench_report_close(&compare->report);

@@ -236,9 +236,8 @@ void bench_case_warm(struct bench_case *measured, int calls)
         bench_once(measured->group, &call);
 }
 
-double bench_case_sample(struct bench_case *measured)
+void bench_case_keep(struct bench_case *measured, double us)
 {
-    struct bench_call call = {restore, run_call, measured};
     if (measured->sample_count == measured->sample_room) {
         measured->sample_room = measured->sample_room ? 2 * measured->sample_room : 512;
         measured->samples =
@@ -246,8 +245,14 @@ double bench_case_sample(struct bench_case *measured)
         if (!measured->samples)
             bench_fail("out of memory for %d samples", measured->sample_room);
     }
-    double us = bench_once(measured->group, &call);
     measured->samples[measured->sample_count++] = us;
+}
+
+double bench_case_sample(struct bench_case *measured)
+{
+    struct bench_call call = {restore, run_call, measured};
+    double us = bench_once(measured->group, &call);
+    bench_case_keep(measured, us);
     return us;
 }
 

@@ -55,13 +55,27 @@ struct bench_case {
     int sample_room;
 };
 
+/* Communication beside computation (bench/overlap.h). */
+struct bench_overlap {
+    bool is_measured;
+    double comm_us; /* alone, as all that follows: median, of the slowest rank */
+    double compute_us;
+    double compute_beside_us;
+    double hidden;  /* share of comm_us that the computation hides */
+    double compute; /* its speed beside communication over its speed alone */
+    /* With MPI_Test called while the computation runs; not for NCCL. */
+    double hidden_by_tests;
+    double compute_by_tests;
+};
+
 struct bench_row {
     const struct bench_coll *coll;
     enum bench_form form;
     bool on_host;
     bool in_place;
     size_t bytes;
-    struct bench_times times;
+    struct bench_times times; /* of an overlap: of both together */
+    struct bench_overlap overlap;
     enum bench_check check;
 };
 
@@ -79,6 +93,8 @@ void bench_case_begin(struct bench_case *measured, size_t bytes, struct bench_ro
 void bench_case_warm(struct bench_case *measured, int calls);
 /* One timed call; returns the slowest rank's time in microseconds, and keeps it for the statistics. */
 double bench_case_sample(struct bench_case *measured);
+/* Keeps a time that the caller has measured. */
+void bench_case_keep(struct bench_case *measured, double us);
 void bench_case_end(struct bench_case *measured, struct bench_row *row);
 /* All of it. `iterations` 0: bench_iterations(bytes). */
 void bench_case_measure(struct bench_case *measured, size_t bytes, int iterations, struct bench_row *row);

@@ -172,7 +172,7 @@ bool bench_rivals_open(struct bench_rivals *rivals, bool with_host)
     bool mpi = strcmp(rivals->options->libraries, "nccl") != 0;
     if (!ready_nccl(rivals))
         return false;
-    rivals->stream = bench_stream_open(rivals->device);
+    rivals->stream = bench_stream_open(rivals->device, true);
     if (mpi)
         open_contender(rivals, BENCH_MPI, rivals->options->label, NULL, NULL);
     if (rivals->with_nccl)

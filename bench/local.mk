@@ -39,6 +39,8 @@ gpucoll_demo_LDADD = libbench.la $(MPI_LIBS)
 
 bench_compare_SOURCES = \
 	bench/bench_compare.c \
+	bench/compute.c \
+	bench/compute.h \
 	bench/contender.c \
 	bench/contender.h \
 	bench/library.c \
@@ -46,9 +48,11 @@ bench_compare_SOURCES = \
 	bench/nccl_api.c \
 	bench/nccl_api.h \
 	bench/nccl_coll.c \
-	bench/nccl_coll.h
+	bench/nccl_coll.h \
+	bench/overlap.c \
+	bench/overlap.h
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
-bench_compare_LDADD = libbench.la $(MPI_LIBS)
+bench_compare_LDADD = libbench.la $(MPI_LIBS) -lm
 
 bench_mpi_SOURCES = bench/bench_mpi.cc
 bench_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(BENCHMARK_CFLAGS)

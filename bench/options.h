@@ -29,6 +29,7 @@ struct bench_options {
     const char *json;
     const char *compare;
     const char *nccl;      /* auto, or a path */
+    const char *cublas;    /* likewise */
     const char *libraries; /* all | mpi | nccl */
     /* Lists, comma between the names, or all. */
     const char *collectives;

@@ -13,7 +13,7 @@
 #include "bench/overlap.h"
 
 /* The timed calls of a size are split into this many turns of each library: slow drift of clocks meets all alike. */
-enum { TURNS = 5, TURN_WARMUP = 2, TRIALS = 2, LEAST_CALLS = 10 };
+enum { TURNS = 5, TURN_WARMUP = 2, TRIALS = 2, LEAST_CALLS = 10, OVERRUN = 4 };
 /* Shorter communication takes less time than it takes to start the computation beside it. */
 enum { OVERLAP_LEAST = 1 << 20 };
 
@@ -79,20 +79,31 @@ static double seconds_left(struct compare *compare)
     return bench_max(&compare->group, left);
 }
 
-/* How many calls of this contender fit into `seconds`, by trial. */
-static int calls_within(struct compare *compare, struct bench_contender *contender, size_t bytes,
-                        double seconds)
+/* Warms up, and finds how many calls of this contender fit into `seconds`, by trial: at least LEAST_CALLS, unless those would take
+ * many times as long. */
+static void plan_calls(struct compare *compare, struct bench_contender *contender, size_t bytes,
+                       double seconds)
 {
     int calls = compare->options.iterations ? compare->options.iterations : bench_iterations(bytes);
     double begin = MPI_Wtime();
-    bench_case_warm(&contender->measured, TRIALS);
-    double trial = bench_max(&compare->group, (MPI_Wtime() - begin) / TRIALS);
+    bench_case_warm(&contender->measured, 1);
+    double fit = seconds / bench_max(&compare->group, MPI_Wtime() - begin);
+    contender->calls = calls;
+    contender->warmup = TURN_WARMUP;
+    if (compare->deadline > 0 && fit * OVERRUN < LEAST_CALLS) {
+        contender->calls = 1;
+        contender->warmup = 0;
+        return;
+    }
+    bench_case_warm(&contender->measured, bench_warmup(compare->deadline > 0 ? 0 : calls));
     if (compare->options.iterations || compare->deadline == 0)
-        return calls;
-    double fit = seconds / trial;
+        return;
+    begin = MPI_Wtime();
+    bench_case_warm(&contender->measured, TRIALS);
+    fit = seconds * TRIALS / bench_max(&compare->group, MPI_Wtime() - begin);
     if (fit < calls)
-        calls = fit > LEAST_CALLS ? (int)fit : LEAST_CALLS;
-    return calls;
+        contender->calls = fit > LEAST_CALLS ? (int)fit : LEAST_CALLS;
+    bench_case_warm(&contender->measured, contender->calls / 10);
 }
 
 static void print_head(const struct compare *compare, const struct bench_coll *coll, const struct pass *pass)
@@ -134,7 +145,7 @@ static void time_in_turns(struct bench_contender **contender, int count)
             int calls = contender[i]->calls;
             int timed = calls * (turn + 1) / TURNS - calls * turn / TURNS;
             if (timed > 0)
-                bench_case_warm(&contender[i]->measured, TURN_WARMUP);
+                bench_case_warm(&contender[i]->measured, contender[i]->warmup);
             for (int j = 0; j < timed; j++)
                 bench_case_sample(&contender[i]->measured);
         }
@@ -146,8 +157,7 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
 {
     for (int i = 0; i < count; i++) {
         bench_case_begin(&contender[i]->measured, bytes, &contender[i]->row);
-        contender[i]->calls = calls_within(compare, contender[i], bytes, seconds / count);
-        bench_case_warm(&contender[i]->measured, bench_warmup(contender[i]->calls));
+        plan_calls(compare, contender[i], bytes, seconds / count);
     }
     time_in_turns(contender, count);
     for (int i = 0; i < count; i++)

@@ -58,6 +58,7 @@ struct bench_case {
 /* Communication beside computation (bench/overlap.h). */
 struct bench_overlap {
     bool is_measured;
+    const char *computation;
     double comm_us; /* alone, as all that follows: median, of the slowest rank */
     double compute_us;
     double compute_beside_us;

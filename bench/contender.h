@@ -16,7 +16,8 @@ struct bench_contender {
     struct bench_rivals *rivals;
     struct bench_case measured;
     struct bench_row row;
-    int calls; /* timed, of the present size */
+    int calls;  /* timed, of the present size */
+    int warmup; /* before each turn */
     bench_nccl_comm comm;
     bench_nccl_window window[2];
 };

@@ -4,9 +4,91 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *gpucoll_forced_algorithm(const struct gpucoll_config *config, enum gpucoll_coll coll)
+static bool is_any(const char *forced)
 {
-    return coll == GPUCOLL_ALLREDUCE ? config->allreduce_algorithm : "auto";
+    return strcmp(forced, "auto") == 0;
+}
+
+static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+/* The collective whose algorithm the parameter sets; GPUCOLL_COLL_COUNT if it is another parameter. */
+static enum gpucoll_coll coll_of(const struct gpucoll_config_row *row)
+{
+    const size_t first = offsetof(struct gpucoll_config, algorithm);
+    const size_t index = (row->offset - first) / sizeof(char *);
+    return row->offset >= first && index < GPUCOLL_COLL_COUNT ? (enum gpucoll_coll)index : GPUCOLL_COLL_COUNT;
+}
+
+static bool is_protocol(const struct gpucoll_config_row *row)
+{
+    return row->offset == offsetof(struct gpucoll_config, protocol);
+}
+
+/* The name by which the parameter can force the algorithm; NULL if it cannot. */
+static const char *name_for(const struct gpucoll_config_row *row, const struct gpucoll_algorithm *algorithm)
+{
+    if (is_protocol(row)) {
+        return algorithm->protocol;
+    }
+    return gpucoll_algorithm_runs(algorithm, coll_of(row)) ? algorithm->name : NULL;
+}
+
+/* The index of the first algorithm that the parameter can force by this name, or that of none: past the end. */
+static int first_of(const struct gpucoll_config_row *row, const char *name)
+{
+    const struct gpucoll_algorithm *algorithm;
+    int i = 0;
+    for (; (algorithm = gpucoll_algorithm_row(i)) != NULL; i++) {
+        const char *other = name_for(row, algorithm);
+        if (other != NULL && strcmp(other, name) == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
+const char *gpucoll_select_values(const struct gpucoll_config_row *row, char *text, size_t size)
+{
+    if (coll_of(row) == GPUCOLL_COLL_COUNT && !is_protocol(row)) {
+        return row->values;
+    }
+    const struct gpucoll_algorithm *algorithm;
+    snprintf(text, size, "auto");
+    for (int i = 0; (algorithm = gpucoll_algorithm_row(i)) != NULL; i++) {
+        const char *name = name_for(row, algorithm);
+        if (name != NULL && first_of(row, name) == i) {
+            append(text, size, "|%s", name);
+        }
+    }
+    return text;
+}
+
+bool gpucoll_select_check(struct gpucoll_config *config, const struct gpucoll_log *log)
+{
+    bool fine = true;
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        char text[256];
+        const char *values = gpucoll_select_values(row, text, sizeof text);
+        if (values != text) {
+            continue;
+        }
+        char **name = (char **)((char *)config + row->offset);
+        if (!is_any(*name) && gpucoll_algorithm_row(first_of(row, *name)) == NULL) {
+            gpucoll_help(log, "bad-parameter", row->name, *name, values, row->initial);
+            *name = (char *)row->initial;
+            fine = false;
+        }
+    }
+    return fine;
 }
 
 static void shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
@@ -15,11 +97,6 @@ static void shape(const struct gpucoll_algorithm *algorithm, const struct gpucol
     memset(plan, 0, sizeof *plan);
     plan->algorithm = algorithm;
     algorithm->shape(input, plan);
-}
-
-static bool is_any(const char *forced)
-{
-    return strcmp(forced, "auto") == 0;
 }
 
 /* The row of the least predicted time among those of the named algorithm and protocol. False if none can be used; then
@@ -64,7 +141,7 @@ static const char *forced_protocol(const struct gpucoll_plan_input *input)
 gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
                               bool *said, struct gpucoll_plan *plan)
 {
-    const char *name = gpucoll_forced_algorithm(input->config, input->coll);
+    const char *name = input->config->algorithm[input->coll];
     const char *protocol = forced_protocol(input);
     const char *why = NULL;
     if (choose(input, name, protocol, &why, plan)) {
@@ -79,16 +156,6 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
                      (size_t)input->bytes, (unsigned)input->nranks, why);
     }
     return choose(input, "auto", "auto", &why, plan) ? GPUCOLL_OK : GPUCOLL_DECLINED;
-}
-
-static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
-    va_end(args);
 }
 
 void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, size_t size)
@@ -109,7 +176,7 @@ void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, 
         shape(row, input, &candidate);
         append(text, size, "%.1f us", candidate.predicted_us);
     }
-    const char *name = gpucoll_forced_algorithm(input->config, input->coll);
+    const char *name = input->config->algorithm[input->coll];
     const char *protocol = input->config->protocol;
     if (!is_any(name) || !is_any(protocol)) {
         append(text, size, "; set: algorithm %s, protocol %s", name, protocol);

@@ -6,8 +6,13 @@
 
 #include "core/algorithm.h"
 
-/* The algorithm that the configuration forces for a collective; "auto" when it leaves the choice. */
-const char *gpucoll_forced_algorithm(const struct gpucoll_config *config, enum gpucoll_coll coll);
+/* What a parameter accepts, as its row's `values`: for an algorithm or the protocol the names in the table of algorithms,
+ * which are written to `text`. NULL: anything of its type. */
+const char *gpucoll_select_values(const struct gpucoll_config_row *row, char *text, size_t size);
+
+/* Checks the names of algorithms and of the protocol, after gpucoll_config_check: one that the table does not have is
+ * named by help topic "bad-parameter" and set back to its default. True if there was none. */
+bool gpucoll_select_check(struct gpucoll_config *config, const struct gpucoll_log *log);
 
 /* GPUCOLL_DECLINED if nothing can run the input; a forced algorithm that cannot is shown by topic
  * "algorithm-unusable", unless `*said` tells that it was before, and the choice is then made as if by "auto". */

@@ -30,7 +30,9 @@ static uint64_t hash(uint64_t seed, const void *data, size_t bytes)
 static uint64_t settings_hash(const struct gpucoll_config *config)
 {
     uint64_t value = 14695981039346656037u;
-    value = hash(value, config->allreduce_algorithm, strlen(config->allreduce_algorithm) + 1);
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        value = hash(value, config->algorithm[coll], strlen(config->algorithm[coll]) + 1);
+    }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);

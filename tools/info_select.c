@@ -236,7 +236,7 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
         }
         printf("\n");
     }
-    const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
+    const char *forced = input->config->algorithm[input->coll];
     const char *protocol = input->config->protocol;
     if (strcmp(forced, "auto") != 0 || strcmp(protocol, "auto") != 0) {
         printf("  (set: coll_gpucoll_%s_algorithm=%s, coll_gpucoll_protocol=%s)\n",

@@ -58,6 +58,8 @@ libgpucoll_la_SOURCES += \
 	core/selector.h \
 	core/team.c \
 	core/team.h \
+	core/tuning.c \
+	core/tuning.h \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h

@@ -91,22 +91,23 @@ bool gpucoll_select_check(struct gpucoll_config *config, const struct gpucoll_lo
     return fine;
 }
 
-static void shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
-                  struct gpucoll_plan *plan)
+void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
+                   struct gpucoll_plan *plan)
 {
     memset(plan, 0, sizeof *plan);
     plan->algorithm = algorithm;
     algorithm->shape(input, plan);
 }
 
-/* The row of the least predicted time among those of the named algorithm and protocol. False if none can be used; then
+/* The row of the least predicted time among those of the named algorithm and protocol. NULL if none can be used; then
  * `why` says what stood against the last one of that name. */
-static bool choose(const struct gpucoll_plan_input *input, const char *name, const char *protocol,
-                   const char **why, struct gpucoll_plan *plan)
+static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input *input, const char *name,
+                                                const char *protocol, const char **why)
 {
-    plan->algorithm = NULL;
-    *why = "there is no such algorithm with this protocol";
+    const struct gpucoll_algorithm *best = NULL;
     const struct gpucoll_algorithm *row;
+    double least_us = 0;
+    *why = "there is no such algorithm with this protocol";
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
         if (!gpucoll_algorithm_runs(row, input->coll) || (!is_any(name) && strcmp(row->name, name) != 0) ||
             (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
@@ -117,13 +118,14 @@ static bool choose(const struct gpucoll_plan_input *input, const char *name, con
             *why = unusable;
             continue;
         }
-        struct gpucoll_plan candidate;
-        shape(row, input, &candidate);
-        if (plan->algorithm == NULL || candidate.predicted_us < plan->predicted_us) {
-            *plan = candidate;
+        struct gpucoll_plan plan;
+        gpucoll_shape(row, input, &plan);
+        if (best == NULL || plan.predicted_us < least_us) {
+            best = row;
+            least_us = plan.predicted_us;
         }
     }
-    return plan->algorithm != NULL;
+    return best;
 }
 
 /* A protocol that is forced for all collectives binds those that have it. */
@@ -138,13 +140,49 @@ static const char *forced_protocol(const struct gpucoll_plan_input *input)
     return "auto";
 }
 
-gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
-                              bool *said, struct gpucoll_plan *plan)
+/* The bounds of a size's class: sixteen to an octave, none narrower than a pack, each with its upper end. */
+static void find_class(uint64_t bytes, struct gpucoll_choice *choice)
+{
+    uint64_t step = GPUCOLL_PACK_BYTES;
+    for (uint64_t octave = 16 * step; octave < bytes; octave *= 2) {
+        step = octave / 16;
+    }
+    uint64_t number = bytes == 0 ? 0 : (bytes - 1) / step;
+    choice->low = number == 0 ? 0 : number * step + 1;
+    choice->high = (number + 1) * step;
+}
+
+/* Can the same algorithms run the whole class? */
+static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpucoll_choice *choice)
+{
+    struct gpucoll_plan_input low = *input;
+    struct gpucoll_plan_input high = *input;
+    const struct gpucoll_algorithm *row;
+    low.bytes = choice->low;
+    high.bytes = choice->high;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
+        if (gpucoll_algorithm_runs(row, input->coll) &&
+            (row->unusable(&low) == NULL) != (row->unusable(&high) == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+                              bool *said, struct gpucoll_choice *choice)
 {
     const char *name = input->config->algorithm[input->coll];
     const char *protocol = forced_protocol(input);
     const char *why = NULL;
-    if (choose(input, name, protocol, &why, plan)) {
+    struct gpucoll_plan_input at = *input;
+    find_class(input->bytes, choice);
+    if (!is_uniform(input, choice)) {
+        choice->low = choice->high = input->bytes;
+    }
+    at.bytes = choice->high;
+    choice->algorithm = cheapest(&at, name, protocol, &why);
+    if (choice->algorithm != NULL) {
         return GPUCOLL_OK;
     }
     if (is_any(name) && is_any(protocol)) {
@@ -155,7 +193,19 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
         gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll),
                      (size_t)input->bytes, (unsigned)input->nranks, why);
     }
-    return choose(input, "auto", "auto", &why, plan) ? GPUCOLL_OK : GPUCOLL_DECLINED;
+    choice->algorithm = cheapest(&at, "auto", "auto", &why);
+    return choice->algorithm != NULL ? GPUCOLL_OK : GPUCOLL_DECLINED;
+}
+
+gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+                              bool *said, struct gpucoll_plan *plan)
+{
+    struct gpucoll_choice choice;
+    gpucoll_status status = gpucoll_choose(input, log, said, &choice);
+    if (status == GPUCOLL_OK) {
+        gpucoll_shape(choice.algorithm, input, plan);
+    }
+    return status;
 }
 
 void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, size_t size)
@@ -173,7 +223,7 @@ void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, 
             continue;
         }
         struct gpucoll_plan candidate;
-        shape(row, input, &candidate);
+        gpucoll_shape(row, input, &candidate);
         append(text, size, "%.1f us", candidate.predicted_us);
     }
     const char *name = input->config->algorithm[input->coll];

@@ -14,8 +14,24 @@ const char *gpucoll_select_values(const struct gpucoll_config_row *row, char *te
  * named by help topic "bad-parameter" and set back to its default. True if there was none. */
 bool gpucoll_select_check(struct gpucoll_config *config, const struct gpucoll_log *log);
 
-/* GPUCOLL_DECLINED if nothing can run the input; a forced algorithm that cannot is shown by topic
+/* What is chosen for a class of sizes: the classes are so narrow that one algorithm serves all of a class. */
+struct gpucoll_choice {
+    const struct gpucoll_algorithm *algorithm;
+    uint64_t low; /* bytes, both ends included */
+    uint64_t high;
+};
+
+/* A function of the input's class alone, so that it is the same whichever size of the class comes first.
+ * GPUCOLL_DECLINED if nothing can run the input; a forced algorithm that cannot is shown by topic
  * "algorithm-unusable", unless `*said` tells that it was before, and the choice is then made as if by "auto". */
+gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
+                              bool *said, struct gpucoll_choice *choice) GPUCOLL_CHECKED;
+
+/* The plan by which the algorithm runs the input. */
+void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
+                   struct gpucoll_plan *plan);
+
+/* Both: the plan of the chosen algorithm. */
 gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
                               bool *said, struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 

@@ -27,16 +27,19 @@ static uint64_t hash(uint64_t seed, const void *data, size_t bytes)
 }
 
 /* Plans must be equal on all ranks, so what they are made from must be. */
-static uint64_t settings_hash(const struct gpucoll_config *config)
+static uint64_t settings_hash(const struct gpucoll_context *context)
 {
+    const struct gpucoll_config *config = context->config;
     uint64_t value = 14695981039346656037u;
     for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
         value = hash(value, config->algorithm[coll], strlen(config->algorithm[coll]) + 1);
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, &config->linger, sizeof config->linger);
+    value = hash(value, &config->channels, sizeof config->channels);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
     value = hash(value, &config->threads, sizeof config->threads);
+    value = hash(value, &context->tuning, sizeof context->tuning);
     return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
 }
 
@@ -45,7 +48,7 @@ static void fill_card(struct gpucoll_team *team, struct team_card *card)
     struct gpucoll_context *context = team->context;
     memset(card, 0, sizeof *card);
     memcpy(card->version, version, sizeof version);
-    card->settings = settings_hash(context->config);
+    card->settings = settings_hash(context);
     if (context->accel == NULL || gpucoll_context_board(context) != GPUCOLL_OK ||
         gpucoll_board_take(&context->board, &team->region) != GPUCOLL_OK) {
         return;
@@ -209,39 +212,64 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
         plan->linger ? " that linger" : "", plan->predicted_us, why);
 }
 
+struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
+                                             const struct gpucoll_links *links, enum gpucoll_coll coll,
+                                             int functor, uint64_t bytes)
+{
+    return (struct gpucoll_plan_input){
+        .coll = coll,
+        .functor = functor,
+        .bytes = bytes,
+        .nranks = team->size,
+        .data_bytes = links->gpu->data_bytes,
+        .shared_device = links->shared_device,
+        .crew = links->crew,
+        .whole_lines = links->whole_lines,
+        .latency_us = links->latency_us,
+        .bandwidth = links->bandwidth,
+        .model = &links->model,
+        .config = team->context->config,
+    };
+}
+
+/* The place of a call in the cache: by the five highest bits of the size and their position, so that the sizes of one of the
+ * selector's classes share it. */
+static struct gpucoll_cached_plan *cache_place(struct gpucoll_team *team, enum gpucoll_coll coll, int functor,
+                                               uint64_t bytes)
+{
+    const uint64_t size = bytes == 0 ? 0 : bytes - 1;
+    const int shift = 63 - __builtin_clzll(size | 31) - 4;
+    const uint64_t position = (uint64_t)shift << 5 | size >> shift;
+    const uint64_t key = (position ^ (uint64_t)functor << 16 ^ (uint64_t)coll << 32) * 0x9E3779B97F4A7C15u;
+    _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
+    return &team->plans[key >> 58];
+}
+
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
                                  enum gpucoll_coll coll, int functor, uint64_t bytes,
                                  struct gpucoll_plan *plan)
 {
-    uint64_t key =
-        (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31 ^ (uint64_t)coll * 8191) * 0x9E3779B97F4A7C15u;
-    struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
-    _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
-    if (cached->links != links || cached->coll != coll || cached->functor != functor ||
-        cached->bytes != bytes) {
-        const struct gpucoll_plan_input input = {
-            .coll = coll,
-            .functor = functor,
-            .bytes = bytes,
-            .nranks = team->size,
-            .data_bytes = links->gpu->data_bytes,
-            .shared_device = links->shared_device,
-            .crew = links->crew,
-            .whole_lines = links->whole_lines,
-            .latency_us = links->latency_us,
-            .bandwidth = links->bandwidth,
-            .config = team->context->config,
-        };
-        cached->links = NULL;
-        gpucoll_status status = gpucoll_select(&input, team->context->log, &team->forced_said, &cached->plan);
-        if (status != GPUCOLL_OK) {
-            return status;
+    struct gpucoll_cached_plan *cached = cache_place(team, coll, functor, bytes);
+    const bool chosen = cached->links == links && cached->coll == coll && cached->functor == functor &&
+                        cached->choice.low <= bytes && bytes <= cached->choice.high;
+    if (!chosen || cached->bytes != bytes) {
+        const struct gpucoll_plan_input input = gpucoll_team_input(team, links, coll, functor, bytes);
+        if (!chosen) {
+            cached->links = NULL;
+            gpucoll_status status =
+                gpucoll_choose(&input, team->context->log, &team->forced_said, &cached->choice);
+            if (status != GPUCOLL_OK) {
+                return status;
+            }
+            cached->links = links;
+            cached->coll = coll;
+            cached->functor = functor;
         }
-        cached->links = links;
-        cached->coll = coll;
-        cached->functor = functor;
+        gpucoll_shape(cached->choice.algorithm, &input, &cached->plan);
         cached->bytes = bytes;
-        log_plan(team, &input, &cached->plan);
+        if (!chosen) {
+            log_plan(team, &input, &cached->plan);
+        }
     }
     *plan = cached->plan;
     return GPUCOLL_OK;

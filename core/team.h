@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/plan.h"
+#include "core/selector.h"
 
 enum { GPUCOLL_PLAN_CACHE = 64 };
 
@@ -24,15 +25,18 @@ struct gpucoll_links {
     unsigned crew; /* CTAs that can linger together on a GPU */
     double latency_us;
     double bandwidth;
+    struct gpucoll_model model; /* of the GPUs, with what the tuning file sets */
     uint32_t card[GPUCOLL_MAX_LOCAL];
     void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it */
     const struct gpucoll_gpu *gpu;
 };
 
+/* The choice for a class of sizes, and the plan for the latest size of it. */
 struct gpucoll_cached_plan {
     const struct gpucoll_links *links; /* NULL: empty */
     enum gpucoll_coll coll;
     int functor;
+    struct gpucoll_choice choice;
     uint64_t bytes;
     struct gpucoll_plan plan;
 };
@@ -55,6 +59,11 @@ struct gpucoll_team {
     struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
 };
+
+/* What the plan for such a call is made from. */
+struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
+                                             const struct gpucoll_links *links, enum gpucoll_coll coll,
+                                             int functor, uint64_t bytes);
 
 /* The plan for a call on these links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,

@@ -1,5 +1,5 @@
 /*
- * --select: asks the selector itself, with a team that is described rather than made.
+ * --select and --explain: ask the selector itself, with a team that is described rather than made.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,20 +58,25 @@ static bool parse_ranks(struct query *query, const char *text)
     return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
 }
 
-static bool parse_bytes(struct query *query, const char *text)
+bool info_parse_size(const char *text, uint64_t *bytes)
 {
     static const char suffixes[] = "KMGT";
     char *end;
     if (*text < '0' || *text > '9') {
         return false;
     }
-    query->input.bytes = strtoull(text, &end, 10);
+    *bytes = strtoull(text, &end, 10);
     const char *suffix = *end ? strchr(suffixes, *end & ~0x20) : NULL;
     if (suffix) {
-        query->input.bytes <<= 10 * (suffix - suffixes + 1);
+        *bytes <<= 10 * (suffix - suffixes + 1);
         end++;
     }
-    return !*end && query->input.bytes > 0;
+    return !*end && *bytes > 0;
+}
+
+static bool parse_bytes(struct query *query, const char *text)
+{
+    return info_parse_size(text, &query->input.bytes);
 }
 
 static bool parse_shared(struct query *query, const char *text)
@@ -193,15 +198,6 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
     input->bandwidth = cost.bandwidth;
 }
 
-/* One for each GPU of this machine; two where there are fewer. */
-static uint32_t ranks_here(void)
-{
-    static struct gpu_list list;
-    char reason[512];
-    bool found = gpu_list_from_cuda(&list, reason, sizeof(reason));
-    return found && list.count > 2 ? (uint32_t)list.count : 2;
-}
-
 static void size_text(uint64_t bytes, char *text, size_t text_bytes)
 {
     static const char *const units[] = {"", "K", "M", "G"};
@@ -280,16 +276,22 @@ bool info_select(struct info *info, const char *text)
 {
     struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32};
     struct gpucoll_plan_input *input = &query.input;
+    struct gpucoll_model model;
+    struct info_machine machine;
     char bytes[16];
+    info_machine(&machine);
     input->coll = GPUCOLL_ALLREDUCE;
-    input->nranks = ranks_here();
+    input->nranks =
+        machine.gpus > 2 ? (uint32_t)machine.gpus : 2; /* one for each GPU; two where there are fewer */
     input->config = &info->config;
     input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
     if (!parse(&query, text)) {
         return false;
     }
-    input->functor = gpucoll_functor(query.op, query.type);
+    int entry = info_model(info, machine.name, input->whole_lines, &model);
+    input->model = &model;
+    input->functor = gpucoll_coll_reduces(input->coll) ? gpucoll_functor(query.op, query.type) : 0;
     size_text(input->bytes, bytes, sizeof(bytes));
     if (input->nranks == 1) {
         printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
@@ -303,5 +305,23 @@ bool info_select(struct info *info, const char *text)
         printf("  this operator does not exist for this type: MPI itself refuses it\n");
         return true;
     }
+    info_print_source(info, machine.name, entry);
     return input->bytes ? select_one(info, input) : select_range(info, input);
+}
+
+int info_explain(struct info *info, char **argv, int *took)
+{
+    char query[256];
+    if (!argv[1] || !argv[2]) {
+        fprintf(stderr,
+                "gpucoll_info: --explain needs a collective and a size, such as --explain allreduce 4M\n");
+        return 2;
+    }
+    *took = 3;
+    int used = snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
+    if (argv[3] && argv[4] && strcmp(argv[3], "--ranks") == 0 && used < (int)sizeof(query)) {
+        *took = 5;
+        snprintf(query + used, sizeof(query) - (size_t)used, ",ranks=%s", argv[4]);
+    }
+    return info_select(info, query) ? 0 : 2;
 }

@@ -1,5 +1,7 @@
 bin_PROGRAMS += gpucoll_info
 gpucoll_info_SOURCES = \
+	tools/device.c \
+	tools/device.h \
 	tools/gpu_list.h \
 	tools/gpu_list_cuda.c \
 	tools/gpu_list_hwloc.c \
@@ -7,9 +9,15 @@ gpucoll_info_SOURCES = \
 	tools/gpucoll_info.c \
 	tools/gpucoll_info.h \
 	tools/info_build.c \
+	tools/info_constants.c \
 	tools/info_gpus.c \
 	tools/info_parameters.c \
-	tools/info_select.c
+	tools/info_select.c \
+	tools/info_tune.c \
+	tools/tune.h \
+	tools/tune_fit.c \
+	tools/tune_measure.c \
+	tools/tune_ranks.c
 gpucoll_info_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS) $(UCX_CFLAGS) \
 	-DINFO_OMPI_VERSION='"$(OMPI_VERSION)"' -DINFO_GENCODE='"$(NVCC_GENCODE)"'
 gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)

@@ -61,10 +61,18 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
         "flag), or auto."),
+    ROW(tuning_file, STRING, "", NULL, 3,
+        "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
+        "writes it; "
+        "empty for the constants built in."),
     ROW(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
+    ROW(channels, INT, "0", "0..128", 5,
+        "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
+        "room for "
+        "their blocks; 0 lets the plan decide."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
     ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),

@@ -22,7 +22,9 @@ struct gpucoll_config {
     char *transports;  /* comma-separated names, or all, or none */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
     char *protocol;
+    char *tuning_file; /* path; empty: none */
     int linger; /* microseconds */
+    int channels; /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */

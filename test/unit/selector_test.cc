@@ -6,6 +6,7 @@
 #include "test/unit/unit.h"
 
 extern "C" {
+#include "core/model.h"
 #include "core/selector.h"
 #include "ucx_tl/tl.h"
 }
@@ -27,6 +28,7 @@ struct Input : gpucoll_plan_input {
         whole_lines = true;
         latency_us = 0.62;
         bandwidth = 354e9;
+        model = gpucoll_model_of(0);
         config = &settings;
     }
     Input(const Input &) = delete;

@@ -88,7 +88,8 @@ TEST(team, ranks_with_other_settings_are_told_and_decline)
                                                               {"allreduce_algorithm", "twoshot"},
                                                               {"bcast_algorithm", "phased"},
                                                               {"protocol", "ll128"},
-                                                              {"linger", "0"}};
+                                                              {"linger", "0"},
+                                                              {"channels", "3"}};
     for (const auto &setting : settings) {
         expect_declined(
             3,

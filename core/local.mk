@@ -52,6 +52,8 @@ libgpucoll_la_SOURCES += \
 	core/peer.c \
 	core/peer.h \
 	core/plan.h \
+	core/plan_cache.c \
+	core/plan_cache.h \
 	core/request.c \
 	core/request.h \
 	core/selector.c \

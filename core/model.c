@@ -26,7 +26,7 @@ static const struct gpucoll_model_entry entries[] = {
     },
 };
 
-const struct gpucoll_model_entry *gpucoll_model_entry(int index)
+const struct gpucoll_model_entry *gpucoll_model_entry_at(int index)
 {
     return index >= 0 && index < (int)(sizeof entries / sizeof entries[0]) ? &entries[index] : NULL;
 }
@@ -34,7 +34,7 @@ const struct gpucoll_model_entry *gpucoll_model_entry(int index)
 int gpucoll_model_find(const char *gpu, bool whole_lines)
 {
     const struct gpucoll_model_entry *entry;
-    for (int i = 0; (entry = gpucoll_model_entry(i)) != NULL; i++) {
+    for (int i = 0; (entry = gpucoll_model_entry_at(i)) != NULL; i++) {
         if (entry->whole_lines == whole_lines && strstr(gpu, entry->gpu) != NULL) {
             return i;
         }
@@ -44,7 +44,7 @@ int gpucoll_model_find(const char *gpu, bool whole_lines)
 
 const struct gpucoll_model *gpucoll_model_of(int index)
 {
-    const struct gpucoll_model_entry *entry = gpucoll_model_entry(index);
+    const struct gpucoll_model_entry *entry = gpucoll_model_entry_at(index);
     return entry != NULL ? &entry->model : &entries[0].model;
 }
 
@@ -80,7 +80,7 @@ static const struct gpucoll_model_constant constants[] = {
 _Static_assert(sizeof constants / sizeof constants[0] == GPUCOLL_MODEL_CONSTANTS,
                "every constant has its row");
 
-const struct gpucoll_model_constant *gpucoll_model_constant(int index)
+const struct gpucoll_model_constant *gpucoll_model_constant_at(int index)
 {
     return index >= 0 && index < GPUCOLL_MODEL_CONSTANTS ? &constants[index] : NULL;
 }

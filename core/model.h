@@ -33,7 +33,7 @@ struct gpucoll_model_constant {
 };
 
 /* The constants; NULL past the end. */
-const struct gpucoll_model_constant *gpucoll_model_constant(int index);
+const struct gpucoll_model_constant *gpucoll_model_constant_at(int index);
 enum { GPUCOLL_MODEL_CONSTANTS = sizeof(struct gpucoll_model) / sizeof(double) };
 
 static inline double *gpucoll_model_field(struct gpucoll_model *model,
@@ -51,7 +51,7 @@ struct gpucoll_model_entry {
 };
 
 /* The entries, the faster first; NULL past the end. */
-const struct gpucoll_model_entry *gpucoll_model_entry(int index);
+const struct gpucoll_model_entry *gpucoll_model_entry_at(int index);
 
 /* Stands for GPUs and links that were not measured. */
 #define GPUCOLL_MODEL_UNKNOWN 15

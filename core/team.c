@@ -232,45 +232,23 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
     };
 }
 
-/* The place of a call in the cache: by the five highest bits of the size and their position, so that the sizes of one of the
- * selector's classes share it. */
-static struct gpucoll_cached_plan *cache_place(struct gpucoll_team *team, enum gpucoll_coll coll, int functor,
-                                               uint64_t bytes)
-{
-    const uint64_t size = bytes == 0 ? 0 : bytes - 1;
-    const int shift = 63 - __builtin_clzll(size | 31) - 4;
-    const uint64_t position = (uint64_t)shift << 5 | size >> shift;
-    const uint64_t key = (position ^ (uint64_t)functor << 16 ^ (uint64_t)coll << 32) * 0x9E3779B97F4A7C15u;
-    _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
-    return &team->plans[key >> 58];
-}
-
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
                                  enum gpucoll_coll coll, int functor, uint64_t bytes,
                                  struct gpucoll_plan *plan)
 {
-    struct gpucoll_cached_plan *cached = cache_place(team, coll, functor, bytes);
-    const bool chosen = cached->links == links && cached->coll == coll && cached->functor == functor &&
-                        cached->choice.low <= bytes && bytes <= cached->choice.high;
-    if (!chosen || cached->bytes != bytes) {
+    const struct gpucoll_plan *kept = gpucoll_plan_find(&team->plans, links, coll, functor, bytes);
+    if (kept == NULL) {
         const struct gpucoll_plan_input input = gpucoll_team_input(team, links, coll, functor, bytes);
-        if (!chosen) {
-            cached->links = NULL;
-            gpucoll_status status =
-                gpucoll_choose(&input, team->context->log, &team->forced_said, &cached->choice);
-            if (status != GPUCOLL_OK) {
-                return status;
-            }
-            cached->links = links;
-            cached->coll = coll;
-            cached->functor = functor;
+        bool fresh;
+        gpucoll_status status =
+            gpucoll_plan_make(&team->plans, links, &input, team->context->log, &fresh, &kept);
+        if (status != GPUCOLL_OK) {
+            return status;
         }
-        gpucoll_shape(cached->choice.algorithm, &input, &cached->plan);
-        cached->bytes = bytes;
-        if (!chosen) {
-            log_plan(team, &input, &cached->plan);
+        if (fresh) {
+            log_plan(team, &input, kept);
         }
     }
-    *plan = cached->plan;
+    *plan = *kept;
     return GPUCOLL_OK;
 }

@@ -5,10 +5,7 @@
 #define GPUCOLL_TEAM_H
 
 #include "core/context.h"
-#include "core/plan.h"
-#include "core/selector.h"
-
-enum { GPUCOLL_PLAN_CACHE = 64 };
+#include "core/plan_cache.h"
 
 struct gpucoll_member {
     struct gpucoll_peer *peer;
@@ -31,16 +28,6 @@ struct gpucoll_links {
     const struct gpucoll_gpu *gpu;
 };
 
-/* The choice for a class of sizes, and the plan for the latest size of it. */
-struct gpucoll_cached_plan {
-    const struct gpucoll_links *links; /* NULL: empty */
-    enum gpucoll_coll coll;
-    int functor;
-    struct gpucoll_choice choice;
-    uint64_t bytes;
-    struct gpucoll_plan plan;
-};
-
 struct gpucoll_team {
     struct gpucoll_context *context;
     char name[64];
@@ -53,10 +40,9 @@ struct gpucoll_team {
     uint32_t ended;                /* bit call % RING: that call has ended before an earlier one */
     bool active;                   /* has posted */
     bool given_up;                 /* a call has failed: nothing is run natively any more */
-    bool forced_said;              /* that the forced algorithm cannot be used */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
     struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
-    struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
+    struct gpucoll_plan_cache plans;
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
 };
 

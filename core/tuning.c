@@ -27,7 +27,7 @@ static bool parse_number(const char *text, double *value, char **end)
 static int find(const char *name)
 {
     const struct gpucoll_model_constant *constant;
-    for (int i = 0; (constant = gpucoll_model_constant(i)) != NULL; i++) {
+    for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         if (strcmp(constant->name, name) == 0) {
             return i;
         }
@@ -70,7 +70,7 @@ static bool take_line(char *line, struct gpucoll_tuning *tuning, char *wrong, si
         snprintf(wrong, size, "%s is given a second time", name);
         return false;
     }
-    const struct gpucoll_model_constant *constant = gpucoll_model_constant(index);
+    const struct gpucoll_model_constant *constant = gpucoll_model_constant_at(index);
     const char *given = trim(equals + 1);
     double value = 0;
     char *end;
@@ -133,7 +133,7 @@ void gpucoll_tuning_apply(const struct gpucoll_tuning *tuning, struct gpucoll_mo
 {
     struct gpucoll_model values = tuning->model;
     const struct gpucoll_model_constant *constant;
-    for (int i = 0; (constant = gpucoll_model_constant(i)) != NULL; i++) {
+    for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         if (tuning->set >> i & 1) {
             *gpucoll_model_field(model, constant) = *gpucoll_model_field(&values, constant);
         }
@@ -144,7 +144,7 @@ void gpucoll_tuning_write(FILE *file, const struct gpucoll_tuning *tuning)
 {
     struct gpucoll_model values = tuning->model;
     const struct gpucoll_model_constant *constant;
-    for (int i = 0; (constant = gpucoll_model_constant(i)) != NULL; i++) {
+    for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         if (tuning->set >> i & 1) {
             char text[64];
             snprintf(text, sizeof text, "%s = %.4g %s", constant->name,

@@ -32,13 +32,13 @@ void info_machine(struct info_machine *machine)
 
 void info_print_source(const struct info *info, const char *gpu, int entry)
 {
-    const struct gpucoll_model_entry *known = gpucoll_model_entry(entry);
+    const struct gpucoll_model_entry *known = gpucoll_model_entry_at(entry);
     if (known) {
         printf("  constants built in, measured on %s\n", known->source);
     } else {
         printf("  constants built in, measured on %s: none are known for %s (gpucoll_info --tune measures "
                "them)\n",
-               gpucoll_model_entry(0)->source, gpu);
+               gpucoll_model_entry_at(0)->source, gpu);
     }
     if (info->config.tuning_file[0]) {
         printf("  and those that %s sets\n", info->config.tuning_file);
@@ -52,7 +52,7 @@ bool info_constants(struct info *info)
     const struct gpucoll_model_constant *constant;
     info_machine(&machine);
     info_print_source(info, machine.name, info_model(info, machine.name, machine.nvlink, &model));
-    for (int i = 0; (constant = gpucoll_model_constant(i)) != NULL; i++) {
+    for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         printf("  %-20s = %8.4g %-5s %s\n", constant->name,
                *gpucoll_model_field(&model, constant) / constant->scale, constant->unit, constant->help);
     }

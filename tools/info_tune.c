@@ -138,7 +138,7 @@ static void print_constants(const struct gpucoll_model *before, const struct gpu
     struct gpucoll_model new = fitted->model;
     const struct gpucoll_model_constant *constant;
     printf("\n  %-22s %12s %12s\n", "constant", "before", "now");
-    for (int i = 0; (constant = gpucoll_model_constant(i)) != NULL; i++) {
+    for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         printf("  %-22s %12.4g ", constant->name, *gpucoll_model_field(&old, constant) / constant->scale);
         if (fitted->set >> i & 1) {
             printf("%12.4g %-5s %s\n", *gpucoll_model_field(&new, constant) / constant->scale, constant->unit,

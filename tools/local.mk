@@ -16,6 +16,7 @@ gpucoll_info_SOURCES = \
 	tools/info_tune.c \
 	tools/tune.h \
 	tools/tune_fit.c \
+	tools/tune_fit.h \
 	tools/tune_measure.c \
 	tools/tune_ranks.c
 gpucoll_info_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS) $(UCX_CFLAGS) \

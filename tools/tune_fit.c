@@ -5,7 +5,7 @@
  */
 #include <math.h>
 #include <string.h>
-#include "tools/tune.h"
+#include "tools/tune_fit.h"
 
 enum { N = GPUCOLL_MODEL_CONSTANTS, STEPS = 100 };
 static const double prior = 1e-3;      /* weight of a constant's start: decides only what samples do not */
@@ -53,7 +53,7 @@ double tune_predict(const struct tune_sample *sample, const struct gpucoll_confi
 static void to_model(const double *at, struct gpucoll_model *model)
 {
     for (int k = 0; k < N; k++) {
-        *gpucoll_model_field(model, gpucoll_model_constant(k)) = exp(at[k]);
+        *gpucoll_model_field(model, gpucoll_model_constant_at(k)) = exp(at[k]);
     }
 }
 
@@ -91,7 +91,7 @@ static void add_sample(const struct problem *problem, int sample, const double *
     const double off = residual(problem, sample, &model);
     const double weight = fabs(off) <= outlier ? 1 : outlier / fabs(off);
     for (int k = 0; k < N; k++) {
-        double *field = gpucoll_model_field(&model, gpucoll_model_constant(k));
+        double *field = gpucoll_model_field(&model, gpucoll_model_constant_at(k));
         const double value = *field;
         *field = value * exp(difference);
         derivative[k] = (residual(problem, sample, &model) - off) / difference;
@@ -191,7 +191,7 @@ void tune_fit(const struct tune_sample *samples, int count, const struct gpucoll
     double first[N];
     double at[N];
     for (int k = 0; k < N; k++) {
-        problem.start[k] = log(*gpucoll_model_field(&model, gpucoll_model_constant(k)));
+        problem.start[k] = log(*gpucoll_model_field(&model, gpucoll_model_constant_at(k)));
     }
     memcpy(at, problem.start, sizeof at);
     find_slope(&problem, at, &slope);

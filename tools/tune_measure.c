@@ -202,7 +202,7 @@ static void force_linger(bool linger, struct gpucoll_tuning *tuning)
     const struct gpucoll_model_constant *constant;
     memset(tuning, 0, sizeof *tuning);
     tuning->model.launch_us = never_us;
-    for (int i = 0; linger && (constant = gpucoll_model_constant(i)) != NULL; i++) {
+    for (int i = 0; linger && (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         if (constant->offset == offsetof(struct gpucoll_model, launch_us)) {
             tuning->set = UINT32_C(1) << i;
         }

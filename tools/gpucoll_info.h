@@ -13,6 +13,7 @@
 struct info {
     struct gpucoll_config config;
     struct gpucoll_log log;
+    bool tuned; /* info_model has found constants in the tuning file */
 };
 
 /* Each returns false if it found something wrong, which it has said. */
@@ -41,7 +42,7 @@ void info_machine(struct info_machine *machine);
 
 /* The constants that count for such GPUs: built in, or set by the tuning file. Returns the index of the entry built in. */
 int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpucoll_model *model);
-void info_print_source(const struct info *info, const char *gpu, int entry);
+void info_print_source(const struct info *info, const struct info_machine *machine, int entry);
 
 /* A size such as 8, 64K, 4M. */
 bool info_parse_size(const char *text, uint64_t *bytes);

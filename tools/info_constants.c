@@ -11,9 +11,9 @@ int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpuc
     struct gpucoll_tuning tuning;
     int entry = gpucoll_model_find(gpu, whole_lines);
     *model = *gpucoll_model_of(entry);
-    if (gpucoll_tuning_read(info->config.tuning_file, &info->log, &tuning) == GPUCOLL_OK) {
-        gpucoll_tuning_apply(&tuning, model);
-    }
+    info->tuned =
+        gpucoll_tuning_read(info->config.tuning_file, &info->log, &tuning) == GPUCOLL_OK && tuning.set != 0;
+    gpucoll_tuning_apply(&tuning, model);
     return entry;
 }
 
@@ -30,17 +30,15 @@ void info_machine(struct info_machine *machine)
     }
 }
 
-void info_print_source(const struct info *info, const char *gpu, int entry)
+void info_print_source(const struct info *info, const struct info_machine *machine, int entry)
 {
     const struct gpucoll_model_entry *known = gpucoll_model_entry_at(entry);
-    if (known) {
-        printf("  constants built in, measured on %s\n", known->source);
-    } else {
-        printf("  constants built in, measured on %s: none are known for %s (gpucoll_info --tune measures "
-               "them)\n",
-               gpucoll_model_entry_at(0)->source, gpu);
+    printf("  constants built in, measured on %s\n", (known ? known : gpucoll_model_entry_at(0))->source);
+    if (!known && machine->gpus > 0) {
+        printf("  (none are built in for %s %s NVLink: gpucoll_info --tune measures them)\n", machine->name,
+               machine->nvlink ? "over" : "without");
     }
-    if (info->config.tuning_file[0]) {
+    if (info->tuned) {
         printf("  and those that %s sets\n", info->config.tuning_file);
     }
 }
@@ -51,10 +49,10 @@ bool info_constants(struct info *info)
     struct gpucoll_model model;
     const struct gpucoll_model_constant *constant;
     info_machine(&machine);
-    info_print_source(info, machine.name, info_model(info, machine.name, machine.nvlink, &model));
+    info_print_source(info, &machine, info_model(info, machine.name, machine.nvlink, &model));
     for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         printf("  %-20s = %8.4g %-5s %s\n", constant->name,
                *gpucoll_model_field(&model, constant) / constant->scale, constant->unit, constant->help);
     }
-    return true;
+    return info->tuned || !info->config.tuning_file[0];
 }

@@ -249,6 +249,8 @@ static bool select_one(const struct info *info, const struct gpucoll_plan_input 
         return true;
     }
     explain(input, &plan);
+    printf("  choice: %s by %s, %.1f us\n", plan.algorithm->name, plan.algorithm->protocol,
+           plan.predicted_us);
     return true;
 }
 
@@ -272,13 +274,28 @@ static bool select_range(const struct info *info, struct gpucoll_plan_input *inp
     return true;
 }
 
+static void print_team(const struct query *query)
+{
+    const struct gpucoll_plan_input *input = &query->input;
+    char bytes[16];
+    size_text(input->bytes, bytes, sizeof(bytes));
+    printf("%s", gpucoll_coll_name(input->coll));
+    if (gpucoll_coll_reduces(input->coll)) {
+        printf(" of %s %s", gpucoll_op_name(query->op), gpucoll_type_name(query->type));
+    }
+    if (input->bytes > 0) {
+        printf(", %s bytes%s", bytes, input->coll == GPUCOLL_ALLREDUCE ? "" : " from one rank to another");
+    }
+    printf(", %u ranks%s, links of %.2f us and %.0f GB/s\n", input->nranks,
+           input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9);
+}
+
 bool info_select(struct info *info, const char *text)
 {
     struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32};
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;
-    char bytes[16];
     info_machine(&machine);
     input->coll = GPUCOLL_ALLREDUCE;
     input->nranks =
@@ -292,20 +309,16 @@ bool info_select(struct info *info, const char *text)
     int entry = info_model(info, machine.name, input->whole_lines, &model);
     input->model = &model;
     input->functor = gpucoll_coll_reduces(input->coll) ? gpucoll_functor(query.op, query.type) : 0;
-    size_text(input->bytes, bytes, sizeof(bytes));
     if (input->nranks == 1) {
         printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
         return true;
     }
-    printf("%s of %s %s, %u ranks%s, links of %.2f us and %.0f GB/s%s%s\n", gpucoll_coll_name(input->coll),
-           gpucoll_op_name(query.op), gpucoll_type_name(query.type), input->nranks,
-           input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9,
-           input->bytes ? ", bytes " : "", input->bytes ? bytes : "");
+    print_team(&query);
     if (input->functor < 0) {
         printf("  this operator does not exist for this type: MPI itself refuses it\n");
         return true;
     }
-    info_print_source(info, machine.name, entry);
+    info_print_source(info, &machine, entry);
     return input->bytes ? select_one(info, input) : select_range(info, input);
 }
 

@@ -110,6 +110,31 @@ TEST(selector, small_calls_linger_unless_told_otherwise)
     EXPECT_FALSE(plan_of(input).linger);
 }
 
+TEST(selector, channels_are_the_number_of_ctas)
+{
+    for (uint64_t bytes : {4u, 100000u, 64u << 20}) {
+        for (const char *channels : {"1", "6", "100"}) {
+            Input input(bytes, 4);
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "channels", channels), GPUCOLL_OK);
+            for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER}) {
+                input.coll = coll;
+                const gpucoll_algorithm *row;
+                for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                    if (gpucoll_algorithm_runs(row, coll) && row->unusable(&input) == nullptr) {
+                        gpucoll_plan plan;
+                        gpucoll_shape(row, &input, &plan);
+                        EXPECT_EQ(plan.ctas, static_cast<uint32_t>(input.settings.channels)) << row->name;
+                        EXPECT_TRUE(!plan.linger || plan.ctas <= GPUCOLL_CREW_CTAS);
+                    }
+                }
+            }
+        }
+    }
+    Input small(64, 4);
+    ASSERT_EQ(gpucoll_config_set(&small.settings, "channels", "6"), GPUCOLL_OK);
+    EXPECT_TRUE(plan_of(small).linger);
+}
+
 TEST(selector, forced_protocol_is_taken)
 {
     for (const char *name : {"ll", "ll128", "simple"}) {

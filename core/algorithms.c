@@ -1,6 +1,6 @@
 #include "core/algorithm.h"
 
-/* Each is defined in the file of its name. What can be set, is tested and is shown by gpucoll_info follows from this table. */
+/* What can be set, is tested and is shown by gpucoll_info follows from this table. */
 #define ALGORITHMS(ROW)                                                                                      \
     ROW(allreduce_oneshot)                                                                                   \
     ROW(allreduce_twoshot_ll128)                                                                             \
@@ -8,7 +8,13 @@
     ROW(allreduce_phased)                                                                                    \
     ROW(exchange_ll)                                                                                         \
     ROW(exchange_simple)                                                                                     \
-    ROW(exchange_phased)
+    ROW(exchange_phased)                                                                                     \
+    ROW(allreduce_copy)                                                                                      \
+    ROW(exchange_copy)                                                                                       \
+    ROW(bcast_copy)                                                                                          \
+    ROW(reduce_copy)                                                                                         \
+    ROW(reduce_scatter_copy)                                                                                 \
+    ROW(reduce_scatter_block_copy)
 
 #define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
 ALGORITHMS(DECLARATION)

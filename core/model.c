@@ -21,6 +21,10 @@ static const struct gpucoll_model_entry entries[] = {
                 .ll128_cta_bandwidth = 20e9,
                 .simple_cta_bandwidth = 20e9,
                 .link_share = 0.94,
+                .copy_us = 12.0,
+                .copy_each_us = 2.0,
+                .copy_hop_us = 8.0,
+                .copy_link_share = 1.08,
                 .barrier_us = 2.0,
             },
     },
@@ -75,6 +79,16 @@ static const struct gpucoll_model_constant constants[] = {
         .offset = offsetof(struct gpucoll_model, link_share),
         .help = "of the transport's bandwidth that kernels reach with many CTAs",
     },
+    MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
+    MICROSECONDS(copy_each, "of the host, for each copy that it queues"),
+    MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),
+    {
+        .name = "copy_link_share",
+        .unit = "",
+        .scale = 1,
+        .offset = offsetof(struct gpucoll_model, copy_link_share),
+        .help = "of the transport's bandwidth that copy engines reach",
+    },
     MICROSECONDS(barrier, "barrier of the hosts between two kernels"),
 };
 _Static_assert(sizeof constants / sizeof constants[0] == GPUCOLL_MODEL_CONSTANTS,
@@ -127,4 +141,19 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned 
         plan->ctas = (unsigned)crew;
         plan->predicted_us = lingering;
     }
+}
+
+const char *gpucoll_model_copies_unusable(const struct gpucoll_plan_input *input)
+{
+    return input->direct
+               ? NULL
+               : "peers cannot write to the buffers: small, used for the first time, or not to be shared";
+}
+
+double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
+                               unsigned hops)
+{
+    const struct gpucoll_model *model = input->model;
+    return model->agree_us + model->copy_us + copies * model->copy_each_us + hops * model->copy_hop_us +
+           leaves / (model->copy_link_share * input->bandwidth) * 1e6;
 }

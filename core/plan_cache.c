@@ -13,16 +13,17 @@ static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache, en
 }
 
 static bool is_for(const struct gpucoll_cached_plan *entry, const void *links, enum gpucoll_coll coll,
-                   int functor)
+                   int functor, bool direct)
 {
-    return entry->links == links && entry->coll == coll && entry->functor == functor;
+    return entry->links == links && entry->coll == coll && entry->functor == functor &&
+           entry->direct == direct;
 }
 
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
-                                             enum gpucoll_coll coll, int functor, uint64_t bytes)
+                                             enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct)
 {
     const struct gpucoll_cached_plan *entry = place_of(cache, coll, functor, bytes);
-    return is_for(entry, links, coll, functor) && entry->bytes == bytes ? &entry->plan : NULL;
+    return is_for(entry, links, coll, functor, direct) && entry->bytes == bytes ? &entry->plan : NULL;
 }
 
 gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *links,
@@ -30,8 +31,8 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
                                  bool *fresh, const struct gpucoll_plan **plan)
 {
     struct gpucoll_cached_plan *entry = place_of(cache, input->coll, input->functor, input->bytes);
-    *fresh = !is_for(entry, links, input->coll, input->functor) || input->bytes < entry->choice.low ||
-             input->bytes > entry->choice.high;
+    *fresh = !is_for(entry, links, input->coll, input->functor, input->direct) ||
+             input->bytes < entry->choice.low || input->bytes > entry->choice.high;
     if (*fresh) {
         entry->links = NULL;
         gpucoll_status status = gpucoll_choose(input, log, &cache->said, &entry->choice);
@@ -41,6 +42,7 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
         entry->links = links;
         entry->coll = input->coll;
         entry->functor = input->functor;
+        entry->direct = input->direct;
     }
     gpucoll_shape(entry->choice.algorithm, input, &entry->plan);
     entry->bytes = input->bytes;

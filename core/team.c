@@ -182,6 +182,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
         team->links = links->next;
         free(links);
     }
+    free(team->met);
     free(team->spare);
     free(team);
 }
@@ -214,7 +215,7 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
 
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
                                              const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                             int functor, uint64_t bytes)
+                                             int functor, uint64_t bytes, bool direct)
 {
     return (struct gpucoll_plan_input){
         .coll = coll,
@@ -222,6 +223,7 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
         .bytes = bytes,
         .nranks = team->size,
         .data_bytes = links->gpu->data_bytes,
+        .direct = direct,
         .shared_device = links->shared_device,
         .crew = links->crew,
         .whole_lines = links->whole_lines,
@@ -233,12 +235,12 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
 }
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
                                  struct gpucoll_plan *plan)
 {
-    const struct gpucoll_plan *kept = gpucoll_plan_find(&team->plans, links, coll, functor, bytes);
+    const struct gpucoll_plan *kept = gpucoll_plan_find(&team->plans, links, coll, functor, bytes, direct);
     if (kept == NULL) {
-        const struct gpucoll_plan_input input = gpucoll_team_input(team, links, coll, functor, bytes);
+        const struct gpucoll_plan_input input = gpucoll_team_input(team, links, coll, functor, bytes, direct);
         bool fresh;
         gpucoll_status status =
             gpucoll_plan_make(&team->plans, links, &input, team->context->log, &fresh, &kept);

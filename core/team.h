@@ -24,7 +24,8 @@ struct gpucoll_links {
     double bandwidth;
     struct gpucoll_model model; /* of the GPUs, with what the tuning file sets */
     uint32_t card[GPUCOLL_MAX_LOCAL];
-    void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it */
+    void *scratch[GPUCOLL_MAX_LOCAL];                         /* of each rank, as this rank's GPU sees it */
+    struct gpucoll_connection *connection[GPUCOLL_MAX_LOCAL]; /* NULL: the own rank */
     const struct gpucoll_gpu *gpu;
 };
 
@@ -41,6 +42,7 @@ struct gpucoll_team {
     bool active;                   /* has posted */
     bool given_up;                 /* a call has failed: nothing is run natively any more */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
+    struct gpucoll_met *met;       /* exports that calls have brought (core/direct.c); NULL: none yet */
     struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
     struct gpucoll_plan_cache plans;
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
@@ -49,11 +51,11 @@ struct gpucoll_team {
 /* What the plan for such a call is made from. */
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
                                              const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                             int functor, uint64_t bytes);
+                                             int functor, uint64_t bytes, bool direct);
 
 /* The plan for a call on these links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
                                  struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

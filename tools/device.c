@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "core/accel/accel.h"
 
 /* A CUresult is an int, a CUdevice too, a CUdeviceptr an unsigned 64-bit integer, handles are pointers. */
 static struct {
@@ -105,7 +105,8 @@ void *device_alloc(const struct device *device, size_t bytes)
 {
     uint64_t address = 0;
     if (device->host) {
-        return calloc(1, bytes);
+        void *pointer = gpucoll_host_malloc(bytes, GPUCOLL_MEMORY_DEVICE);
+        return pointer != NULL ? memset(pointer, 0, bytes) : NULL;
     }
     return cuda.cuMemAlloc_v2(&address, bytes) == 0 ? (void *)(uintptr_t)address : NULL;
 }
@@ -113,7 +114,7 @@ void *device_alloc(const struct device *device, size_t bytes)
 void device_free(const struct device *device, void *pointer)
 {
     if (device->host) {
-        free(pointer);
+        gpucoll_host_free(pointer);
     } else if (pointer != NULL) {
         (void)cuda.cuMemFree_v2((uintptr_t)pointer);
     }

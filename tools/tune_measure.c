@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/base/clock.h"
 #include "core/context.h"
+#include "core/request.h"
 #include "core/team.h"
 #include "tools/tune.h"
 
@@ -155,7 +156,7 @@ static void keep(struct tune_rank *rank, const struct series *series, const stru
     }
 }
 
-/* Does the team run this input by the algorithm of the series, started as the series says? */
+/* Would the team run this input by the algorithm of the series, started as the series says? */
 static bool is_of(const struct series *series, const struct gpucoll_plan_input *input)
 {
     const struct gpucoll_algorithm *row = gpucoll_algorithm_row(series->row);
@@ -167,8 +168,15 @@ static bool is_of(const struct series *series, const struct gpucoll_plan_input *
     return plan.linger == series->linger && (series->max_ctas != FEW_CTAS || plan.ctas == FEW_CTAS);
 }
 
+/* Did it? A call that was to be direct may turn out not to be possible as one. */
+static bool was_of(const struct series *series, const struct gpucoll_team *team)
+{
+    return team->spare != NULL && team->spare->plan.algorithm == gpucoll_algorithm_row(series->row);
+}
+
 static bool time_sizes(struct tune_rank *rank, const struct series *series, struct gpucoll_team *team)
 {
+    const struct gpucoll_algorithm *row = gpucoll_algorithm_row(series->row);
     struct gpucoll_block blocks[GPUCOLL_MAX_LOCAL];
     struct gpucoll_coll_args args;
     const size_t most =
@@ -183,7 +191,7 @@ static bool time_sizes(struct tune_rank *rank, const struct series *series, stru
     }
     for (size_t bytes = 16; bytes <= most && about_us < longest_us; bytes *= 8) {
         const struct gpucoll_plan_input input =
-            gpucoll_team_input(team, team->links, series->coll, functor, bytes);
+            gpucoll_team_input(team, team->links, series->coll, functor, bytes, row->direct);
         if (!is_of(series, &input)) {
             continue;
         }
@@ -191,7 +199,9 @@ static bool time_sizes(struct tune_rank *rank, const struct series *series, stru
         if (!time_calls(rank, team, &args, &about_us, &us)) {
             return false;
         }
-        keep(rank, series, &input, us);
+        if (was_of(series, team)) {
+            keep(rank, series, &input, us);
+        }
     }
     return true;
 }
@@ -219,6 +229,7 @@ static bool time_series(struct tune_rank *rank, const struct series *series)
     rank->config.algorithm[series->coll] = (char *)row->name;
     rank->config.protocol = (char *)row->protocol;
     rank->config.max_ctas = series->max_ctas;
+    rank->config.zero_copy = row->direct;
     if (!series->linger) {
         rank->config.linger = 0;
     }

@@ -16,6 +16,16 @@
 static const uint64_t patience_ns = 60 * UINT64_C(1000000000);
 static const uint64_t spin_ns = 200000; /* then others may have the core */
 
+static struct gpucoll_log outer; /* where messages go */
+
+/* That an algorithm cannot run some size is no news here. */
+static void help(void *arg, const char *topic, va_list args)
+{
+    if (strcmp(topic, "algorithm-unusable") != 0) {
+        outer.help(arg, topic, args);
+    }
+}
+
 void tune_failed(struct tune_rank *rank, const char *format, ...)
 {
     char text[sizeof rank->shared->reason];
@@ -161,6 +171,8 @@ bool tune_run_ranks(struct tune_shared *shared, const struct tune_options *optio
         if (children[started] == 0) {
             struct tune_rank rank = {
                 .shared = shared, .options = options, .rank = started, .config = *config, .log = *log};
+            outer = *log;
+            rank.log.help = help;
             run_rank(&rank, host);
             fflush(stdout);
             _exit(0);

@@ -60,7 +60,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(protocol, STRING, "auto", NULL, 3,
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
-        "flag), or auto."),
+        "flag), copy (copy engines), or auto."),
     ROW(tuning_file, STRING, "", NULL, 3,
         "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
         "writes it; "
@@ -83,6 +83,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
+    ROW(zero_copy, SIZE, "512K", "0..1T", 5,
+        "Least size of a call whose result peers may write straight into the application's buffer, by copy "
+        "engines; the "
+        "buffer is mapped by them when it is used for the second time. 0 turns it off."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

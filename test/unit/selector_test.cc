@@ -24,6 +24,7 @@ struct Input : gpucoll_plan_input {
         nranks = ranks;
         data_bytes = size_t{64} << 20;
         shared_device = false;
+        direct = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
         latency_us = 0.62;
@@ -150,6 +151,22 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
         Input input(bytes, 4);
         input.shared_device = true;
         EXPECT_STREQ(plan_of(input).algorithm->name, "phased");
+    }
+}
+
+TEST(selector, large_messages_that_can_be_direct_go_by_copies)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST,
+                              GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        Input input(uint64_t{1} << 28, 4);
+        input.coll = coll;
+        EXPECT_STRNE(plan_of(input).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+        input.direct = true;
+        gpucoll_plan plan = plan_of(input);
+        EXPECT_STREQ(plan.algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+        EXPECT_GT(plan.chunk_bytes, 0u);
+        input.bytes = 4096;
+        EXPECT_STRNE(plan_of(input).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
     }
 }
 

@@ -226,14 +226,14 @@ std::vector<tune_sample> measure(const gpucoll_config &config, const gpucoll_mod
     Random random(7);
     const gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-        const gpucoll_coll coll =
-            gpucoll_algorithm_runs(row, GPUCOLL_ALLREDUCE) ? GPUCOLL_ALLREDUCE : GPUCOLL_ALLGATHER;
+        const gpucoll_coll coll = row->coll == GPUCOLL_ANY_EXCHANGE ? GPUCOLL_ALLGATHER : row->coll;
         for (uint64_t bytes = 16; bytes <= 256 << 20; bytes *= 8) {
             for (int ctas : {4, 64}) {
                 for (bool linger : {false, true}) {
                     tune_sample sample = {};
                     sample.input = input_of(coll, bytes, 4, nullptr);
                     sample.input.config = &config;
+                    sample.input.direct = row->direct;
                     gpucoll_plan plan = {};
                     if (row->unusable(&sample.input) != nullptr) {
                         continue;
@@ -269,6 +269,10 @@ gpucoll_model some_machine()
     truth.simple_cta_bandwidth = 11e9;
     truth.link_share = 0.7;
     truth.barrier_us = 12;
+    truth.copy_us = 30;
+    truth.copy_each_us = 5;
+    truth.copy_hop_us = 4;
+    truth.copy_link_share = 0.8;
     return truth;
 }
 } // namespace
@@ -348,7 +352,7 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             gpucoll_plan_input input = input_of(coll, bytes, 4, &config);
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false), nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
             gpucoll_plan direct;
@@ -357,9 +361,10 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->algorithm, direct.algorithm) << bytes;
             EXPECT_EQ(plan->ctas, direct.ctas) << bytes;
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes), plan);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false), plan);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, true), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes, false), nullptr);
             before = bytes;
         }
         EXPECT_GT(before, 2900000u);
@@ -409,7 +414,7 @@ TEST(plan_cache, look_up_is_quick)
         const gpucoll_plan *volatile kept = nullptr;
         auto begin = std::chrono::steady_clock::now();
         for (int j = 0; j < calls; j++) {
-            kept = gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096);
+            kept = gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, false);
         }
         auto middle = std::chrono::steady_clock::now();
         ASSERT_EQ(kept, plan);

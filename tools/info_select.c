@@ -15,6 +15,7 @@ struct query {
     struct gpucoll_plan_input input;
     enum gpucoll_op op;
     enum gpucoll_type type;
+    bool shareable; /* peers can write to the buffers */
 };
 
 static bool parse_coll(struct query *query, const char *text)
@@ -85,6 +86,12 @@ static bool parse_shared(struct query *query, const char *text)
     return query->input.shared_device || strcmp(text, "no") == 0;
 }
 
+static bool parse_direct(struct query *query, const char *text)
+{
+    query->shareable = strcmp(text, "yes") == 0;
+    return query->shareable || strcmp(text, "no") == 0;
+}
+
 static bool parse_link(struct query *query, const char *text)
 {
     query->input.whole_lines = strcmp(text, "nvlink") == 0;
@@ -129,6 +136,7 @@ static const struct {
     {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
     {"type", "an element type such as float32, int64, complex64", parse_type},
     {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
+    {"direct", "yes (peers can write to the buffers, as to those of cudaMalloc) or no", parse_direct},
     {"link", "nvlink or pcie", parse_link},
     {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
@@ -150,9 +158,8 @@ static bool parse_item(struct query *query, const char *item)
             return fine || bad(item, keys[i].accepted);
         }
     }
-    return bad(
-        item,
-        "coll, ranks, bytes, op, type, shared_gpu, link, crew, latency_us or bandwidth, each with =VALUE");
+    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, direct, link, crew, latency_us or bandwidth, "
+                     "each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)
@@ -209,6 +216,19 @@ static void size_text(uint64_t bytes, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, units[unit]);
 }
 
+static void print_shape(const struct gpucoll_plan *plan)
+{
+    if (plan->ctas > 0) {
+        printf("%3u CTAs of %u threads%s", plan->ctas, plan->threads, plan->linger ? ", lingering" : "");
+    } else {
+        printf("no kernel");
+    }
+    if (plan->rounds > 1) {
+        printf(", %llu rounds", (unsigned long long)plan->rounds);
+    }
+    printf("\n");
+}
+
 /* Every algorithm at one size: what the choice was made from. */
 static void explain(const struct gpucoll_plan_input *input, const struct gpucoll_plan *chosen)
 {
@@ -225,12 +245,8 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
             continue;
         }
         row->shape(input, &plan);
-        printf(" %10.1f us   %3u CTAs of %u threads%s", plan.predicted_us, plan.ctas, plan.threads,
-               plan.linger ? ", lingering" : "");
-        if (plan.rounds > 1) {
-            printf(", %llu rounds", (unsigned long long)plan.rounds);
-        }
-        printf("\n");
+        printf(" %10.1f us   ", plan.predicted_us);
+        print_shape(&plan);
     }
     const char *forced = input->config->algorithm[input->coll];
     const char *protocol = input->config->protocol;
@@ -240,8 +256,18 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
     }
 }
 
-static bool select_one(const struct info *info, const struct gpucoll_plan_input *input)
+/* From which size on is the call direct? */
+static void set_bytes(const struct info *info, struct query *query, uint64_t bytes)
 {
+    const size_t least = info->config.zero_copy;
+    query->input.bytes = bytes;
+    query->input.direct = query->shareable && least > 0 && bytes >= least;
+}
+
+static bool select_one(const struct info *info, struct query *query)
+{
+    const struct gpucoll_plan_input *input = &query->input;
+    set_bytes(info, query, input->bytes);
     struct gpucoll_plan plan;
     bool said = false;
     if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
@@ -254,22 +280,23 @@ static bool select_one(const struct info *info, const struct gpucoll_plan_input 
     return true;
 }
 
-static bool select_range(const struct info *info, struct gpucoll_plan_input *input)
+static bool select_range(const struct info *info, struct query *query)
 {
+    const struct gpucoll_plan_input *input = &query->input;
     bool said = false;
     printf("  %6s  %-10s %-8s %10s  %s\n", "bytes", "algorithm", "protocol", "predicted", "shape");
     for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes *= 2) {
         struct gpucoll_plan plan;
         char text[16];
-        input->bytes = bytes;
+        set_bytes(info, query, bytes);
         size_text(bytes, text, sizeof(text));
         if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
             printf("  %6s  staged through host memory\n", text);
             continue;
         }
-        printf("  %6s  %-10s %-8s %7.1f us  %u CTAs of %u threads%s\n", text, plan.algorithm->name,
-               plan.algorithm->protocol, plan.predicted_us, plan.ctas, plan.threads,
-               plan.linger ? ", lingering" : "");
+        printf("  %6s  %-10s %-8s %7.1f us  ", text, plan.algorithm->name, plan.algorithm->protocol,
+               plan.predicted_us);
+        print_shape(&plan);
     }
     return true;
 }
@@ -292,7 +319,7 @@ static void print_team(const struct query *query)
 
 bool info_select(struct info *info, const char *text)
 {
-    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32};
+    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32, .shareable = true};
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;
@@ -319,7 +346,7 @@ bool info_select(struct info *info, const char *text)
         return true;
     }
     info_print_source(info, &machine, entry);
-    return input->bytes ? select_one(info, input) : select_range(info, input);
+    return input->bytes ? select_one(info, &query) : select_range(info, &query);
 }
 
 int info_explain(struct info *info, char **argv, int *took)

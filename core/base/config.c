@@ -75,6 +75,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "their blocks; 0 lets the plan decide."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
+    ROW(chunk, SIZE, "0", "0..1G", 5,
+        "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
+        "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
+        "decide."),
     ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones are staged through "

@@ -23,9 +23,10 @@ struct gpucoll_config {
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
     char *protocol;
     char *tuning_file; /* path; empty: none */
-    int linger; /* microseconds */
-    int channels; /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
+    int linger;        /* microseconds */
+    int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
+    size_t chunk;         /* bytes, of algorithms that go by copy engines; 0: the plan decides */
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */

@@ -136,6 +136,24 @@ TEST(selector, channels_are_the_number_of_ctas)
     EXPECT_TRUE(plan_of(small).linger);
 }
 
+TEST(selector, chunk_is_that_of_copies)
+{
+    Input input(uint64_t{1} << 28, 4);
+    input.direct = true;
+    for (const char *chunk : {"1", "64K", "1M", "1G"}) {
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
+        for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_BCAST}) {
+            input.coll = coll;
+            const gpucoll_plan plan = plan_of(input);
+            const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
+            EXPECT_STREQ(plan.algorithm->protocol, "copy");
+            EXPECT_TRUE(plan.chunk_bytes == wanted || (plan.chunk_bytes < wanted && wanted > 1 << 20))
+                << chunk;
+            EXPECT_GT(plan.rounds, 0u);
+        }
+    }
+}
+
 TEST(selector, forced_protocol_is_taken)
 {
     for (const char *name : {"ll", "ll128", "simple"}) {

@@ -89,7 +89,8 @@ TEST(team, ranks_with_other_settings_are_told_and_decline)
                                                               {"bcast_algorithm", "phased"},
                                                               {"protocol", "ll128"},
                                                               {"linger", "0"},
-                                                              {"channels", "3"}};
+                                                              {"channels", "3"},
+                                                              {"chunk", "64K"}};
     for (const auto &setting : settings) {
         expect_declined(
             3,

@@ -12,6 +12,7 @@
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
 
+#include "core/stats.h"
 #include "core/team.h"
 
 enum gpucoll_request_state {
@@ -20,6 +21,16 @@ enum gpucoll_request_state {
     GPUCOLL_AGREEING,
     GPUCOLL_CONNECTING,
     GPUCOLL_RUNNING
+};
+
+/* What statistics and profilers want to know of a request (core/observe.h). */
+struct gpucoll_observed {
+    bool begun;       /* when it was posted, somebody wanted to know */
+    bool traced;      /* ranges are open */
+    uint64_t posted;  /* ticks */
+    uint64_t arrived; /* ticks: all ranks had; without agreement as `posted` */
+    uint64_t call;    /* ranges: of the call, and of the part it is in */
+    uint64_t part;
 };
 
 struct gpucoll_request {
@@ -49,7 +60,10 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
-    bool unable;                     /* as gpucoll_coll_args says */
+    bool unable;                /* as gpucoll_coll_args says */
+    uint8_t form;               /* enum gpucoll_form */
+    enum gpucoll_reason reason; /* why it is declined */
+    struct gpucoll_observed observed;
     bool idle;                       /* an exchange in which this rank neither sends nor receives */
     struct gpucoll_kernel_runs runs; /* of an exchange; last, since it is not cleared for each call */
 };

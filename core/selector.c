@@ -22,6 +22,14 @@ static bool is_any(const char *forced)
     return strcmp(forced, "auto") == 0;
 }
 
+static const char *unusable_here(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
+{
+    if (input->config->deterministic && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
+        return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
+    }
+    return row->unusable(input);
+}
+
 /* The row of the least predicted time among those of the named algorithm and protocol. False if none can be used; then
  * `why` says what stood against the last one of that name. */
 static bool choose(const struct gpucoll_plan_input *input, const char *name, const char *protocol,
@@ -35,7 +43,7 @@ static bool choose(const struct gpucoll_plan_input *input, const char *name, con
             (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
             continue;
         }
-        const char *unusable = row->unusable(input);
+        const char *unusable = unusable_here(row, input);
         if (unusable != NULL) {
             *why = unusable;
             continue;
@@ -100,7 +108,7 @@ void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, 
             continue;
         }
         append(text, size, "%s%s/%s ", text[0] != '\0' ? ", " : "", row->name, row->protocol);
-        const char *unusable = row->unusable(input);
+        const char *unusable = unusable_here(row, input);
         if (unusable != NULL) {
             append(text, size, "cannot (%s)", unusable);
             continue;

@@ -34,6 +34,7 @@ static uint64_t settings_hash(const struct gpucoll_config *config)
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
+    value = hash(value, &config->deterministic, sizeof config->deterministic);
     value = hash(value, &config->threads, sizeof config->threads);
     return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
 }

@@ -49,6 +49,7 @@ struct gpucoll_team {
     uint32_t ended;                /* bit call % RING: that call has ended before an earlier one */
     bool active;                   /* has posted */
     bool given_up;                 /* a call has failed: nothing is run natively any more */
+    enum gpucoll_reason reason;    /* of the latest declined call */
     bool forced_said;              /* that the forced algorithm cannot be used */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
     struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */

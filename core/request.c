@@ -1,5 +1,6 @@
 #include "core/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/algorithm.h"
@@ -273,16 +274,31 @@ static gpucoll_status advance(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? run(request) : status;
 }
 
+/* How it went, in words. */
+static void outcome(const struct gpucoll_request *request, gpucoll_status status, char *text, size_t size)
+{
+    const struct gpucoll_plan *plan = &request->plan;
+    if (status == GPUCOLL_DECLINED) {
+        snprintf(text, size, "declined: %s", gpucoll_reason_text(request->reason));
+    } else if (status != GPUCOLL_OK) {
+        snprintf(text, size, "%s", gpucoll_status_name(status));
+    } else if (plan->algorithm == NULL) {
+        snprintf(text, size, "ran natively: nothing to exchange");
+    } else {
+        snprintf(text, size, "ran natively by %s/%s, %u CTAs%s", plan->algorithm->name,
+                 plan->algorithm->protocol, plan->ctas, plan->linger ? " that linger" : "");
+    }
+}
+
 static void log_call(const struct gpucoll_request *request, gpucoll_status status)
 {
     const struct gpucoll_log *log = request->team->context->log;
     if (log->verbosity >= GPUCOLL_LOG_CALL) {
+        char how[160];
+        outcome(request, status, how, sizeof how);
         gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
                     (unsigned long long)request->call, gpucoll_coll_name(request->coll),
-                    (unsigned long long)request->bytes,
-                    status == GPUCOLL_OK         ? "ran natively"
-                    : status == GPUCOLL_DECLINED ? gpucoll_reason_text(request->reason)
-                                                 : gpucoll_status_name(status));
+                    (unsigned long long)request->bytes, how);
     }
 }
 

@@ -1,7 +1,8 @@
 #include "coll_gpucoll_observe.h"
 #include "core/trace.h"
 
-_Static_assert((int)GPUCOLL_OBSERVED_COUNT <= (int)GPUCOLL_STATS_COLLS, "statistics tell all collectives apart");
+_Static_assert((int)GPUCOLL_OBSERVED_COUNT <= (int)GPUCOLL_STATS_COLLS,
+               "statistics tell all collectives apart");
 
 const char *const *gpucoll_observed_names(void)
 {
@@ -114,6 +115,20 @@ void gpucoll_observe_next_start(struct gpucoll_call *call)
     observed->ticks = gpucoll_ticks();
 }
 
+/* Only blocking reductions are made in rank order where the engine does not run them (coll_gpucoll_ordered.h). */
+static void warn_of_order(const struct gpucoll_call *call)
+{
+    static bool said;
+    enum gpucoll_form form;
+    int coll = identify(call->name, &form);
+    if (form != GPUCOLL_FORM_BLOCKING && coll < GPUCOLL_COLL_COUNT &&
+        gpucoll_coll_reduces((enum gpucoll_coll)coll) &&
+        !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED)) {
+        gpucoll_help(&mca_coll_gpucoll_component.log, "not-deterministic", call->name,
+                     "its nonblocking and persistent forms are reduced in rank order on the GPU only");
+    }
+}
+
 void gpucoll_observe_next(struct gpucoll_call *call, bool staged)
 {
     struct gpucoll_component *component = &mca_coll_gpucoll_component;
@@ -134,6 +149,9 @@ void gpucoll_observe_next(struct gpucoll_call *call, bool staged)
                 gpucoll_observe_next_start(call);
             }
         }
+    }
+    if (__builtin_expect(component->config.deterministic, false)) {
+        warn_of_order(call);
     }
     if (call->module != NULL) {
         call->module->declined = GPUCOLL_REASON_NONE;

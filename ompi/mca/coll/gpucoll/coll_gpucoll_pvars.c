@@ -137,21 +137,6 @@ static int notify_plans(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void
     return OPAL_SUCCESS;
 }
 
-static mca_base_var_enum_t *plan_enum(void)
-{
-    enum { MOST = STATE_PLANS + UINT8_MAX + 1 };
-    static char names[UINT8_MAX][48];
-    mca_base_var_enum_value_t values[MOST] = {
-        {STATE_NONE, "none"}, {STATE_COPY, "copy"}, {STATE_STAGED, "staged"}, {STATE_PASSED, "passed"}};
-    int plans = plan_count();
-    for (int i = 0; i < plans; i++) {
-        gpucoll_stats_way(GPUCOLL_WAY_NATIVE, (uint8_t)i, names[i], sizeof names[i]);
-        values[STATE_PLANS + i] = (mca_base_var_enum_value_t){STATE_PLANS + i, names[i]};
-    }
-    mca_base_var_enum_t *made = NULL;
-    return mca_base_var_enum_create("coll_gpucoll_plan", values, &made) == OPAL_SUCCESS ? made : NULL;
-}
-
 /* "Calls, by collective: 0 allreduce, 1 allgather, ..." */
 static void describe(const char *what, bool by_plan, char *text, size_t size)
 {
@@ -162,6 +147,19 @@ static void describe(const char *what, bool by_plan, char *text, size_t size)
         gpucoll_stats_way(GPUCOLL_WAY_NATIVE, (uint8_t)i, plan, sizeof plan);
         used += (size_t)snprintf(text + used, size - used, "%s %d %s", i == 0 ? ":" : ",", i,
                                  by_plan ? plan : gpucoll_observed_names()[i]);
+    }
+}
+
+/* "; values: 0 none, ...": in words, since ompi_info of Open MPI 4.1 does not survive a variable with an enumeration. */
+static void describe_states(char *text, size_t size)
+{
+    size_t used = strlen(text);
+    used += (size_t)snprintf(text + used, size - used, "; values: %d none, %d copy, %d staged, %d passed",
+                             STATE_NONE, STATE_COPY, STATE_STAGED, STATE_PASSED);
+    for (int i = 0; i < plan_count() && used < size; i++) {
+        char plan[48];
+        gpucoll_stats_way(GPUCOLL_WAY_NATIVE, (uint8_t)i, plan, sizeof plan);
+        used += (size_t)snprintf(text + used, size - used, ", %d %s", STATE_PLANS + i, plan);
     }
 }
 
@@ -177,12 +175,9 @@ void gpucoll_observe_register(mca_base_component_t *component, struct gpucoll_st
                                          NULL, MPI_T_BIND_NO_OBJECT, flags, get_sums, NULL, notify_sums,
                                          (void *)row);
     }
-    mca_base_var_enum_t *plans = plan_enum();
-    if (plans != NULL) {
-        describe("Which way the latest call went, by collective", false, help, sizeof help);
-        mca_base_component_pvar_register(component, "collective_plan", help, OPAL_INFO_LVL_4,
-                                         MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, plans,
-                                         MPI_T_BIND_NO_OBJECT, flags, get_plans, NULL, notify_plans, stats);
-        OBJ_RELEASE(plans);
-    }
+    describe("Which way the latest call went, by collective", false, help, sizeof help);
+    describe_states(help, sizeof help);
+    mca_base_component_pvar_register(component, "collective_plan", help, OPAL_INFO_LVL_4,
+                                     MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, NULL,
+                                     MPI_T_BIND_NO_OBJECT, flags, get_plans, NULL, notify_plans, stats);
 }

@@ -58,7 +58,7 @@ static bool is_size_wanted(const struct compare *compare, int pass, size_t bytes
 {
     bool sparse = false;
     if (passes[pass].beside)
-        return bytes >= OVERLAP_LEAST;
+        return bytes >= OVERLAP_LEAST || bytes == compare->options.max;
     for (int i = 0; i < pass; i++)
         sparse = sparse || is_pass_wanted(compare, i);
     for (size_t few = 4096; few <= bytes && sparse; few *= 16)

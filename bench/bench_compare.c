@@ -167,8 +167,11 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
 static void time_beside(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
                         double seconds)
 {
-    if (!compare->compute.device)
+    if (!compare->compute.device) {
         bench_compute_open(&compare->compute, &compare->group, &compare->device, compare->options.cublas);
+        if (compare->group.rank == 0)
+            printf("Computation: %s.\n", compare->compute.kind->name);
+    }
     for (int i = 0; i < count; i++)
         bench_overlap_measure(contender[i], &compare->compute, bytes, compare->options.iterations,
                               seconds / count);
@@ -206,14 +209,24 @@ static size_t largest(const struct compare *compare, const struct pass *pass)
     return 0;
 }
 
-static void set_cases(struct compare *compare, const struct pass *pass, const struct bench_coll *coll)
+static void set_cases(struct compare *compare, const struct pass *pass, const struct bench_coll *coll,
+                      MPI_Comm comm)
 {
     for (int i = 0; i < compare->rivals.count; i++) {
         struct bench_case *measured = &compare->rivals.contender[i].measured;
         measured->coll = coll;
         measured->form = pass->form;
         measured->in_place = pass->in_place;
+        measured->comm = comm;
     }
+}
+
+static int count_sizes(const struct compare *compare, int pass, size_t max, size_t room)
+{
+    int count = 0;
+    for (size_t bytes = compare->options.min; bytes && bytes <= room; bytes = bench_next_size(bytes, max))
+        count += is_size_wanted(compare, pass, bytes);
+    return count;
 }
 
 /* All sizes of one collective in one pass; with `count_only` they are counted and not measured. */
@@ -221,21 +234,25 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
 {
     const struct pass *pass = &passes[index];
     const struct bench_options *options = &compare->options;
-    set_cases(compare, pass, coll);
+    MPI_Comm comm;
+    set_cases(compare, pass, coll, MPI_COMM_WORLD);
     size_t max = coll->has_data ? options->max : options->min;
     size_t room = largest(compare, pass);
     if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
         (pass->beside && !bench_overlap_can(coll)))
         return;
-    if (!count_only && compare->group.rank == 0)
+    if (count_only) {
+        compare->points += count_sizes(compare, index, max, room);
+        return;
+    }
+    /* A new one, so that the first call of the first size is the first on a communicator. */
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    set_cases(compare, pass, coll, comm);
+    if (compare->group.rank == 0)
         print_head(compare, coll, pass);
     for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
         if (!is_size_wanted(compare, index, bytes))
             continue;
-        if (count_only) {
-            compare->points++;
-            continue;
-        }
         double left = compare->deadline > 0 ? seconds_left(compare) : 0;
         if (compare->deadline > 0 && left <= 0)
             compare->report.left_out++;
@@ -243,6 +260,7 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
             measure_point(compare, pass, bytes, left / compare->points);
         compare->points--;
     }
+    MPI_Comm_free(&comm);
 }
 
 static void run_passes(struct compare *compare, bool count_only)

@@ -43,6 +43,7 @@ struct compare {
     struct bench_rivals rivals;
     struct bench_compute compute;
     double deadline; /* by MPI_Wtime of rank 0; 0: none */
+    bool spent;      /* the deadline has passed */
     int points;      /* still to be measured */
     int wrong;       /* results */
     uint64_t seed;   /* of the data of the present size */
@@ -138,12 +139,19 @@ static void print_rows(const struct compare *compare, const struct pass *pass)
     fflush(stdout);
 }
 
-static void time_in_turns(struct bench_contender **contender, int count)
+/* The trials may have told less than the truth: on a busy machine the turns end early. */
+static void time_in_turns(struct compare *compare, struct bench_contender **contender, int count,
+                          double seconds)
 {
+    double begin = MPI_Wtime();
     for (int turn = 0; turn < TURNS; turn++) {
+        bool limited = turn > 0 && compare->deadline > 0;
+        if (limited && bench_max(&compare->group, MPI_Wtime() - begin) > OVERRUN * seconds)
+            return;
         for (int i = 0; i < count; i++) {
             int calls = contender[i]->calls;
-            int timed = calls * (turn + 1) / TURNS - calls * turn / TURNS;
+            /* Rounded up: each has some in the first turn. */
+            int timed = (calls * (turn + 1) + TURNS - 1) / TURNS - (calls * turn + TURNS - 1) / TURNS;
             if (timed > 0)
                 bench_case_warm(&contender[i]->measured, contender[i]->warmup);
             for (int j = 0; j < timed; j++)
@@ -159,7 +167,7 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
         bench_case_begin(&contender[i]->measured, bytes, &contender[i]->row);
         plan_calls(compare, contender[i], bytes, seconds / count);
     }
-    time_in_turns(contender, count);
+    time_in_turns(compare, contender, count, seconds);
     for (int i = 0; i < count; i++)
         bench_case_end(&contender[i]->measured, &contender[i]->row);
 }
@@ -229,7 +237,7 @@ static int count_sizes(const struct compare *compare, int pass, size_t max, size
     return count;
 }
 
-/* All sizes of one collective in one pass; with `count_only` they are counted and not measured. */
+/* All sizes of one collective in one pass; with `count_only`, or when no time is left, they are counted and not measured. */
 static void run_sizes(struct compare *compare, int index, const struct bench_coll *coll, bool count_only)
 {
     const struct pass *pass = &passes[index];
@@ -241,8 +249,9 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
         (pass->beside && !bench_overlap_can(coll)))
         return;
-    if (count_only) {
-        compare->points += count_sizes(compare, index, max, room);
+    if (count_only || compare->spent) {
+        int count = count_sizes(compare, index, max, room);
+        *(count_only ? &compare->points : &compare->report.left_out) += count;
         return;
     }
     /* A new one, so that the first call of the first size is the first on a communicator. */
@@ -253,8 +262,9 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
         if (!is_size_wanted(compare, index, bytes))
             continue;
-        double left = compare->deadline > 0 ? seconds_left(compare) : 0;
-        if (compare->deadline > 0 && left <= 0)
+        double left = compare->deadline > 0 && !compare->spent ? seconds_left(compare) : 0;
+        compare->spent = compare->deadline > 0 && left <= 0;
+        if (compare->spent)
             compare->report.left_out++;
         else
             measure_point(compare, pass, bytes, left / compare->points);

@@ -19,6 +19,7 @@ from figures import BadInput, FORMS, groups_of, library_order, merge, read, size
 STYLES = {"gpucoll": ("#d55e00", "o", "-"), "nccl": ("#0072b2", "s", "--"), "nccl-symmetric": ("#009e73", "^", ":"),
           "stock": ("#777777", "x", "-.")}
 LABELS = {"nccl": "NCCL, plain buffers", "nccl-symmetric": "NCCL, symmetric windows", "stock": "Open MPI without gpucoll"}
+OTHERS = ("#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 COLUMNS = 3
 
 
@@ -40,9 +41,10 @@ def chosen_groups(lines, form, in_place):
 
 
 def draw_panel(axis, group, value):
+    others = [library for library in library_order(group) if library not in STYLES]
     for library in library_order(group):
         points = [(line["bytes"], line["times"][library][value]) for line in group if library in line["times"]]
-        colour, marker, dashes = STYLES.get(library, ("#cc79a7", "d", "-"))
+        colour, marker, dashes = STYLES.get(library) or (OTHERS[others.index(library) % len(OTHERS)], ".", "-")
         axis.plot(*zip(*points), color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.4,
                   label=LABELS.get(library, library))
     axis.set_xscale("log", base=2)

@@ -21,6 +21,17 @@ expect() {
     fi
 }
 
+# holds NAME ELSE CONDITION...
+holds() {
+    local name=$1 otherwise=$2
+    shift 2
+    if "$@"; then
+        pass "$name"
+    else
+        fail "$name" "$otherwise"
+    fi
+}
+
 if ! command -v python3 >/dev/null; then
     skip bench "there is no python3"
     exit 0
@@ -31,7 +42,7 @@ expect measure 0 "${side_by_side[@]}" --collectives all --max 4K --iterations 2 
     --variant "plan:phased=--mca coll_gpucoll_allreduce_algorithm phased"
 expect complete 0 "$bench/check_results" --complete "$fresh"
 expect in_time 0 "${side_by_side[@]}" --collectives all --max 64K --budget $budget
-[ "$took" -le $((budget + 30)) ] && pass budget || fail budget "$took s for a budget of $budget s"
+holds budget "$took s for a budget of $budget s" [ "$took" -le $((budget + 30)) ]
 expect show 0 "$bench/side_by_side" --from "$fresh" --markdown
 sed 's/"median_us": /"median_us": -/' "$fresh" >"$LOGS/bench.bad.json"
 expect fault_is_found 1 "$bench/check_results" "$LOGS/bench.bad.json"
@@ -52,7 +63,7 @@ expect readme 0 "$bench/readme_table" --check
 if python3 -c 'import matplotlib' 2>/dev/null; then
     expect plot 0 "$bench/plot.py" --out "$LOGS" "$bench"/results/allreduce-*.json
     for kind in time bandwidth; do
-        [ -s "$(echo "$LOGS"/allreduce-*-$kind.png)" ] && pass "plot_$kind" || fail "plot_$kind" "no picture"
+        holds "plot_$kind" "no picture" [ -s "$(echo "$LOGS"/allreduce-*-$kind.png)" ]
     done
 else
     skip plot "there is no matplotlib"

@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/threads
 endif
 mpi_test_scripts = \
+	test/mpi/bench.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
 	test/mpi/observe.sh \

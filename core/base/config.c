@@ -87,9 +87,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
-    ROW(zero_copy, SIZE, "512K", "0..1T", 5,
-        "Least size of a call whose result peers may write straight into the application's buffer, by copy "
-        "engines; the "
+    ROW(zero_copy, SIZE, "128K", "0..1T", 5,
+        "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "

@@ -52,6 +52,8 @@ libgpucoll_la_SOURCES += \
 	core/exports.h \
 	core/bcast_copy.c \
 	core/reduce_copy.c \
+	core/forced.c \
+	core/forced.h \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \

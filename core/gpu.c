@@ -63,8 +63,8 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
             ops->stream_close(gpu->lanes[i].stream);
         }
         for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
-            if (gpu->copies[i].stream != NULL) {
-                ops->stream_close(gpu->copies[i].stream);
+            if (gpu->copies[i].copier != NULL) {
+                ops->copier_close(gpu->copies[i].copier);
             }
         }
         if (gpu->scratch != NULL) {

@@ -34,6 +34,7 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
+	core/barrier.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
@@ -83,6 +84,7 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_copier.c \
 	core/accel/cuda_copy.c \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \

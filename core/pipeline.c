@@ -48,14 +48,31 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
     return gpucoll_copy(request->gpu, request->team->rank, peer, to, from, bytes, ticket);
 }
 
-bool gpucoll_pipeline_copied(const struct gpucoll_request *request, const struct gpucoll_copy_ticket *tickets)
+gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
+                                       struct gpucoll_copy_ticket *tickets)
 {
     for (uint32_t i = 0; i < request->team->size; i++) {
-        if (!gpucoll_copy_done(request->gpu, tickets[i])) {
-            return false;
+        gpucoll_status status = gpucoll_copy_done(request->gpu, tickets[i]);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        tickets[i].number = 0;
+    }
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_pipeline_sent(struct gpucoll_request *request)
+{
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
+    gpucoll_status status = GPUCOLL_OK;
+    while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
+        status = gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS]);
+        if (status == GPUCOLL_OK) {
+            pipeline->sent++;
+            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, pipeline->sent);
         }
     }
-    return true;
+    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
 }
 
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)

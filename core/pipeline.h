@@ -22,9 +22,13 @@ uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpuco
 gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint32_t peer, void *to,
                                      const void *from, uint64_t bytes,
                                      struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-/* Are the copies to all ranks complete? */
-bool gpucoll_pipeline_copied(const struct gpucoll_request *request,
-                             const struct gpucoll_copy_ticket *tickets);
+/* GPUCOLL_OK when the copies to all ranks are complete, GPUCOLL_IN_PROGRESS, or the device's error. Tickets of complete ones are
+ * cleared. */
+gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
+                                       struct gpucoll_copy_ticket *tickets) GPUCOLL_CHECKED;
+
+/* Counts the chunks of which this rank's part, queued with tickets pipeline.sending, is complete, and tells the peers. */
+gpucoll_status gpucoll_pipeline_sent(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
 /* Turned while nothing moves: GPUCOLL_IN_PROGRESS, the watchdog's error, or the device's. */
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing) GPUCOLL_CHECKED;

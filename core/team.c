@@ -184,6 +184,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
         free(links);
     }
     free(team->met);
+    free(team->barrier_watch);
     free(team->spare);
     free(team);
 }

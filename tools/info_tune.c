@@ -192,7 +192,10 @@ static bool report(struct info *info, const struct gpucoll_config *config, const
     struct gpucoll_tuning fitted;
     struct gpucoll_model before;
     (void)info_model(info, shared->gpu, shared->samples[0].input.whole_lines, &before);
-    tune_fit(shared->samples, shared->count, config, &before, &fitted);
+    if (!tune_fit(shared->samples, shared->count, config, &before, &fitted)) {
+        fprintf(stderr, "gpucoll_info: --tune: no memory for the fit\n");
+        return false;
+    }
     int close = print_samples(shared, config, &before, &fitted.model);
     print_constants(&before, &fitted);
     printf("\n%u ranks on %s, %.0f s: %d of %d predictions are within %d %% of the time that was measured\n",

@@ -226,9 +226,6 @@ gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const voi
     CUdeviceptr begin = 0;
     size_t bytes = 0;
     CUipcMemHandle opaque;
-    if (accel->cuda->write_value == NULL) {
-        return GPUCOLL_ERR_UNSUPPORTED; /* copies could not be waited for */
-    }
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
     CUresult result = accel->cuda->cuMemGetAddressRange(&begin, &bytes, (CUdeviceptr)(uintptr_t)pointer);
     if (result == CUDA_SUCCESS && bytes >= granularity) {

@@ -29,6 +29,11 @@
     F(cuDevicePrimaryCtxGetState)                                                                            \
     F(cuDevicePrimaryCtxRetain)                                                                              \
     F(cuDevicePrimaryCtxRelease)                                                                             \
+    F(cuEventCreate)                                                                                         \
+    F(cuEventDestroy)                                                                                        \
+    F(cuEventQuery)                                                                                          \
+    F(cuEventRecord)                                                                                         \
+    F(cuEventSynchronize)                                                                                    \
     F(cuGetErrorName)                                                                                        \
     F(cuGetErrorString)                                                                                      \
     F(cuIpcGetMemHandle)                                                                                     \
@@ -63,7 +68,6 @@ struct gpucoll_cuda_driver {
     CUresult(CUDAAPI *launch_cluster)(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                       void **extra);
     CUresult(CUDAAPI *cluster_size)(int *most, CUfunction function, const CUlaunchConfig *config);
-    CUresult(CUDAAPI *write_value)(CUstream stream, CUdeviceptr to, cuuint32_t value, unsigned flags);
     CUresult(CUDAAPI *load_function)(
         CUfunction function); /* loads code that the driver would load at its first launch */
 };

@@ -31,6 +31,7 @@ ends() {
 
 export OMPI_MCA_coll_gpucoll_accelerator=host OMPI_MCA_coll_gpucoll_lanes=1 OMPI_MCA_coll_gpucoll_scratch_bytes=1M
 ends 0 'predictions are within' --tune --seconds 0.5 --max 64K --ranks 3 --output "$file"
+ends 0 'the choice is within 5 % of the quickest for' --tune --seconds 0.5 --max 4K
 ends 0 '^launch = [0-9.]* us ' --tune --seconds 0.5 --max 4K
 ends 2 '--tune knows --ranks' --tune --pigeon 3
 ends 2 'expected 2 to 32' --tune --ranks 1

@@ -49,6 +49,7 @@ ends 0 'exchange *simple' --explain bcast 4M --ranks 7
 ends 0 '7 ranks' --explain bcast 4M --ranks 7
 ends 2 'such as --explain allreduce 4M' --explain allreduce
 ends 2 'expected a collective' --explain pigeon 4M
+ends 2 '--banana: no such option' --explain allreduce 4M --banana 3
 ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
 ends 0 'launch *= ' --constants
 

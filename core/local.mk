@@ -19,10 +19,12 @@ libgpucoll_la_SOURCES += \
 	core/agreement.h \
 	core/algorithm.h \
 	core/algorithms.c \
+	core/allreduce_copy.c \
 	core/allreduce_oneshot.c \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
 	core/allreduce_twoshot_ll128.c \
+	core/barrier.c \
 	core/base/clock.c \
 	core/base/clock.h \
 	core/base/config.c \
@@ -35,7 +37,8 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
-	core/barrier.c \
+	core/bcast_copy.c \
+	core/bcast_direct.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
@@ -53,11 +56,8 @@ libgpucoll_la_SOURCES += \
 	core/exchange_simple.c \
 	core/exports.c \
 	core/exports.h \
-	core/allreduce_copy.c \
-	core/bcast_copy.c \
-	core/bcast_direct.c \
-	core/reduce_direct.c \
-	core/slices.h \
+	core/forced.c \
+	core/forced.h \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \
@@ -73,10 +73,12 @@ libgpucoll_la_SOURCES += \
 	core/plan.h \
 	core/plan_cache.c \
 	core/plan_cache.h \
+	core/reduce_direct.c \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
+	core/slices.h \
 	core/stats.c \
 	core/stats.h \
 	core/stats_report.c \

@@ -357,11 +357,17 @@ int info_explain(struct info *info, char **argv, int *took)
                 "gpucoll_info: --explain needs a collective and a size, such as --explain allreduce 4M\n");
         return 2;
     }
-    *took = 3;
-    int used = snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
-    if (argv[3] && argv[4] && strcmp(argv[3], "--ranks") == 0 && used < (int)sizeof(query)) {
-        *took = 5;
-        snprintf(query + used, sizeof(query) - (size_t)used, ",ranks=%s", argv[4]);
+    size_t used = (size_t)snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
+    for (*took = 3; argv[*took] && argv[*took + 1] && used < sizeof(query); *took += 2) {
+        const char *value = argv[*took + 1];
+        if (strcmp(argv[*took], "--ranks") == 0) {
+            used += (size_t)snprintf(query + used, sizeof(query) - used, ",ranks=%s", value);
+        } else if (strcmp(argv[*took], "--topology") != 0) {
+            break;
+        } else if (gpucoll_config_set(&info->config, "topology_file", value) != GPUCOLL_OK) {
+            fprintf(stderr, "gpucoll_info: --topology: this build reads no topology files\n");
+            return 2;
+        }
     }
     return info_select(info, query) ? 0 : 2;
 }

@@ -19,7 +19,8 @@
     {                                                                                                        \
         .name = #word "_algorithm", .type = GPUCOLL_CONFIG_STRING,                                           \
         .offset = offsetof(struct gpucoll_config, algorithm[GPUCOLL_##coll]), .initial = "auto", .level = 3, \
-        .help = "Algorithm of " function ", or auto (the least predicted time).",                            \
+        .help = "Algorithm of " function                                                                     \
+                ": a name, names by size such as NAME:64K,NAME, or auto (the least predicted time).",        \
     }
 _Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM");
 
@@ -132,6 +133,16 @@ static bool parse_number(const char *text, bool suffix_allowed, long long *value
         end++;
     }
     return *end == '\0';
+}
+
+bool gpucoll_config_parse_size(const char *text, uint64_t *bytes)
+{
+    long long value = 0;
+    if (!parse_number(text, true, &value) || value < 0) {
+        return false;
+    }
+    *bytes = (uint64_t)value;
+    return true;
 }
 
 static bool parse_bool(const char *text, bool *value)

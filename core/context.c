@@ -2,6 +2,19 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/topology/topology.h"
+
+/* A file that cannot be used has been shown, and counts as none. */
+static void read_topology(struct gpucoll_context *context)
+{
+    const char *path = context->config->topology_file;
+    if (context->accel != NULL && path[0] != '\0' &&
+        gpucoll_topology_read(path, context->log, &context->topology) == GPUCOLL_OK) {
+        context->accel->topology = context->topology;
+        gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "costs of links are those of the topology file %s",
+                    path);
+    }
+}
 
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **out)
@@ -20,6 +33,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     if (context->accel != NULL && !gpucoll_tl_all_known(config->transports)) {
         gpucoll_help(log, "unknown-transport", config->transports);
     }
+    read_topology(context);
     pthread_mutex_init(&context->lock, NULL);
     *out = context;
     return GPUCOLL_OK;
@@ -45,6 +59,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     }
     gpucoll_board_close(&context->board);
     gpucoll_accel_close(context->accel);
+    gpucoll_topology_free(context->topology);
     pthread_mutex_destroy(&context->lock);
     free(context);
 }

@@ -14,7 +14,8 @@
 struct gpucoll_context {
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
-    struct gpucoll_accel *accel; /* NULL: none here */
+    struct gpucoll_accel *accel;       /* NULL: none here */
+    struct gpucoll_topology *topology; /* of config->topology_file; NULL: none */
     pthread_mutex_t lock;
     struct gpucoll_board board; /* made with the first team */
     struct gpucoll_peer *peers;

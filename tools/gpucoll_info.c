@@ -13,7 +13,8 @@ static const struct section {
 } sections[] = {
     {"build", "Build", "version and what was built in", info_build},
     {"accelerators", "Accelerators", "what can hold the buffers, and whether it is here", info_accelerators},
-    {"gpus", "GPUs", "the GPUs of this machine and how they reach each other", info_gpus},
+    {"gpus", "GPUs", "the GPUs that this process sees, and whether they reach each other", info_gpus},
+    {"topology", "Topology", "sockets, NUMA nodes, GPUs, NICs and the links between them", info_topology},
     {"transports", "Transports", "how bytes get from one GPU to another", info_transports},
     {"algorithms", "Algorithms", "how each collective can be run", info_algorithms},
     {"parameters", "Parameters", "what can be set, with defaults and present values", info_parameters},
@@ -28,6 +29,10 @@ static void show_help(void)
     for (int i = 0; i < SECTIONS; i++) {
         printf("  --%-20s %s\n", sections[i].name, sections[i].help);
     }
+    printf("  --%-20s %s\n", "topology FILE",
+           "the machine that FILE describes, also for the options that follow");
+    printf("  --%-20s %s\n", "topology-xml FILE",
+           "writes the topology to FILE as XML (\"-\": standard output)");
     printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
     printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
     printf("  %-22s %s\n", "",
@@ -72,6 +77,10 @@ static int run_option(struct info *info, char **argv, int *took)
 {
     const struct section *section = find_section(argv[0]);
     *took = 1;
+    if (strcmp(argv[0], "--topology") == 0 && argv[1] && argv[1][0] != '-') {
+        info->config.topology_file = argv[1];
+        *took = 2;
+    }
     if (section) {
         return !print_section(info, section);
     }
@@ -90,6 +99,10 @@ static int run_option(struct info *info, char **argv, int *took)
     if (strcmp(argv[0], "--collectives") == 0) {
         info_collectives_markdown();
         return 0;
+    }
+    if (strcmp(argv[0], "--topology-xml") == 0 && argv[1]) {
+        *took = 2;
+        return !info_topology_xml(info, argv[1]);
     }
     if (strcmp(argv[0], "--explain") == 0 && argv[1] && argv[2]) {
         *took = 3;

@@ -18,6 +18,7 @@ struct info {
 bool info_build(struct info *info);
 bool info_accelerators(struct info *info);
 bool info_gpus(struct info *info);
+bool info_topology(struct info *info);
 bool info_transports(struct info *info);
 bool info_algorithms(struct info *info);
 bool info_parameters(struct info *info);
@@ -31,6 +32,9 @@ bool info_read_environment(struct info *info);
 
 /* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */
 bool info_select(struct info *info, const char *query);
+
+/* Writes the topology that info_topology prints as XML; "-" is standard output. */
+bool info_topology_xml(struct info *info, const char *path);
 
 /* Text broken into lines of at most `width` columns, each behind `indent` spaces. */
 void info_print_wrapped(const char *text, int indent, int width);

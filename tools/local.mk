@@ -2,14 +2,13 @@ bin_PROGRAMS += gpucoll_info
 gpucoll_info_SOURCES = \
 	tools/gpu_list.h \
 	tools/gpu_list_cuda.c \
-	tools/gpu_list_hwloc.c \
-	tools/gpu_list_nvml.c \
 	tools/gpucoll_info.c \
 	tools/gpucoll_info.h \
 	tools/info_build.c \
 	tools/info_gpus.c \
 	tools/info_parameters.c \
-	tools/info_select.c
+	tools/info_select.c \
+	tools/info_topology.c
 gpucoll_info_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS) $(UCX_CFLAGS) \
 	-DINFO_OMPI_VERSION='"$(OMPI_VERSION)"' -DINFO_GENCODE='"$(NVCC_GENCODE)"'
 gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)

@@ -123,11 +123,15 @@ struct gpucoll_accel_ops {
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 };
 
+struct gpucoll_topology;
+
 /* Every implementation begins with this. */
 struct gpucoll_accel {
     const struct gpucoll_accel_ops *ops;
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
+    /* What coll_gpucoll_topology_file describes, owned by the context; NULL: links cost what the devices say. */
+    const struct gpucoll_topology *topology;
 };
 
 struct gpucoll_device {

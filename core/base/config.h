@@ -19,6 +19,7 @@ struct gpucoll_config {
     char *host_memory;         /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;          /* devices that the processes of a host pretend to share; 0: one each */
     char *transports;          /* comma-separated names, or all, or none */
+    char *topology_file;       /* stands in for this machine; empty: this machine */
     char *allreduce_algorithm; /* auto, or a name from the table of algorithms */
     char *protocol;            /* auto | ll | ll128 | simple */
     int linger;                /* microseconds */

@@ -70,7 +70,11 @@ struct gpucoll_topology_object {
     double bits_per_sec; /* 0: not known */
 };
 
-enum { GPUCOLL_NVLINK_TO_SWITCH = -1, GPUCOLL_NVLINK_TO_CPU = -2 };
+enum {
+    GPUCOLL_NVLINK_TO_SWITCH = -1,
+    GPUCOLL_NVLINK_TO_CPU = -2,
+    GPUCOLL_NVLINK_C2C = 100 /* as a version: NVLink-C2C, between the GPU and the CPU of one package */
+};
 
 /* All NVLinks of one GPU that lead to the same place. */
 struct gpucoll_nvlink {

@@ -13,6 +13,9 @@ int gpucoll_topology_add(struct gpucoll_topology *topology, const struct gpucoll
 /* False when memory is short. */
 bool gpucoll_topology_add_nvlink(struct gpucoll_topology *topology, const struct gpucoll_nvlink *nvlink);
 
+/* To be called when all objects are there. False when memory is short. */
+bool gpucoll_topology_finish(struct gpucoll_topology *topology);
+
 /* An object of that kind with nothing known but its place. */
 void gpucoll_topology_blank(struct gpucoll_topology_object *object, enum gpucoll_topology_kind kind,
                             int parent);

@@ -279,8 +279,8 @@ static bool parse_state(void *field, size_t field_bytes, const char *text)
 
 static bool format_state(const void *field, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "%s", *(const bool *)field ? "up" : "down");
-    return true;
+    snprintf(text, bytes, "down");
+    return !*(const bool *)field; /* up is what a file need not say */
 }
 
 static bool parse_gbits(void *field, size_t field_bytes, const char *text)

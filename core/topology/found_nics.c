@@ -60,7 +60,7 @@ static double read_number(const char *directory, const char *name)
 /* The entries of a directory but "." and "..", in the order of their names; freed by free_names. */
 static int list_names(const char *path, struct dirent ***names)
 {
-    int count = scandir(path, names, NULL, alphasort);
+    int count = scandir(path, names, NULL, versionsort);
     int kept = 0;
     for (int i = 0; i < count; i++) {
         if ((*names)[i]->d_name[0] == '.') {

@@ -265,7 +265,7 @@ struct gpucoll_topology *gpucoll_found_place(const struct gpucoll_topology *foun
         find_homes(&placer);
         add_machine(&placer);
         add_nvlinks(&placer);
-        fine = !placer.short_of_memory;
+        fine = !placer.short_of_memory && gpucoll_topology_finish(placer.tree);
     }
     if (!fine) {
         gpucoll_topology_free(placer.tree);

@@ -4,7 +4,6 @@
 #include "core/topology/topology.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 
 /*
  * What kernels reach of an NVLink's raw speed: SM stores to three peers at once take 354 GB/s of the 450 GB/s of an H200's 18 links
@@ -229,27 +228,11 @@ static void take_worst(struct gpucoll_topology_links *links, const struct gpucol
     }
 }
 
-/* The GPUs of the first ranks, at most `nranks`, to be freed; NULL if there is none or memory is short. */
-static int *first_gpus(const struct gpucoll_topology *topology, uint32_t nranks, uint32_t *used)
-{
-    int *gpus = malloc(((size_t)topology->count + 1) * sizeof(*gpus));
-    *used = 0;
-    for (int i = 0; i < topology->count && gpus != NULL && *used < nranks; i++) {
-        if (topology->objects[i].kind == GPUCOLL_TOPOLOGY_GPU) {
-            gpus[(*used)++] = i;
-        }
-    }
-    if (*used == 0) {
-        free(gpus);
-        return NULL;
-    }
-    return gpus;
-}
-
 /* The worst of what leads from one GPU to the others. */
-static void add_links(const struct gpucoll_topology *topology, const int *gpus, uint32_t used, uint32_t from,
+static void add_links(const struct gpucoll_topology *topology, uint32_t used, uint32_t from,
                       struct gpucoll_topology_links *links)
 {
+    const int *gpus = topology->gpus;
     int peers = 0;
     for (uint32_t i = 0; i < used; i++) {
         peers += i != from && gpucoll_topology_same_host(topology, gpus[from], gpus[i]);
@@ -266,19 +249,16 @@ static void add_links(const struct gpucoll_topology *topology, const int *gpus, 
 bool gpucoll_topology_links(const struct gpucoll_topology *topology, uint32_t nranks,
                             struct gpucoll_topology_links *links)
 {
-    uint32_t used = 0;
-    int *gpus = first_gpus(topology, nranks, &used);
+    uint32_t gpus = (uint32_t)topology->gpu_count;
+    uint32_t used = nranks < gpus ? nranks : gpus;
+    int last_host = -1;
     *links = (struct gpucoll_topology_links){.kind = GPUCOLL_LINK_NVLINK, .whole_lines = true};
-    if (gpus == NULL) {
-        return false;
-    }
     links->shared_device = nranks > used;
-    for (int i = 0; i <= gpus[used - 1]; i++) {
-        links->hosts += topology->objects[i].kind == GPUCOLL_TOPOLOGY_HOST;
-    }
     for (uint32_t from = 0; from < used; from++) {
-        add_links(topology, gpus, used, from, links);
+        int host = gpucoll_topology_above(topology, topology->gpus[from], GPUCOLL_TOPOLOGY_HOST);
+        links->hosts += host != last_host;
+        last_host = host;
+        add_links(topology, used, from, links);
     }
-    free(gpus);
-    return true;
+    return used > 0;
 }

@@ -385,7 +385,8 @@ static bool take_all(struct reader *reader)
             if (reader->topology->count == 0) {
                 return fail(reader, reader->xml.line, "there is no <host> in <%s>", GPUCOLL_TOPOLOGY_ROOT);
             }
-            return connect_nvlinks(reader) && check_nvlinks(reader);
+            return (gpucoll_topology_finish(reader->topology) || no_memory(reader)) &&
+                   connect_nvlinks(reader) && check_nvlinks(reader);
         }
     }
 }

@@ -20,6 +20,7 @@ void gpucoll_topology_free(struct gpucoll_topology *topology)
     if (topology != NULL) {
         free(topology->objects);
         free(topology->nvlinks);
+        free(topology->gpus);
         free(topology);
     }
 }
@@ -53,6 +54,29 @@ bool gpucoll_topology_add_nvlink(struct gpucoll_topology *topology, const struct
     }
     topology->nvlinks[topology->nvlink_count++] = *nvlink;
     return true;
+}
+
+bool gpucoll_topology_finish(struct gpucoll_topology *topology)
+{
+    topology->gpus = calloc((size_t)topology->count + 1, sizeof(*topology->gpus));
+    int first = 0; /* of the host, among the GPUs */
+    for (int i = 0; i < topology->count && topology->gpus != NULL; i++) {
+        const struct gpucoll_topology_object *object = &topology->objects[i];
+        int place = topology->gpu_count;
+        if (object->kind == GPUCOLL_TOPOLOGY_HOST) {
+            first = place;
+        }
+        if (object->kind != GPUCOLL_TOPOLOGY_GPU) {
+            continue;
+        }
+        while (place > first && topology->objects[topology->gpus[place - 1]].id > object->id) {
+            topology->gpus[place] = topology->gpus[place - 1];
+            place--;
+        }
+        topology->gpus[place] = i;
+        topology->gpu_count++;
+    }
+    return topology->gpus != NULL;
 }
 
 void gpucoll_topology_blank(struct gpucoll_topology_object *object, enum gpucoll_topology_kind kind,
@@ -101,11 +125,11 @@ int gpucoll_topology_above(const struct gpucoll_topology *topology, int object,
 
 int gpucoll_topology_gpu(const struct gpucoll_topology *topology, int host, int which)
 {
-    for (int i = 0; i < topology->count; i++) {
-        bool is_gpu = topology->objects[i].kind == GPUCOLL_TOPOLOGY_GPU;
-        if (is_gpu && (host < 0 || gpucoll_topology_above(topology, i, GPUCOLL_TOPOLOGY_HOST) == host) &&
+    for (int i = 0; i < topology->gpu_count; i++) {
+        int gpu = topology->gpus[i];
+        if ((host < 0 || gpucoll_topology_above(topology, gpu, GPUCOLL_TOPOLOGY_HOST) == host) &&
             which-- == 0) {
-            return i;
+            return gpu;
         }
     }
     return -1;

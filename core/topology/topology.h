@@ -89,6 +89,8 @@ struct gpucoll_topology {
     struct gpucoll_topology_object *objects;
     int nvlink_count;
     struct gpucoll_nvlink *nvlinks;
+    int gpu_count;
+    int *gpus; /* their indices: host by host, by the ids of the GPUs */
 };
 
 /* Where the way over PCIe between two objects turns back, ever farther. */
@@ -148,7 +150,7 @@ void gpucoll_topology_print(const struct gpucoll_topology *topology, FILE *file)
 
 /* The `which`-th host, from 0; -1 past the end. */
 int gpucoll_topology_host(const struct gpucoll_topology *topology, int which);
-/* The `which`-th GPU of a host (by its index), or of all hosts with host -1; -1 past the end. */
+/* The `which`-th GPU of a host (by its index), or of all hosts with host -1, by their ids; -1 past the end. */
 int gpucoll_topology_gpu(const struct gpucoll_topology *topology, int host, int which);
 /* -1: not there. */
 int gpucoll_topology_find_gpu(const struct gpucoll_topology *topology, const struct gpucoll_device_id *id);
@@ -167,13 +169,13 @@ int gpucoll_topology_numa_id(const struct gpucoll_topology *topology, int object
 enum gpucoll_path gpucoll_topology_path(const struct gpucoll_topology *topology, int a, int b);
 void gpucoll_topology_link(const struct gpucoll_topology *topology, int gpu, int peer,
                            struct gpucoll_topology_link *link);
-/* Ranks take the GPUs in the file's order, host by host; when these are used up, they begin anew. False if there is no GPU. */
+/* Ranks take the GPUs host by host, by their ids; when these are used up, they begin anew. False if there is no GPU. */
 bool gpucoll_topology_links(const struct gpucoll_topology *topology, uint32_t nranks,
                             struct gpucoll_topology_links *links);
 
 /* The NICs of a GPU's host that lead to other hosts and are up, best first: InfiniBand and RoCE, then Ethernet, then virtual
- * ones; faster first among these, then nearer, then in the order of the tree. Never loopback, never a bridge of
- * containers. Fills at most `most` indices; returns how many there are. */
+ * ones; faster first among these, then nearer. GPUs to which several NICs are equally good begin with different ones. Never
+ * loopback, never a bridge of containers. Fills at most `most` indices; returns how many there are. */
 int gpucoll_topology_nics(const struct gpucoll_topology *topology, int gpu, int *nics, int most);
 
 /* Words such as "same PCIe switch", "nvlink", "infiniband". */

@@ -91,10 +91,11 @@ static void print_nvlinks(const struct gpucoll_topology *topology, int gpu, int 
         if (nvlink->gpu != gpu) {
             continue;
         }
-        bool c2c = nvlink->version == GPUCOLL_NVLINK_C2C;
-        fprintf(file, "%*s%u %s", indent, "", nvlink->links, c2c ? "NVLink-C2C" : "NVLink ");
-        if (!c2c) {
-            fprintf(file, "%u", nvlink->version);
+        const char *many = nvlink->links == 1 ? "" : "s";
+        if (nvlink->version == GPUCOLL_NVLINK_C2C) {
+            fprintf(file, "%*s%u NVLink-C2C link%s", indent, "", nvlink->links, many);
+        } else {
+            fprintf(file, "%*s%u NVLink%s of version %u", indent, "", nvlink->links, many, nvlink->version);
         }
         if (nvlink->to >= 0) {
             fprintf(file, " to GPU %d\n", topology->objects[nvlink->to].id);
@@ -199,8 +200,11 @@ static void print_nics(const struct gpucoll_topology *topology, int host, FILE *
         int count = gpucoll_topology_nics(topology, gpu, nics, SHOWN);
         fprintf(file, "    GPU %d:", topology->objects[gpu].id);
         for (int n = 0; n < count && n < SHOWN; n++) {
-            fprintf(file, "%s %s (%s)", n ? "," : "", topology->objects[nics[n]].name,
-                    gpucoll_path_name(gpucoll_topology_path(topology, gpu, nics[n])));
+            const struct gpucoll_topology_object *nic = &topology->objects[nics[n]];
+            fprintf(file, "%s %s", n ? "," : "", nic->name);
+            if (nic->pci.known) { /* else it has no place, only devices that it stands on */
+                fprintf(file, " (%s)", gpucoll_path_name(gpucoll_topology_path(topology, gpu, nics[n])));
+            }
         }
         if (count > SHOWN) {
             fprintf(file, ", %d more", count - SHOWN);

@@ -29,8 +29,7 @@ static void show_help(void)
     for (int i = 0; i < SECTIONS; i++) {
         printf("  --%-20s %s\n", sections[i].name, sections[i].help);
     }
-    printf("  --%-20s %s\n", "topology FILE",
-           "the machine that FILE describes, also for the options that follow");
+    printf("  --%-20s %s\n", "topology FILE", "the machine that FILE describes, also for the other options");
     printf("  --%-20s %s\n", "topology-xml FILE",
            "writes the topology to FILE as XML (\"-\": standard output)");
     printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
@@ -72,13 +71,18 @@ static bool explain(struct info *info, const char *coll, const char *bytes)
     return info_select(info, query);
 }
 
+/* --topology FILE, rather than --topology alone? */
+static bool names_topology(char **argv)
+{
+    return strcmp(argv[0], "--topology") == 0 && argv[1] && argv[1][0] != '-';
+}
+
 /* One option; `*took` says how many arguments it used. 0 fine, 1 something is wrong, 2 not understood. */
 static int run_option(struct info *info, char **argv, int *took)
 {
     const struct section *section = find_section(argv[0]);
     *took = 1;
-    if (strcmp(argv[0], "--topology") == 0 && argv[1] && argv[1][0] != '-') {
-        info->config.topology_file = argv[1];
+    if (names_topology(argv)) {
         *took = 2;
     }
     if (section) {
@@ -145,6 +149,11 @@ int main(int argc, char **argv)
     gpucoll_log_stderr(&info.log, GPUCOLL_LOG_WARN, NULL);
     gpucoll_config_init(&info.config);
     info_read_environment(&info);
+    for (int i = 1; i < argc; i++) { /* wherever it stands, it is for all options */
+        if (names_topology(&argv[i])) {
+            info.config.topology_file = argv[i + 1];
+        }
+    }
     for (int i = 0; argc < 2 && i < SECTIONS; i++) {
         status |= !print_section(&info, &sections[i]);
     }

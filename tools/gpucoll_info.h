@@ -6,6 +6,7 @@
 #define GPUCOLL_INFO_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include "core/gpucoll.h"
 
 /* The defaults, with what the environment sets (OMPI_MCA_coll_gpucoll_NAME). Values that are not accepted keep the default. */
@@ -32,6 +33,12 @@ bool info_read_environment(struct info *info);
 
 /* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */
 bool info_select(struct info *info, const char *query);
+
+/* Does coll_gpucoll_topology_file stand in for this machine? Then `links` gets what *nranks ranks on its GPUs have; a number of 0 is
+ * set to that of the GPUs of its first host, at least 2. `*fine` is false after an error that has been shown. */
+struct gpucoll_topology_links;
+bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpucoll_topology_links *links,
+                         bool *fine);
 
 /* Writes the topology that info_topology prints as XML; "-" is standard output. */
 bool info_topology_xml(struct info *info, const char *path);

@@ -39,3 +39,30 @@ bool info_topology_xml(struct info *info, const char *path)
     gpucoll_topology_free(topology);
     return fine;
 }
+
+bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpucoll_topology_links *links,
+                         bool *fine)
+{
+    const char *path = info->config.topology_file;
+    struct gpucoll_topology *topology = NULL;
+    *fine = true;
+    if (path[0] == '\0') {
+        return false;
+    }
+    *fine = gpucoll_topology_read(path, &info->log, &topology) == GPUCOLL_OK;
+    if (!*fine) {
+        return false;
+    }
+    int first = gpucoll_topology_host(topology, 0);
+    for (uint32_t gpus = 0; *nranks == 0; gpus++) {
+        if (gpucoll_topology_gpu(topology, first, (int)gpus) < 0) {
+            *nranks = gpus > 2 ? gpus : 2;
+        }
+    }
+    *fine = gpucoll_topology_links(topology, *nranks, links);
+    if (!*fine) {
+        fprintf(stderr, "gpucoll_info: %s: the machine has no GPU\n", path);
+    }
+    gpucoll_topology_free(topology);
+    return *fine;
+}

@@ -202,7 +202,8 @@ static void print_nics(const struct gpucoll_topology *topology, int host, FILE *
         for (int n = 0; n < count && n < SHOWN; n++) {
             const struct gpucoll_topology_object *nic = &topology->objects[nics[n]];
             fprintf(file, "%s %s", n ? "," : "", nic->name);
-            if (nic->pci.known) { /* else it has no place, only devices that it stands on */
+            if (topology->objects[nic->parent].kind !=
+                GPUCOLL_TOPOLOGY_HOST) { /* else its place is not known */
                 fprintf(file, " (%s)", gpucoll_path_name(gpucoll_topology_path(topology, gpu, nics[n])));
             }
         }

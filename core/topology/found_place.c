@@ -33,7 +33,9 @@ static hwloc_topology_t load(void)
     }
     /* The whole machine, also where this process may run on some of its cores only. */
     hwloc_topology_set_flags(hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-    hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    /* PCI only: for devices of the system hwloc would start OpenCL, CUDA and the like in this process. */
+    hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (hwloc_topology_load(hwloc) != 0) {
         hwloc_topology_destroy(hwloc);
         return NULL;

@@ -202,8 +202,8 @@ static void print_nics(const struct gpucoll_topology *topology, int host, FILE *
         for (int n = 0; n < count && n < SHOWN; n++) {
             const struct gpucoll_topology_object *nic = &topology->objects[nics[n]];
             fprintf(file, "%s %s", n ? "," : "", nic->name);
-            if (topology->objects[nic->parent].kind !=
-                GPUCOLL_TOPOLOGY_HOST) { /* else its place is not known */
+            /* Directly below the host: its place is not known. */
+            if (topology->objects[nic->parent].kind != GPUCOLL_TOPOLOGY_HOST) {
                 fprintf(file, " (%s)", gpucoll_path_name(gpucoll_topology_path(topology, gpu, nics[n])));
             }
         }

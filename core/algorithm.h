@@ -28,20 +28,6 @@ struct gpucoll_algorithm {
     gpucoll_status (*progress)(struct gpucoll_request *request) GPUCOLL_CHECKED;
 };
 
-extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
-extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot;
-extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128;
-extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
-extern const struct gpucoll_algorithm gpucoll_exchange_ll;
-extern const struct gpucoll_algorithm gpucoll_exchange_simple;
-extern const struct gpucoll_algorithm gpucoll_exchange_phased;
-extern const struct gpucoll_algorithm gpucoll_exchange_copy;
-extern const struct gpucoll_algorithm gpucoll_allreduce_copy;
-extern const struct gpucoll_algorithm gpucoll_bcast_copy;
-extern const struct gpucoll_algorithm gpucoll_reduce_copy;
-extern const struct gpucoll_algorithm gpucoll_reduce_scatter_copy;
-extern const struct gpucoll_algorithm gpucoll_reduce_scatter_block_copy;
-
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
 

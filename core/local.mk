@@ -34,6 +34,7 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
+	core/barrier.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
@@ -63,6 +64,8 @@ libgpucoll_la_SOURCES += \
 	core/pipeline.c \
 	core/pipeline.h \
 	core/plan.h \
+	core/plan_cache.c \
+	core/plan_cache.h \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
@@ -86,6 +89,8 @@ libgpucoll_la_SOURCES += \
 	core/topology/write.c \
 	core/topology/xml.c \
 	core/topology/xml.h \
+	core/tuning.c \
+	core/tuning.h \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h

@@ -139,6 +139,24 @@ static struct gpucoll_request *new_request(struct gpucoll_team *team)
     return request;
 }
 
+struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team)
+{
+    struct gpucoll_request *request = calloc(1, sizeof *request);
+    if (request != NULL) {
+        request->team = team;
+        request->coll = GPUCOLL_BARRIER;
+        request->call = team->barriers;
+        request->state = GPUCOLL_RUNNING;
+        request->in_barrier = true;
+    }
+    return request;
+}
+
+void gpucoll_request_drop(struct gpucoll_request *request)
+{
+    free(request);
+}
+
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {

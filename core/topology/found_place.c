@@ -36,6 +36,10 @@ static hwloc_topology_t load(void)
     /* PCI only: for devices of the system hwloc would start OpenCL, CUDA and the like in this process. */
     hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+#if HWLOC_API_VERSION >= 0x00020100
+    /* libpciaccess never gives all its memory back; without it hwloc reads sysfs, which has all that is needed. */
+    hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
+#endif
     if (hwloc_topology_load(hwloc) != 0) {
         hwloc_topology_destroy(hwloc);
         return NULL;

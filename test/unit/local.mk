@@ -5,6 +5,8 @@ TESTS += test/unit/unit_tests
 endif
 
 test_unit_unit_tests_SOURCES = \
+	tools/tune_fit.c \
+	tools/tune_fit.h \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
@@ -28,6 +30,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/topology_samples.cc \
 	test/unit/topology_samples.h \
 	test/unit/topology_test.cc \
+	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
 	test/unit/values.cc \

@@ -13,7 +13,7 @@
 #include "core/gpucoll.h"
 
 /* Applies X(name) to every collective that has buffers: blocking is `name`, nonblocking `i##name`, persistent
- * `name##_init`. A barrier has none, and stays with the component that had it. */
+ * `name##_init`. */
 #define GPUCOLL_COLLECTIVES(X)                                                                               \
     X(allgather)                                                                                             \
     X(allgatherv)                                                                                            \
@@ -39,7 +39,8 @@
 
 /* Applies X(slot) to every function that a communicator has of ours. */
 #define GPUCOLL_THREE_FORMS(name) GPUCOLL_SLOT(name) GPUCOLL_SLOT(i##name) GPUCOLL_SLOT(name##_init)
-#define GPUCOLL_SLOTS GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS) GPUCOLL_SLOT(reduce_local)
+#define GPUCOLL_SLOTS                                                                                        \
+    GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS) GPUCOLL_SLOT(barrier) GPUCOLL_SLOT(reduce_local)
 
 /* Each is declared with the type that Open MPI gives its slot: a signature that differs does not compile. */
 #define GPUCOLL_SLOT(name) __typeof__(*((mca_coll_base_module_t *)0)->coll_##name) gpucoll_##name;

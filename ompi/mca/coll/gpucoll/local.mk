@@ -16,6 +16,7 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_allgather.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_allreduce.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_alltoall.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_barrier.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_bcast.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_compat.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_component.c \

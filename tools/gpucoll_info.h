@@ -40,7 +40,7 @@ struct info_machine {
     bool nvlink; /* between the first two */
     char name[96];
 };
-void info_machine(struct info_machine *machine);
+void info_machine(const struct info *info, struct info_machine *machine);
 
 /* The constants that count for such GPUs: built in, or set by the tuning file. Returns the index of the entry built in. */
 int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpucoll_model *model);

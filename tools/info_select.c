@@ -344,7 +344,7 @@ bool info_select(struct info *info, const char *text)
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;
-    info_machine(&machine);
+    info_machine(info, &machine);
     input->coll = GPUCOLL_ALLREDUCE;
     input->nranks =
         machine.gpus > 2 ? (uint32_t)machine.gpus : 2; /* one for each GPU; two where there are fewer */

@@ -70,7 +70,7 @@ gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32
 static void log_declined(const struct gpucoll_request *request, uint32_t rank, const char *why)
 {
     const struct gpucoll_team *team = request->team;
-    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u %s", team->name,
+    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u declines: %s", team->name,
                 (unsigned long long)request->call, rank, why);
 }
 
@@ -87,7 +87,9 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             break;
         }
         if (post->kind != GPUCOLL_POST_DEVICE) {
-            log_declined(request, i, "has buffers that are not device memory of one GPU, or no free lane");
+            const enum gpucoll_reason reason = (enum gpucoll_reason)post->card;
+            log_declined(request, i, gpucoll_reason_text(reason));
+            request->reason = status == GPUCOLL_OK ? reason : request->reason;
             status = GPUCOLL_DECLINED;
         }
     }

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/topology/topology.h"
+#include "core/trace.h"
+
+/* Of contexts whose calls nobody wants counted. */
+static struct gpucoll_stats nobodys;
 
 /* A file that cannot be used has been shown, and counts as none. */
 static void read_topology(struct gpucoll_context *context)
@@ -25,6 +29,8 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     }
     context->config = config;
     context->log = log;
+    context->stats = &nobodys;
+    gpucoll_trace_open();
     gpucoll_status status = gpucoll_accel_open(config, log, &context->accel);
     if (status != GPUCOLL_OK) {
         free(context);
@@ -41,6 +47,11 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     pthread_mutex_init(&context->lock, NULL);
     *out = context;
     return GPUCOLL_OK;
+}
+
+void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats)
+{
+    context->stats = stats;
 }
 
 void gpucoll_context_disconnect(struct gpucoll_context *context)

@@ -65,6 +65,9 @@ struct gpucoll_component {
     struct gpucoll_context *context; /* made in init_query */
     struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
     struct gpucoll_counters counters;
+    struct gpucoll_stats stats; /* of both the engine's calls and those that go to the next component */
+    uint32_t rank;              /* in MPI_COMM_WORLD */
+    uint32_t ranks;
 };
 
 extern struct gpucoll_component mca_coll_gpucoll_component;
@@ -93,6 +96,8 @@ struct gpucoll_module {
     struct gpucoll_looked_up latest;
     bool posted; /* this rank has posted a call: from then on it no longer passes */
     struct gpucoll_team *team;
+    enum gpucoll_reason
+        declined; /* why the ranks declined the call that is now on its way to the next component */
     struct gpucoll_module *newer; /* in the list of modules that have a team */
     struct gpucoll_module *older;
 };

@@ -85,6 +85,23 @@ libgpucoll_la_SOURCES += \
 	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/topology/build.h \
+	core/topology/discover.c \
+	core/topology/format.c \
+	core/topology/format.h \
+	core/topology/found.h \
+	core/topology/found_gpus.c \
+	core/topology/found_nics.c \
+	core/topology/found_place.c \
+	core/topology/link.c \
+	core/topology/nic.c \
+	core/topology/print.c \
+	core/topology/read.c \
+	core/topology/topology.c \
+	core/topology/topology.h \
+	core/topology/write.c \
+	core/topology/xml.c \
+	core/topology/xml.h \
 	core/trace.c \
 	core/trace.h \
 	core/tuning.c \
@@ -92,6 +109,8 @@ libgpucoll_la_SOURCES += \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
+libgpucoll_la_CPPFLAGS += $(HWLOC_CFLAGS)
+libgpucoll_la_LIBADD += $(HWLOC_LIBS)
 EXTRA_DIST += core/README.md
 if CUDA
 libgpucoll_la_SOURCES += \

@@ -7,6 +7,7 @@
 #include "core/accel/host.h"
 #include "core/algorithm.h"
 #include "core/selector.h"
+#include "core/topology/topology.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/tl.h"
@@ -301,6 +302,26 @@ static bool select_range(const struct info *info, struct query *query)
     return true;
 }
 
+/* What a topology file says of the links, but for what the query itself says. */
+static bool ask_topology(const struct info *info, struct query *query, const char *text)
+{
+    struct gpucoll_plan_input *input = &query->input;
+    struct gpucoll_topology_links links;
+    uint32_t nranks = strstr(text, "ranks=") ? input->nranks : 0;
+    bool fine = true;
+    if (!info_topology_links(info, &nranks, &links, &fine)) {
+        return fine;
+    }
+    input->nranks = nranks < GPUCOLL_MAX_LOCAL ? nranks : GPUCOLL_MAX_LOCAL;
+    input->shared_device = links.shared_device;
+    if (links.bandwidth > 0) {
+        input->whole_lines = links.whole_lines;
+        input->latency_us = links.latency_us;
+        input->bandwidth = links.bandwidth;
+    }
+    return parse(query, text);
+}
+
 static void print_team(const struct query *query)
 {
     const struct gpucoll_plan_input *input = &query->input;
@@ -323,14 +344,14 @@ bool info_select(struct info *info, const char *text)
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;
-    info_machine(&machine);
+    info_machine(info, &machine);
     input->coll = GPUCOLL_ALLREDUCE;
     input->nranks =
         machine.gpus > 2 ? (uint32_t)machine.gpus : 2; /* one for each GPU; two where there are fewer */
     input->config = &info->config;
     input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
-    if (!parse(&query, text)) {
+    if (!parse(&query, text) || !ask_topology(info, &query, text)) {
         return false;
     }
     int entry = info_model(info, machine.name, input->whole_lines, &model);

@@ -42,6 +42,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+    ROW(topology_file, STRING, "", NULL, 5,
+        "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
+        "of "
+        "this machine: the costs of links, and so the choice of algorithms, come from it. Empty: this "
+        "machine."),
     ALGORITHM(ALLREDUCE, allreduce, "MPI_Allreduce"),
     ALGORITHM(ALLGATHER, allgather, "MPI_Allgather"),
     ALGORITHM(ALLGATHERV, allgatherv, "MPI_Allgatherv"),

@@ -5,7 +5,7 @@
 #include "test/mpi/collective.h"
 #include "test/mpi/support.h"
 
-static const int common_counts[] = {0, 1, 1, 2, 5, 33, 300};
+static const int common_counts[] = {0, 1, 1, 2, 5, 16, 33, 300};
 
 /* Every rank's idea of the block from one rank to another. Without blocks for each peer, `to` does not
  * matter. */
@@ -169,6 +169,8 @@ void test_move_plan(struct test_call *call)
         sends = false;
     if (row->coll == TEST_BCAST && call->is_root)
         receives = false;
+    if (row->has_no_data)
+        sends = receives = false;
     call->family = (enum test_family)(test_mix(call->key + 1) % TEST_FAMILIES);
     if (test_mix(call->key + 2) % 3 == 0)
         call->family = TEST_FOUR_INTS;

@@ -5,6 +5,7 @@ check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/collectives \
+	test/mpi/differential \
 	test/mpi/faults \
 	test/mpi/passcost \
 	test/mpi/pvars \
@@ -22,6 +23,11 @@ installed_test_files += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
 
 libtestmpi_la_SOURCES = \
+	test/mpi/collective.h \
+	test/mpi/collective_issue.c \
+	test/mpi/collective_move.c \
+	test/mpi/collective_reduce.c \
+	test/mpi/collective_table.c \
 	test/mpi/comms.c \
 	test/mpi/comms.h \
 	test/mpi/cuda_driver.c \
@@ -45,14 +51,15 @@ mpi_test_libs = libtestmpi.la $(MPI_LIBS) -lm -ldl -lpthread
 test_mpi_allreduce_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_allreduce_LDADD = $(mpi_test_libs)
 
-test_mpi_collectives_SOURCES = \
-	test/mpi/collective.h \
-	test/mpi/collective_issue.c \
-	test/mpi/collective_move.c \
-	test/mpi/collective_reduce.c \
-	test/mpi/collectives.c
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
+
+test_mpi_differential_SOURCES = \
+	test/mpi/differential.c \
+	test/mpi/differential.h \
+	test/mpi/differential_draw.c
+test_mpi_differential_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_differential_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)

@@ -7,10 +7,16 @@
  * What is drawn depends on --seed and the number of a call alone. A failure says how to repeat it: --seed=S --from=N --calls=M.
  * GPUCOLL_DIFFERENTIAL_CALLS and GPUCOLL_DIFFERENTIAL_SEED in the environment go before the options.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "test/mpi/differential.h"
 #include "test/mpi/memory.h"
@@ -22,35 +28,44 @@ enum { CALLS = 10000, CHUNK = 2000, COMPLAINTS = 10 };
 enum { ALL_AT_ONCE, ANY_OF_THEM, SOME_OF_THEM, ONE_BY_ONE, POLLED, COMPLETIONS };
 
 /* Which barrier each rank of the world has entered last, where all share memory: what a barrier promises. */
-static struct {
-    MPI_Win window;
-    _Atomic uint64_t *entered; /* NULL where the ranks share no memory */
-} arrivals;
+static _Atomic uint64_t *arrivals; /* NULL where the ranks share no memory */
 
-static void arrivals_make(void)
+static bool on_one_host(void)
 {
     MPI_Comm host;
-    MPI_Aint bytes;
-    int unit, size;
-    void *own, *all;
+    int size;
 
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
     MPI_Comm_size(host, &size);
     MPI_Comm_free(&host);
-    if (size != test.size)
-        return;
-    bytes = test.rank == 0 ? (MPI_Aint)(sizeof(uint64_t) * (size_t)size) : 0;
-    MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &own, &arrivals.window);
-    MPI_Win_shared_query(arrivals.window, 0, &bytes, &unit, &all);
-    arrivals.entered = all;
-    atomic_store(&arrivals.entered[test.rank], 0);
-    MPI_Barrier(MPI_COMM_WORLD);
+    return size == test.size;
 }
 
-static void arrivals_free(void)
+/* Anonymous memory of rank 0, which the others map as well: nothing that could be left behind. */
+static void arrivals_make(void)
 {
-    if (arrivals.entered != NULL)
-        MPI_Win_free(&arrivals.window);
+    size_t bytes = sizeof *arrivals * (size_t)test.size;
+    int where[2] = {(int)getpid(), -1}; /* process and file descriptor */
+    int file = -1, mapped, all_mapped;
+    char path[64];
+    void *memory = MAP_FAILED;
+
+    if (test.rank == 0)
+        where[1] = memfd_create("arrivals", MFD_CLOEXEC);
+    if (where[1] >= 0 && ftruncate(where[1], (off_t)bytes) != 0)
+        test_fail("no memory for what the barriers are checked with");
+    MPI_Bcast(where, 2, MPI_INT, 0, MPI_COMM_WORLD);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);
+    if (on_one_host())
+        file = open(path, O_RDWR | O_CLOEXEC);
+    if (file >= 0)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    mapped = memory != MAP_FAILED;
+    MPI_Allreduce(&mapped, &all_mapped, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (all_mapped)
+        arrivals = memory;
+    if (file >= 0)
+        close(file);
 }
 
 /* Grows from call to call on every rank. */
@@ -67,8 +82,8 @@ static bool all_entered(const struct window *window, int i, int round)
     /* The barrier of Open MPI's libnbc lets ranks of an intercommunicator go when some of the other group are there. */
     if (comm->inter && window->calls[i].form != TEST_BLOCKING)
         return true;
-    for (int rank = 0; arrivals.entered != NULL && rank < comm->remote_size; rank++) {
-        if (atomic_load(&arrivals.entered[comm->remote[rank]]) >= stamp_of(window, i, round))
+    for (int rank = 0; arrivals != NULL && rank < comm->remote_size; rank++) {
+        if (atomic_load(&arrivals[comm->remote[rank]]) >= stamp_of(window, i, round))
             continue;
         test_fail("%s: it ended before rank %d entered it", window->calls[i].text, rank);
         return false;
@@ -102,8 +117,8 @@ static void dawdle(const struct test_call *call)
 static bool start_call(const struct window *window, struct test_call *call, int i, int round)
 {
     dawdle(call);
-    if (call->row->has_no_data && arrivals.entered != NULL)
-        atomic_store(&arrivals.entered[test.rank], stamp_of(window, i, round));
+    if (call->row->has_no_data && arrivals != NULL)
+        atomic_store(&arrivals[test.rank], stamp_of(window, i, round));
     return test_ok(call->form == TEST_PERSISTENT_FORM ? MPI_Start(&call->request) : test_issue(call),
                    call->text);
 }
@@ -273,7 +288,6 @@ int main(int argc, char **argv)
         number = run_chunk(number, number + CHUNK < end ? number + CHUNK : end);
     if (test.rank == 0)
         printf("%llu calls in %.1f s\n", (unsigned long long)(number - from), test_seconds() - began);
-    arrivals_free();
     test_layouts_free();
     return test_finish();
 }

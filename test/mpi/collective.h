@@ -88,6 +88,7 @@ struct test_call {
     bool is_leaf; /* on the other side; the root of an intracommunicator is a leaf as well */
     bool in_place;
     bool alone;                /* no other call is under way */
+    bool plain;                /* integers one behind the other; of a reduction, sums of floats */
     bool varied;               /* any operator on any type it has, results that round, more counts */
     enum test_memory kinds[2]; /* of what is sent, and of what is received */
     enum test_family family;

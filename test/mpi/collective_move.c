@@ -174,6 +174,8 @@ void test_move_plan(struct test_call *call)
     call->family = (enum test_family)(test_mix(call->key + 1) % TEST_FAMILIES);
     if (test_mix(call->key + 2) % 3 == 0)
         call->family = TEST_FOUR_INTS;
+    if (call->plain)
+        call->family = TEST_ONE_INT;
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
     if (call->fixed_count != 0)
         call->count = call->fixed_count;

@@ -59,6 +59,8 @@ static void choose_operator(struct test_call *call)
     int known = sizeof pairs / sizeof pairs[0];
     int drawn = (int)(test_mix(call->key + 5) % (unsigned)(known + 5));
 
+    if (call->plain)
+        drawn = 0;
     if (drawn >= known) {
         call->reduction.user_op = drawn - known < 2 ? TEST_USER_SUM : TEST_USER_COMPOSE;
         call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, call->key);

@@ -4,6 +4,7 @@ if MPI
 check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
+	test/mpi/cells \
 	test/mpi/collectives \
 	test/mpi/differential \
 	test/mpi/faults \
@@ -14,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/threads
 endif
 mpi_test_scripts = \
+	test/mpi/cells.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
 	test/mpi/passcost.sh \
@@ -30,6 +32,8 @@ libtestmpi_la_SOURCES = \
 	test/mpi/collective_table.c \
 	test/mpi/comms.c \
 	test/mpi/comms.h \
+	test/mpi/counters.c \
+	test/mpi/counters.h \
 	test/mpi/cuda_driver.c \
 	test/mpi/cuda_driver.h \
 	test/mpi/layout.c \
@@ -50,6 +54,9 @@ mpi_test_libs = libtestmpi.la $(MPI_LIBS) -lm -ldl -lpthread
 
 test_mpi_allreduce_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_allreduce_LDADD = $(mpi_test_libs)
+
+test_mpi_cells_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_cells_LDADD = $(mpi_test_libs)
 
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)

@@ -1,53 +1,10 @@
 /* The component's counters, read as MPI_T performance variables: what ran natively, what was staged, what was
  * passed on. */
-#include <stdio.h>
-#include <string.h>
-
+#include "test/mpi/counters.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
 enum { CALLS = 10, COUNT = 100 };
-
-static MPI_T_pvar_session session;
-
-/* A handle counts from when it was made. NULL, with a failure noted, if there is no such variable. */
-static MPI_T_pvar_handle open_counter(const char *wanted)
-{
-    MPI_T_pvar_handle handle = NULL;
-    int variables = 0;
-
-    MPI_T_pvar_get_num(&variables);
-    for (int i = 0; i < variables && handle == NULL; i++) {
-        char name[200], help[2000];
-        int name_length = sizeof name, help_length = sizeof help, verbosity, class, bind, readonly,
-            continuous, atomic;
-        int values = 0;
-        MPI_Datatype type;
-        MPI_T_enum enumeration;
-        if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &class, &type, &enumeration, help,
-                                &help_length, &bind, &readonly, &continuous, &atomic) != MPI_SUCCESS ||
-            strcmp(name, wanted) != 0)
-            continue;
-        if (MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &values) != MPI_SUCCESS || values != 1)
-            test_fail("%s gives no handle", wanted);
-    }
-    if (handle == NULL)
-        test_fail("there is no performance variable %s", wanted);
-    return handle;
-}
-
-/* What was counted since the handle was made, which is then gone. */
-static unsigned long long close_counter(MPI_T_pvar_handle handle)
-{
-    unsigned long long value = 0;
-
-    if (handle == NULL)
-        return 0;
-    if (MPI_T_pvar_read(session, handle, &value) != MPI_SUCCESS)
-        test_fail("a counter cannot be read");
-    MPI_T_pvar_handle_free(session, &handle);
-    return value;
-}
 
 static void allreduces(enum test_memory kind)
 {
@@ -119,11 +76,11 @@ static void exchanges(void)
 /* Runs `calls`; then the counter must have gone up by `more`. */
 static void expect(const char *name, void (*calls)(void), unsigned long long more)
 {
-    MPI_T_pvar_handle handle = open_counter(name);
+    MPI_T_pvar_handle handle = test_counter_open(name);
     unsigned long long counted;
 
     calls();
-    counted = close_counter(handle);
+    counted = test_counter_close(handle);
     if (counted != more)
         test_fail("%s went up by %llu, not by %llu", name, counted, more);
 }
@@ -140,11 +97,8 @@ static void host_allreduces(void)
 
 int main(int argc, char **argv)
 {
-    int provided;
-
     test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
-    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
-    MPI_T_pvar_session_create(&session);
+    test_counters_start();
     device_allreduces(); /* sets up what is set up once */
     if (test_begin("pvars/native_calls")) {
         expect("coll_gpucoll_native_calls", device_allreduces, CALLS);
@@ -166,7 +120,6 @@ int main(int argc, char **argv)
         expect("coll_gpucoll_staged_calls", host_allreduces, 0);
         test_end();
     }
-    MPI_T_pvar_session_free(&session);
-    MPI_T_finalize();
+    test_counters_stop();
     return test_finish();
 }

@@ -5,6 +5,7 @@
 #ifndef GPUCOLL_GPU_H
 #define GPUCOLL_GPU_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include "core/accel/accel.h"
 #include "ucx_tl/tl.h"
@@ -19,6 +20,16 @@ struct gpucoll_lane {
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
 };
 
+/* More streams than a GPU has hardware queues, 8 unless the application asks for more, would wait for each other. */
+enum { GPUCOLL_COPY_QUEUES = 4 };
+
+/* A queue of copies (core/copies.h). */
+struct gpucoll_copy_queue {
+    struct gpucoll_copier *copier; /* NULL: not needed so far */
+    uint64_t queued;               /* number of the latest copy */
+    uint64_t passed;               /* of the latest known to be complete */
+};
+
 struct gpucoll_gpu {
     struct gpucoll_device *device;
     struct gpucoll_tl_card card;
@@ -27,6 +38,8 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    pthread_mutex_t copies_lock;
+    struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
 };
 
 /* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */

@@ -38,11 +38,20 @@ libgpucoll_la_SOURCES += \
 	core/board.h \
 	core/context.c \
 	core/context.h \
+	core/copies.c \
+	core/copies.h \
+	core/direct.c \
+	core/direct.h \
 	core/exchange.c \
 	core/exchange.h \
+	core/exchange_copy.c \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
 	core/exchange_simple.c \
+	core/exports.c \
+	core/exports.h \
+	core/bcast_copy.c \
+	core/reduce_copy.c \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \
@@ -51,6 +60,8 @@ libgpucoll_la_SOURCES += \
 	core/model.h \
 	core/peer.c \
 	core/peer.h \
+	core/pipeline.c \
+	core/pipeline.h \
 	core/plan.h \
 	core/request.c \
 	core/request.h \
@@ -66,6 +77,7 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_copier.c \
 	core/accel/cuda_copy.c \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \

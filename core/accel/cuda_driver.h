@@ -28,6 +28,11 @@
     F(cuDevicePrimaryCtxGetState)                                                                            \
     F(cuDevicePrimaryCtxRetain)                                                                              \
     F(cuDevicePrimaryCtxRelease)                                                                             \
+    F(cuEventCreate)                                                                                         \
+    F(cuEventDestroy)                                                                                        \
+    F(cuEventQuery)                                                                                          \
+    F(cuEventRecord)                                                                                         \
+    F(cuEventSynchronize)                                                                                    \
     F(cuGetErrorName)                                                                                        \
     F(cuGetErrorString)                                                                                      \
     F(cuIpcGetMemHandle)                                                                                     \
@@ -35,6 +40,7 @@
     F(cuIpcCloseMemHandle)                                                                                   \
     F(cuLaunchKernel)                                                                                        \
     F(cuMemAlloc)                                                                                            \
+    F(cuMemGetAddressRange)                                                                                  \
     F(cuMemFree)                                                                                             \
     F(cuMemcpyAsync)                                                                                         \
     F(cuMemsetD8Async)                                                                                       \

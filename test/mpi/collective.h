@@ -89,7 +89,7 @@ struct test_call {
     bool in_place;
     bool alone;                /* no other call is under way */
     bool plain;                /* integers one behind the other; of a reduction, sums of floats */
-    bool varied;               /* any operator on any type it has, results that round, more counts */
+    bool varied;               /* predefined types often, any operator, results that round, more counts */
     enum test_memory kinds[2]; /* of what is sent, and of what is received */
     enum test_family family;
     int count;       /* in common */
@@ -112,6 +112,8 @@ struct test_call {
     char text[320]; /* names it in messages */
 };
 
+/* From 0 to 512, small ones often. */
+int test_varied_count(uint64_t key);
 const char *test_form_name(enum test_form form);
 /* May the collective be called on this communicator? */
 bool test_collective_fits(const struct test_collective *row, const struct test_comm *comm);

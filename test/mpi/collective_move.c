@@ -176,7 +176,13 @@ void test_move_plan(struct test_call *call)
         call->family = TEST_FOUR_INTS;
     if (call->plain)
         call->family = TEST_ONE_INT;
+    if (call->varied && test_mix(call->key + 4) % 2 == 0) {
+        const enum test_family predefined[] = {TEST_ONE_INT, TEST_ONE_BYTE, TEST_ONE_DOUBLE};
+        call->family = predefined[test_mix(call->key + 6) % 3];
+    }
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
+    if (call->varied)
+        call->count = test_varied_count(call->key);
     if (call->fixed_count != 0)
         call->count = call->fixed_count;
     find_peers(call, &call->send, sends, row->sends_to_each, true);

@@ -138,6 +138,8 @@ void test_reduce_plan(struct test_call *call)
     bool in_place = call->in_place && (!rooted || call->is_root);
 
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
+    if (call->varied)
+        call->count = test_varied_count(call->key);
     if (call->fixed_count != 0)
         call->count = call->fixed_count;
     /* Open MPI answers an empty persistent reduction with a request that does nothing; while one is under

@@ -1,5 +1,6 @@
 /* The collectives as rows, where they may be called, and who is root. */
 #include "test/mpi/collective.h"
+#include "test/mpi/support.h"
 
 #define IN_PLACE .may_be_in_place = true
 #define INTER .may_be_inter = true
@@ -41,6 +42,12 @@ const char *test_form_name(enum test_form form)
 {
     static const char *const names[] = {"blocking", "nonblocking", "persistent"};
     return names[form];
+}
+
+int test_varied_count(uint64_t key)
+{
+    uint64_t state = test_mix(key + 3);
+    return test_chance(&state, 10) ? 0 : 1 + test_draw(&state, 1 << test_draw(&state, 10));
 }
 
 bool test_collective_fits(const struct test_collective *row, const struct test_comm *comm)

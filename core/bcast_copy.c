@@ -28,7 +28,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint64_t slice = slice_bytes(input->bytes, input->nranks);
-    plan->chunk_bytes = gpucoll_pipeline_block(slice, most_block);
+    plan->chunk_bytes = gpucoll_pipeline_block(input->config, slice, most_block);
     plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     const double fill = (double)(plan->chunk_bytes * (input->nranks - 1));
     plan->predicted_us = gpucoll_model_copies_us(input, (double)input->bytes + fill, input->nranks - 1, 2);

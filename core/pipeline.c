@@ -6,11 +6,14 @@
 static const uint64_t wanted_chunks = 8;
 static const uint64_t least_block = (uint64_t)512 << 10;
 static const uint64_t line = 128;
+static const uint64_t page = 4096;
 
-uint64_t gpucoll_pipeline_block(uint64_t slice, uint64_t most)
+uint64_t gpucoll_pipeline_block(const struct gpucoll_config *config, uint64_t slice, uint64_t most)
 {
-    uint64_t block = (slice / wanted_chunks + line - 1) / line * line;
-    block = block < least_block ? least_block : block;
+    /* Boards count the chunks of a call in 24 bits: those that are asked for are not too small. */
+    uint64_t block = config->chunk > 0 ? (config->chunk + page - 1) / page * page
+                                       : (slice / wanted_chunks + line - 1) / line * line;
+    block = config->chunk == 0 && block < least_block ? least_block : block;
     return block < most ? block : most;
 }
 

@@ -7,8 +7,9 @@
 #include "core/agreement.h"
 #include "core/request.h"
 
-/* Bytes of a chunk of a slice: enough chunks that they overlap, each large enough to pay for its copies, at most `most`. */
-uint64_t gpucoll_pipeline_block(uint64_t slice, uint64_t most);
+/* Bytes of a chunk of a slice: what the configuration says, or enough chunks that they overlap, each large enough to pay for its
+ * copies; at most `most`. */
+uint64_t gpucoll_pipeline_block(const struct gpucoll_config *config, uint64_t slice, uint64_t most);
 
 /* Resets the request's pipeline for slices of up to `slice` bytes, cut by the plan's chunk size. */
 void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice);

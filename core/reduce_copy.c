@@ -91,10 +91,11 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint64_t slice = slice_bytes(input->coll, input->bytes, input->nranks);
-    plan->chunk_bytes = gpucoll_pipeline_block(slice, slot_block_bytes(input->data_bytes, input->nranks));
+    plan->chunk_bytes =
+        gpucoll_pipeline_block(input->config, slice, slot_block_bytes(input->data_bytes, input->nranks));
     plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     plan->threads = gpucoll_whole_warps(input->config->threads);
-    plan->ctas = (uint32_t)input->config->max_ctas;
+    plan->ctas = gpucoll_most_ctas(input);
     double leaves = (double)slice * (input->nranks - 1);
     double fill = (double)plan->chunk_bytes * (input->nranks - 1);
     if (input->coll == GPUCOLL_ALLREDUCE) {
@@ -215,6 +216,11 @@ static gpucoll_status may_reduce(struct gpucoll_request *request, uint32_t *miss
             return GPUCOLL_IN_PROGRESS;
         }
     }
+    /* In place, the result of a reduce-scatter takes the place of what this rank sends another. */
+    if (request->coll != GPUCOLL_ALLREDUCE && request->coll != GPUCOLL_REDUCE && pipeline->sent <= chunk) {
+        *missing = request->team->rank;
+        return GPUCOLL_IN_PROGRESS;
+    }
     return gpucoll_pipeline_copied(request, pipeline->spreading[chunk % GPUCOLL_PIPELINE_SLOTS]);
 }
 
@@ -302,6 +308,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
             "chunks; for large messages in buffers that are used again",                                     \
         .direct = true,                                                                                      \
         .coll = collective,                                                                                  \
+        .rank_order = true,                                                                                  \
         .unusable = unusable,                                                                                \
         .shape = shape,                                                                                      \
         .start = start,                                                                                      \

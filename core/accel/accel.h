@@ -148,6 +148,7 @@ struct gpucoll_accel {
 struct gpucoll_device {
     struct gpucoll_accel *accel;
     int ordinal;
+    char name[64]; /* as the driver gives it */
 };
 
 struct gpucoll_stream {

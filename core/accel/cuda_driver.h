@@ -23,6 +23,7 @@
     F(cuDeviceGet)                                                                                           \
     F(cuDeviceGetAttribute)                                                                                  \
     F(cuDeviceGetCount)                                                                                      \
+    F(cuDeviceGetName)                                                                                       \
     F(cuDeviceCanAccessPeer)                                                                                 \
     F(cuDeviceGetP2PAttribute)                                                                               \
     F(cuDevicePrimaryCtxGetState)                                                                            \

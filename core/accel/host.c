@@ -124,7 +124,7 @@ static gpucoll_status host_device_open(struct gpucoll_accel *accel, const void *
     if (!device) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0};
+    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0, .name = "host memory"};
     name_device(device, accel->config->host_devices);
     *out = &device->base;
     return GPUCOLL_OK;

@@ -38,6 +38,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
     gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
     if (status == GPUCOLL_OK) {
+        gpu->pool.device = gpu->device;
         accel->ops->device_id(gpu->device, &gpu->card.device);
         status = open_lanes(gpu, (uint32_t)config->lanes);
     }
@@ -61,6 +62,7 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
         for (uint32_t i = 0; i < gpu->lane_count; i++) {
             ops->stream_close(gpu->lanes[i].stream);
         }
+        gpucoll_device_pool_close(&gpu->pool);
         if (gpu->scratch != NULL) {
             ops->scratch_free(gpu->device, gpu->scratch);
         }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include "core/accel/accel.h"
+#include "core/device_pool.h"
 #include "ucx_tl/tl.h"
 
 struct gpucoll_lane {
@@ -27,6 +28,7 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    struct gpucoll_device_pool pool;
 };
 
 /* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */

@@ -5,6 +5,7 @@
 #include "core/algorithm.h"
 #include "core/agreement.h"
 #include "core/exchange.h"
+#include "core/packing.h"
 #include "core/watchdog.h"
 
 /* What must be equal on all ranks, in one word. */
@@ -71,6 +72,10 @@ static void take_lane(struct gpucoll_request *request)
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
     request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    if (request->lane != NULL && !gpucoll_packing_reserve(request)) {
+        gpucoll_gpu_give_lane(request->lane);
+        request->lane = NULL;
+    }
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -80,7 +85,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args);
     post->bytes = request->bytes;
-    if (!args->unable) {
+    if (!request->unable) {
         take_lane(request);
     }
     if (request->lane != NULL) {
@@ -105,6 +110,7 @@ static void raise_agreed(struct gpucoll_team *team, uint64_t call)
 static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
+    gpucoll_packing_close(request);
     if (request->lane != NULL) {
         pthread_mutex_lock(&team->context->lock);
         gpucoll_gpu_give_lane(request->lane);
@@ -153,6 +159,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->unable = args->unable;
     if (gpucoll_is_exchange(args->coll)) {
         gpucoll_exchange_runs(request, args);
+        request->unable |= !gpucoll_packing_open(request, args);
     } else {
         request->bytes = args->count * gpucoll_type_size(args->type);
     }
@@ -172,7 +179,8 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
         struct gpucoll_buffer buffer;
         const void *pointer = NULL;
         const struct gpucoll_kernel_run *own = &request->runs.run[0];
-        if (request->unable || !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
+        if (request->unable || request->packing != NULL ||
+            !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
             return GPUCOLL_DECLINED;
         }
         return own->send == own->recv || own->send_bytes == 0
@@ -221,7 +229,21 @@ static gpucoll_status run(struct gpucoll_request *request)
         return status;
     }
     request->state = GPUCOLL_RUNNING;
-    status = request->plan.algorithm->start(request);
+    status = gpucoll_packing_pack(request);
+    if (status == GPUCOLL_OK) {
+        status = request->plan.algorithm->start(request);
+    }
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+static gpucoll_status end_run(struct gpucoll_request *request)
+{
+    if (!gpucoll_packing_pending(request)) {
+        return GPUCOLL_OK;
+    }
+    request->state = GPUCOLL_UNPACKING;
+    gpucoll_watchdog_reset(request);
+    gpucoll_status status = gpucoll_packing_unpack(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
@@ -262,7 +284,10 @@ static gpucoll_status advance(struct gpucoll_request *request)
         gpucoll_agreement_connected(request, status == GPUCOLL_OK);
         break;
     case GPUCOLL_RUNNING:
-        return request->plan.algorithm->progress(request);
+        status = request->plan.algorithm->progress(request);
+        return status == GPUCOLL_OK ? end_run(request) : status;
+    case GPUCOLL_UNPACKING:
+        return gpucoll_kernel_wait(request);
     }
     return status == GPUCOLL_OK ? run(request) : status;
 }

@@ -7,7 +7,8 @@
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, a barrier tells who could not
- *   RUNNING    the plan's algorithm is at work
+ *   RUNNING    the plan's algorithm is at work, on packed data where a datatype is not contiguous
+ *   UNPACKING  what was received is put where such a datatype wants it
  */
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
@@ -19,8 +20,11 @@ enum gpucoll_request_state {
     GPUCOLL_QUEUED,
     GPUCOLL_AGREEING,
     GPUCOLL_CONNECTING,
-    GPUCOLL_RUNNING
+    GPUCOLL_RUNNING,
+    GPUCOLL_UNPACKING
 };
+
+struct gpucoll_packing;
 
 struct gpucoll_request {
     struct gpucoll_team *team;
@@ -49,6 +53,7 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
+    struct gpucoll_packing *packing; /* NULL: all blocks are contiguous */
     bool unable;                     /* as gpucoll_coll_args says */
     bool idle;                       /* an exchange in which this rank neither sends nor receives */
     struct gpucoll_kernel_runs runs; /* of an exchange; last, since it is not cleared for each call */

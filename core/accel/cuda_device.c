@@ -199,7 +199,18 @@ gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *base, size_t by
     return gpucoll_cuda_check(accel, base->ordinal, "allocating scratch memory", result);
 }
 
-void gpucoll_cuda_scratch_free(struct gpucoll_device *base, void *pointer)
+gpucoll_status gpucoll_cuda_memory_alloc(struct gpucoll_device *base, size_t bytes, void **pointer)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    CUdeviceptr memory = 0;
+    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    CUresult result = accel->cuda->cuMemAlloc(&memory, bytes);
+    gpucoll_cuda_leave(accel, entered);
+    *pointer = (void *)(uintptr_t)memory;
+    return result == CUDA_SUCCESS ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
+}
+
+void gpucoll_cuda_memory_free(struct gpucoll_device *base, void *pointer)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
@@ -209,6 +220,11 @@ void gpucoll_cuda_scratch_free(struct gpucoll_device *base, void *pointer)
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
     (void)accel->cuda->cuMemFree((CUdeviceptr)(uintptr_t)pointer);
     gpucoll_cuda_leave(accel, entered);
+}
+
+void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer)
+{
+    gpucoll_cuda_memory_free(device, pointer);
 }
 
 /* Of this process: the address is the same, the contexts may have to be introduced to each other. */

@@ -11,6 +11,8 @@
 enum { QUEUE = 8 };
 
 struct entry {
+    bool packs; /* else it is a kernel of a collective */
+    struct gpucoll_pack_args pack;
     enum gpucoll_kernel kernel;
     int functor;
     uint32_t channels;
@@ -36,6 +38,15 @@ struct host_stream {
     struct entry queue[QUEUE];
 };
 
+static void run(const struct entry *entry)
+{
+    if (entry->packs) {
+        gpucoll_host_pack(&entry->pack);
+    } else {
+        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+    }
+}
+
 static void *work(void *arg)
 {
     struct host_stream *stream = arg;
@@ -49,7 +60,7 @@ static void *work(void *arg)
         }
         const struct entry *entry = &stream->queue[stream->runs % QUEUE];
         pthread_mutex_unlock(&stream->lock);
-        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+        run(entry);
         pthread_mutex_lock(&stream->lock);
         stream->runs++;
         pthread_cond_broadcast(&stream->ran);
@@ -118,6 +129,24 @@ void gpucoll_host_stream_close(struct gpucoll_stream *base)
     free(stream);
 }
 
+/* The next entry of the queue, with the lock taken; waits while it is full. */
+static struct entry *begin_launch(struct host_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    while (stream->launches - stream->runs == QUEUE) {
+        pthread_cond_wait(&stream->ran, &stream->lock);
+    }
+    return &stream->queue[stream->launches % QUEUE];
+}
+
+static void end_launch(struct host_stream *stream, uint32_t done_value)
+{
+    stream->done_value = done_value;
+    stream->launches++;
+    pthread_cond_signal(&stream->launched);
+    pthread_mutex_unlock(&stream->lock);
+}
+
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct host_stream *stream = (struct host_stream *)base;
@@ -128,11 +157,8 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
-    pthread_mutex_lock(&stream->lock);
-    while (stream->launches - stream->runs == QUEUE) {
-        pthread_cond_wait(&stream->ran, &stream->lock);
-    }
-    struct entry *entry = &stream->queue[stream->launches % QUEUE];
+    struct entry *entry = begin_launch(stream);
+    entry->packs = false;
     entry->kernel = launch->kernel;
     entry->functor = launch->functor;
     entry->channels = launch->ctas;
@@ -141,10 +167,21 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
-    stream->done_value = args->done_value;
-    stream->launches++;
-    pthread_cond_signal(&stream->launched);
-    pthread_mutex_unlock(&stream->lock);
+    end_launch(stream, args->done_value);
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_host_stream_pack(struct gpucoll_stream *base, const struct gpucoll_pack_args *args)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    if (args->jobs < 1 || args->jobs > GPUCOLL_MAX_LOCAL) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    struct entry *entry = begin_launch(stream);
+    entry->packs = true;
+    memcpy(&entry->pack, args, sizeof(*args));
+    entry->pack.status = &stream->status;
+    end_launch(stream, args->done_value);
     return GPUCOLL_OK;
 }
 

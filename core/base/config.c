@@ -54,6 +54,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
+    ROW(pack_bytes, SIZE, "8G", "0..1T", 5,
+        "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
+        "needs "
+        "more is staged through host memory. 0 stages all of them."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

@@ -214,7 +214,7 @@ static void test_random(struct bench *bench, int wanted)
         gpucoll_layout_release(layout);
     }
     gpus_report(bench->gpus, passed, "%d random layouts are packed", packed);
-    gpus_report(bench->gpus, passed && unpacked > wanted / 4, "%d random layouts are unpacked", unpacked);
+    gpus_report(bench->gpus, passed && unpacked > wanted / 10, "%d random layouts are unpacked", unpacked);
 }
 
 static struct gpucoll_layout *make_vector(uint64_t count, uint64_t bytes, ptrdiff_t stride)

@@ -16,6 +16,7 @@ struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
+    bool direct;            /* writes to the application's buffers: only when the input is direct */
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
     /* NULL if it can run the input, else a constant clause that says why not. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
@@ -34,6 +35,12 @@ extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
 extern const struct gpucoll_algorithm gpucoll_exchange_ll;
 extern const struct gpucoll_algorithm gpucoll_exchange_simple;
 extern const struct gpucoll_algorithm gpucoll_exchange_phased;
+extern const struct gpucoll_algorithm gpucoll_exchange_copy;
+extern const struct gpucoll_algorithm gpucoll_allreduce_copy;
+extern const struct gpucoll_algorithm gpucoll_bcast_copy;
+extern const struct gpucoll_algorithm gpucoll_reduce_copy;
+extern const struct gpucoll_algorithm gpucoll_reduce_scatter_copy;
+extern const struct gpucoll_algorithm gpucoll_reduce_scatter_block_copy;
 
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);

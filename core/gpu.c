@@ -34,6 +34,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
     if (gpu == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
+    pthread_mutex_init(&gpu->copies_lock, NULL);
     const struct gpucoll_config *config = accel->config;
     gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
@@ -63,11 +64,17 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
             ops->stream_close(gpu->lanes[i].stream);
         }
         gpucoll_device_pool_close(&gpu->pool);
+        for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
+            if (gpu->copies[i].stream != NULL) {
+                ops->stream_close(gpu->copies[i].stream);
+            }
+        }
         if (gpu->scratch != NULL) {
             ops->scratch_free(gpu->device, gpu->scratch);
         }
         ops->device_close(gpu->device);
     }
+    pthread_mutex_destroy(&gpu->copies_lock);
     free(gpu->lanes);
     free(gpu);
 }

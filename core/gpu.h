@@ -5,6 +5,7 @@
 #ifndef GPUCOLL_GPU_H
 #define GPUCOLL_GPU_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include "core/accel/accel.h"
 #include "core/device_pool.h"
@@ -20,6 +21,16 @@ struct gpucoll_lane {
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
 };
 
+/* More streams than a GPU has hardware queues, 8 unless the application asks for more, would wait for each other. */
+enum { GPUCOLL_COPY_QUEUES = 4 };
+
+/* A queue of copies (core/copies.h). */
+struct gpucoll_copy_queue {
+    struct gpucoll_stream *stream; /* NULL: not needed so far */
+    struct gpucoll_kernel_status *status;
+    uint32_t queued; /* number of the latest copy */
+};
+
 struct gpucoll_gpu {
     struct gpucoll_device *device;
     struct gpucoll_tl_card card;
@@ -29,6 +40,8 @@ struct gpucoll_gpu {
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
     struct gpucoll_device_pool pool;
+    pthread_mutex_t copies_lock;
+    struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
 };
 
 /* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */

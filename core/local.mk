@@ -41,11 +41,20 @@ libgpucoll_la_SOURCES += \
 	core/context.h \
 	core/device_pool.c \
 	core/device_pool.h \
+	core/copies.c \
+	core/copies.h \
+	core/direct.c \
+	core/direct.h \
 	core/exchange.c \
 	core/exchange.h \
+	core/exchange_copy.c \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
 	core/exchange_simple.c \
+	core/exports.c \
+	core/exports.h \
+	core/bcast_copy.c \
+	core/reduce_copy.c \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \
@@ -58,6 +67,8 @@ libgpucoll_la_SOURCES += \
 	core/packing.h \
 	core/peer.c \
 	core/peer.h \
+	core/pipeline.c \
+	core/pipeline.h \
 	core/plan.h \
 	core/request.c \
 	core/request.h \

@@ -190,7 +190,7 @@ static bool find_lists(struct gpucoll_request *request, struct gpucoll_packed_ru
     return true;
 }
 
-bool gpucoll_packing_reserve(struct gpucoll_request *request)
+bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer)
 {
     struct gpucoll_packing *packing = request->packing;
     if (packing == NULL || packing->bytes == 0) {
@@ -212,6 +212,10 @@ bool gpucoll_packing_reserve(struct gpucoll_request *request)
     }
     for (uint32_t i = 0; i < packing->receives; i++) {
         request->runs.run[packing->receive[i].rank].recv = packing->memory + packing->receive[i].at;
+    }
+    if (packing->receives > 0) {
+        struct gpucoll_accel *accel = request->team->context->accel;
+        accel->ops->classify(accel, packing->memory, buffer);
     }
     return true;
 }

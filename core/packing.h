@@ -42,13 +42,17 @@ static inline bool gpucoll_packing_receives(const struct gpucoll_request *reques
     return request->packing != NULL && (request->packing->receive_ranks >> rank & 1) != 0;
 }
 /* Takes memory of the request's GPU and directs the runs to it. False: there is not enough, the call is to be declined. Under the
- * context's lock. */
-bool gpucoll_packing_reserve(struct gpucoll_request *request);
+ * context's lock. `buffer`, which describes the rank's buffers, comes to describe what is received into. */
+bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer);
 /* Launches on the lane's stream; both may launch nothing. */
 gpucoll_status gpucoll_packing_pack(struct gpucoll_request *request) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_packing_unpack(struct gpucoll_request *request) GPUCOLL_CHECKED;
-/* Is there anything to unpack? */
-static inline bool gpucoll_packing_pending(const struct gpucoll_request *request)
+/* Is there anything to pack, or to unpack? */
+static inline bool gpucoll_packing_packs(const struct gpucoll_request *request)
+{
+    return request->packing != NULL && request->packing->sends > 0;
+}
+static inline bool gpucoll_packing_unpacks(const struct gpucoll_request *request)
 {
     return request->packing != NULL && request->packing->receives > 0;
 }

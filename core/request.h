@@ -7,12 +7,16 @@
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, a barrier tells who could not
+ *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
+ *              barrier tells who could not
+ *   PACKING    data of a datatype that is not contiguous is packed, for copies that do not come behind it on one stream
  *   RUNNING    the plan's algorithm is at work, on packed data where a datatype is not contiguous
  *   UNPACKING  what was received is put where such a datatype wants it
  */
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
 
+#include "core/copies.h"
 #include "core/team.h"
 
 enum gpucoll_request_state {
@@ -20,8 +24,24 @@ enum gpucoll_request_state {
     GPUCOLL_QUEUED,
     GPUCOLL_AGREEING,
     GPUCOLL_CONNECTING,
+    GPUCOLL_MAPPING,
+    GPUCOLL_PACKING,
     GPUCOLL_RUNNING,
     GPUCOLL_UNPACKING
+};
+
+/* Chunks of a call that goes by copies; their scratch is reused after so many. */
+enum { GPUCOLL_PIPELINE_SLOTS = 4 };
+
+struct gpucoll_pipeline {
+    uint64_t block;  /* bytes of a chunk of one slice */
+    uint32_t chunks; /* of the longest slice */
+    uint32_t queued; /* chunks of which this rank's part is queued, */
+    uint32_t sent;   /* sent, */
+    uint32_t reduced;
+    bool reducing; /* a kernel is at work */
+    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
+    struct gpucoll_copy_ticket spreading[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
 };
 
 struct gpucoll_packing;
@@ -32,6 +52,7 @@ struct gpucoll_request {
     enum gpucoll_coll coll;
     enum gpucoll_op op;
     enum gpucoll_type type;
+    uint32_t root;
     int functor;
     const void *send; /* in place: equal to recv */
     void *recv;
@@ -39,11 +60,13 @@ struct gpucoll_request {
 
     uint64_t call; /* its number in the team, from 1 */
     struct gpucoll_post post;
-    struct gpucoll_gpu *gpu;   /* NULL: declined by this rank */
-    struct gpucoll_lane *lane; /* held from post to end when gpu is not NULL */
-    uint32_t arrived;          /* ranks below this one are known to have posted */
-    bool passed;               /* some rank passes this call */
-    uint32_t barriers;         /* entered */
+    struct gpucoll_gpu *gpu;         /* NULL: declined by this rank */
+    struct gpucoll_lane *lane;       /* held from post to end when gpu is not NULL */
+    struct gpucoll_export *exported; /* held from post to end; NULL: none */
+    bool direct;                     /* the plan may write to the application's buffers */
+    uint32_t arrived;                /* ranks below this one are known to have posted */
+    bool passed;                     /* some rank passes this call */
+    uint32_t barriers;               /* entered */
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 
@@ -56,7 +79,9 @@ struct gpucoll_request {
     struct gpucoll_packing *packing; /* NULL: all blocks are contiguous */
     bool unable;                     /* as gpucoll_coll_args says */
     bool idle;                       /* an exchange in which this rank neither sends nor receives */
-    struct gpucoll_kernel_runs runs; /* of an exchange; last, since it is not cleared for each call */
+    /* What follows is not cleared for each call. */
+    struct gpucoll_kernel_runs runs;  /* of an exchange */
+    struct gpucoll_pipeline pipeline; /* of algorithms that go by copies */
 };
 
 #endif

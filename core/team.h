@@ -25,7 +25,8 @@ struct gpucoll_links {
     double latency_us;
     double bandwidth;
     uint32_t card[GPUCOLL_MAX_LOCAL];
-    void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it */
+    void *scratch[GPUCOLL_MAX_LOCAL];                         /* of each rank, as this rank's GPU sees it */
+    struct gpucoll_connection *connection[GPUCOLL_MAX_LOCAL]; /* NULL: the own rank */
     const struct gpucoll_gpu *gpu;
 };
 
@@ -33,6 +34,7 @@ struct gpucoll_cached_plan {
     const struct gpucoll_links *links; /* NULL: empty */
     enum gpucoll_coll coll;
     int functor;
+    bool direct;
     uint64_t bytes;
     struct gpucoll_plan plan;
 };
@@ -51,6 +53,7 @@ struct gpucoll_team {
     bool given_up;                 /* a call has failed: nothing is run natively any more */
     bool forced_said;              /* that the forced algorithm cannot be used */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
+    struct gpucoll_met *met;       /* exports that calls have brought (core/direct.c); NULL: none yet */
     struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
     struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
@@ -58,7 +61,7 @@ struct gpucoll_team {
 
 /* The plan for a call on these links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
                                  struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

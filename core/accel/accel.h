@@ -105,6 +105,10 @@ struct gpucoll_accel_ops {
     gpucoll_status (*import)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                              void **pointer) GPUCOLL_CHECKED;
     void (*release)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
+    /* The allocation of the application that holds `pointer`, as peers can import it: all of it, and nothing else.
+     * GPUCOLL_ERR_UNSUPPORTED, without a word, for memory that cannot be shared so. */
+    gpucoll_status (*export_memory)(struct gpucoll_device *device, const void *pointer,
+                                    struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
 
     /* Memory of this process's own, with any content. A failure is not shown. */
     gpucoll_status (*memory_alloc)(struct gpucoll_device *device, size_t bytes,
@@ -125,6 +129,10 @@ struct gpucoll_accel_ops {
      * what belongs to the stream is filled in by it. */
     gpucoll_status (*pack)(struct gpucoll_stream *stream,
                            const struct gpucoll_pack_args *args) GPUCOLL_CHECKED;
+    /* Queues a copy between places that the stream's device reaches, by a copy engine, then a mark: status->done becomes
+     * `done` when the copy, and all that was queued before it, is complete. A stream has either kernels or copies. */
+    gpucoll_status (*copy_queue)(struct gpucoll_stream *stream, void *to, const void *from, uint64_t bytes,
+                                 uint32_t done) GPUCOLL_CHECKED;
     /* The status block the stream's kernels write, as the host sees it. */
     struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
     /* Polls for the end of the latest call: GPUCOLL_OK, GPUCOLL_IN_PROGRESS, or an error that has been shown. */

@@ -7,13 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call launches one kernel at a time, so more than a few never wait here. */
+/* A call launches one kernel at a time, so more than a few never wait here; of copies there may be more. */
 enum { QUEUE = 8 };
 
+enum work { WORK_KERNEL, WORK_COPY, WORK_PACK };
+
 struct entry {
-    bool packs; /* else it is a kernel of a collective */
+    enum work work;
     struct gpucoll_pack_args pack;
     enum gpucoll_kernel kernel;
+    void *copy_to;
+    const void *copy_from;
+    uint64_t copy_bytes;
+    uint32_t copy_done;
     int functor;
     uint32_t channels;
     struct gpucoll_kernel_args args;
@@ -38,12 +44,19 @@ struct host_stream {
     struct entry queue[QUEUE];
 };
 
-static void run(const struct entry *entry)
+static void run(struct host_stream *stream, const struct entry *entry)
 {
-    if (entry->packs) {
-        gpucoll_host_pack(&entry->pack);
-    } else {
+    switch (entry->work) {
+    case WORK_KERNEL:
         gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+        break;
+    case WORK_COPY:
+        memcpy(entry->copy_to, entry->copy_from, entry->copy_bytes);
+        __atomic_store_n(&stream->status.done, entry->copy_done, __ATOMIC_RELEASE);
+        break;
+    case WORK_PACK:
+        gpucoll_host_pack(&entry->pack);
+        break;
     }
 }
 
@@ -60,7 +73,7 @@ static void *work(void *arg)
         }
         const struct entry *entry = &stream->queue[stream->runs % QUEUE];
         pthread_mutex_unlock(&stream->lock);
-        run(entry);
+        run(stream, entry);
         pthread_mutex_lock(&stream->lock);
         stream->runs++;
         pthread_cond_broadcast(&stream->ran);
@@ -129,22 +142,36 @@ void gpucoll_host_stream_close(struct gpucoll_stream *base)
     free(stream);
 }
 
-/* The next entry of the queue, with the lock taken; waits while it is full. */
-static struct entry *begin_launch(struct host_stream *stream)
+/* A free entry of the queue. The caller holds the lock. */
+static struct entry *next_entry(struct host_stream *stream)
 {
-    pthread_mutex_lock(&stream->lock);
     while (stream->launches - stream->runs == QUEUE) {
         pthread_cond_wait(&stream->ran, &stream->lock);
     }
     return &stream->queue[stream->launches % QUEUE];
 }
 
-static void end_launch(struct host_stream *stream, uint32_t done_value)
+/* Gives the worker the entry that was filled. */
+static void give_entry(struct host_stream *stream)
 {
-    stream->done_value = done_value;
     stream->launches++;
     pthread_cond_signal(&stream->launched);
+}
+
+gpucoll_status gpucoll_host_copy_queue(struct gpucoll_stream *base, void *to, const void *from,
+                                       uint64_t bytes, uint32_t done)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    entry->work = WORK_COPY;
+    entry->copy_to = to;
+    entry->copy_from = from;
+    entry->copy_bytes = bytes;
+    entry->copy_done = done;
+    give_entry(stream);
     pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
 }
 
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
@@ -157,8 +184,9 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
-    struct entry *entry = begin_launch(stream);
-    entry->packs = false;
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    entry->work = WORK_KERNEL;
     entry->kernel = launch->kernel;
     entry->functor = launch->functor;
     entry->channels = launch->ctas;
@@ -167,7 +195,9 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
-    end_launch(stream, args->done_value);
+    stream->done_value = args->done_value;
+    give_entry(stream);
+    pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
 }
 
@@ -177,11 +207,14 @@ gpucoll_status gpucoll_host_stream_pack(struct gpucoll_stream *base, const struc
     if (args->jobs < 1 || args->jobs > GPUCOLL_MAX_LOCAL) {
         return GPUCOLL_ERR_INVALID;
     }
-    struct entry *entry = begin_launch(stream);
-    entry->packs = true;
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    entry->work = WORK_PACK;
     memcpy(&entry->pack, args, sizeof(*args));
     entry->pack.status = &stream->status;
-    end_launch(stream, args->done_value);
+    stream->done_value = args->done_value;
+    give_entry(stream);
+    pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
 }
 

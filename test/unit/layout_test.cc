@@ -105,7 +105,7 @@ gpucoll_layout *build(const std::function<void(gpucoll_layout_builder *)> &add, 
 TEST(layout, finds_every_byte_of_random_type_maps)
 {
     int built = 0;
-    for (uint64_t seed = 0; seed < 1500; seed++) {
+    for (uint64_t seed = 0; seed < 600; seed++) {
         Map map(seed);
         if (map.bytes.empty()) {
             EXPECT_EQ(map.layout, nullptr);
@@ -127,7 +127,7 @@ TEST(layout, finds_every_byte_of_random_type_maps)
             }
         }
     }
-    EXPECT_GT(built, 1000);
+    EXPECT_GT(built, 400);
 }
 
 TEST(layout, joins_what_touches)

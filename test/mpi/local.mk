@@ -5,6 +5,7 @@ check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/collectives \
+	test/mpi/derived \
 	test/mpi/faults \
 	test/mpi/passcost \
 	test/mpi/pvars \
@@ -13,6 +14,7 @@ check_PROGRAMS += \
 	test/mpi/threads
 endif
 mpi_test_scripts = \
+	test/mpi/derived.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
 	test/mpi/passcost.sh \
@@ -53,6 +55,9 @@ test_mpi_collectives_SOURCES = \
 	test/mpi/collectives.c
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
+
+test_mpi_derived_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_derived_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)

@@ -151,6 +151,21 @@ TEST(packing, on_ranks_that_share_a_gpu)
     });
 }
 
+/* Peers' copy engines write into the packed memory, which the pool gives again and again. */
+TEST(packing, with_direct_copies)
+{
+    on_threads(3, {{"zero_copy", "1"}, {"protocol", "copy"}, {"verbose", "5"}}, [](Rank &rank) {
+        for (uint32_t turn = 0; turn < 40; turn++) {
+            check(rank, kinds[turn % 2], 3000, 1 + turn % 4 / 2 * 4, GPUCOLL_OK);
+        }
+        std::string lines;
+        for (const std::string &line : rank.log.lines()) {
+            lines += line + "\n";
+        }
+        EXPECT_NE(lines.find("exchange by copy"), std::string::npos) << lines;
+    });
+}
+
 /* In place, all is packed before anything is unpacked. */
 TEST(packing, in_place)
 {

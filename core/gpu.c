@@ -65,8 +65,8 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
         }
         gpucoll_device_pool_close(&gpu->pool);
         for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
-            if (gpu->copies[i].stream != NULL) {
-                ops->stream_close(gpu->copies[i].stream);
+            if (gpu->copies[i].copier != NULL) {
+                ops->copier_close(gpu->copies[i].copier);
             }
         }
         if (gpu->scratch != NULL) {

@@ -24,6 +24,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
 	core/allreduce_twoshot_ll128.c \
+	core/base/clock.c \
 	core/base/clock.h \
 	core/base/config.c \
 	core/base/config.h \
@@ -35,6 +36,7 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
+	core/barrier.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
@@ -63,6 +65,8 @@ libgpucoll_la_SOURCES += \
 	core/layout.h \
 	core/model.c \
 	core/model.h \
+	core/observe.c \
+	core/observe.h \
 	core/packing.c \
 	core/packing.h \
 	core/peer.c \
@@ -70,12 +74,22 @@ libgpucoll_la_SOURCES += \
 	core/pipeline.c \
 	core/pipeline.h \
 	core/plan.h \
+	core/plan_cache.c \
+	core/plan_cache.h \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
+	core/stats.c \
+	core/stats.h \
+	core/stats_report.c \
+	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/trace.c \
+	core/trace.h \
+	core/tuning.c \
+	core/tuning.h \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
@@ -84,6 +98,7 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_copier.c \
 	core/accel/cuda_copy.c \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \

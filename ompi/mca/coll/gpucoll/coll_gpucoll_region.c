@@ -100,6 +100,12 @@ bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_e
     return extent->bytes > 0;
 }
 
+uint64_t gpucoll_region_bytes(const struct gpucoll_region *region, int index)
+{
+    struct block block = block_at(region, index);
+    return block.count * block.type->size;
+}
+
 /* Is the block one run of bytes, as its type's flags tell? */
 static bool is_run(const struct block *block)
 {

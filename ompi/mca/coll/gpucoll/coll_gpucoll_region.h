@@ -47,6 +47,9 @@ struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_a
 /* False if the region holds no byte; `extent` is then all zero. */
 bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent);
 
+/* Bytes of the data of block `index`. */
+uint64_t gpucoll_region_bytes(const struct gpucoll_region *region, int index);
+
 /* Block `index` as the engine takes it: one run of bytes (*layout is NULL), or with a layout, of which the caller then
  * has a reference. False if it is neither; `bytes` are those of its data all the same. `padded`: elements are taken with the
  * padding of their type, as reductions see them. */

@@ -201,6 +201,35 @@ TEST(layout, a_vector_of_any_length_takes_no_list)
     gpucoll_layout_release(layout);
 }
 
+/* More loops than there are dimensions: the inner ones become a list. */
+TEST(layout, deep_nests)
+{
+    enum { DEPTH = 8 };
+    gpucoll_layout *layout = build(
+        [](gpucoll_layout_builder *builder) {
+            for (int depth = DEPTH; depth > 0; depth--) {
+                gpucoll_layout_add_loop(builder, 2, ptrdiff_t(3) << (2 * depth));
+            }
+            gpucoll_layout_add_run(builder, 0, 4);
+            for (int depth = DEPTH; depth > 0; depth--) {
+                gpucoll_layout_end_loop(builder);
+            }
+        },
+        1 << 20);
+    ASSERT_NE(layout, nullptr);
+    ASSERT_EQ(layout->bytes, 4u << DEPTH);
+    for (uint64_t position = 0; position < 3 * layout->bytes; position++) {
+        ptrdiff_t wanted = static_cast<ptrdiff_t>(((position / layout->bytes) << 20) | position % 4);
+        for (int bit = 0; bit < DEPTH; bit++) {
+            wanted += (position >> (2 + bit) & 1) != 0 ? ptrdiff_t(3) << (2 * (bit + 1)) : 0;
+        }
+        uint64_t together = 0;
+        ASSERT_EQ(gpucoll_layout_find(&layout->view, position, &together), wanted) << position;
+        ASSERT_EQ(together, 4 - position % 4);
+    }
+    gpucoll_layout_release(layout);
+}
+
 TEST(layout, too_irregular_is_refused)
 {
     const uint64_t most = GPUCOLL_LAYOUT_MOST_RUNS;

@@ -9,6 +9,7 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
+	core/accel/host_pack.c \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
@@ -43,6 +44,8 @@ libgpucoll_la_SOURCES += \
 	core/board.h \
 	core/context.c \
 	core/context.h \
+	core/device_pool.c \
+	core/device_pool.h \
 	core/copies.c \
 	core/copies.h \
 	core/direct.c \
@@ -62,10 +65,14 @@ libgpucoll_la_SOURCES += \
 	core/gpu.h \
 	core/gpucoll.h \
 	core/kernel_run.c \
+	core/layout.c \
+	core/layout.h \
 	core/model.c \
 	core/model.h \
 	core/observe.c \
 	core/observe.h \
+	core/packing.c \
+	core/packing.h \
 	core/peer.c \
 	core/peer.h \
 	core/pipeline.c \

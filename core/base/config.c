@@ -93,6 +93,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
+    ROW(pack_bytes, SIZE, "8G", "0..1T", 5,
+        "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
+        "needs "
+        "more is staged through host memory. 0 stages all of them."),
     ROW(zero_copy, SIZE, "128K", "0..1T", 5,
         "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/progress_thread.h"
 
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **out)
@@ -27,6 +28,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
 
 void gpucoll_context_disconnect(struct gpucoll_context *context)
 {
+    gpucoll_progress_thread_stop(context);
     while (context->peers != NULL) {
         struct gpucoll_peer *peer = context->peers;
         context->peers = peer->next;

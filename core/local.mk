@@ -52,6 +52,10 @@ libgpucoll_la_SOURCES += \
 	core/peer.c \
 	core/peer.h \
 	core/plan.h \
+	core/progress_thread.c \
+	core/progress_thread.h \
+	core/queue.c \
+	core/queue.h \
 	core/request.c \
 	core/request.h \
 	core/selector.c \

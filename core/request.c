@@ -55,8 +55,9 @@ static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
     return gpus[0];
 }
 
-/* A lane on the GPU that holds the buffers; request->lane stays NULL if there is none. */
-static void take_lane(struct gpucoll_request *request)
+/* Finds the GPU that holds the buffers, if they are on one, and takes a lane of it now if that is wanted. A lane is for
+ * calls whose peers can be expected at any moment: somebody waits in this one, and no earlier one of the team is under way. */
+static void find_gpu(struct gpucoll_request *request, bool wants_lane)
 {
     struct gpucoll_context *context = request->team->context;
     struct gpucoll_buffer buffer;
@@ -70,7 +71,7 @@ static void take_lane(struct gpucoll_request *request)
     }
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
-    request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    request->lane = request->gpu != NULL && wants_lane ? gpucoll_gpu_take_lane(request->gpu) : NULL;
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -81,11 +82,15 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     post->signature = signature(args);
     post->bytes = request->bytes;
     if (!args->unable) {
-        take_lane(request);
+        find_gpu(request, !args->nonblocking && request->team->decided == request->call - 1);
     }
+    if (request->gpu == NULL) {
+        return;
+    }
+    post->kind = GPUCOLL_POST_LANE_FOLLOWS;
+    post->card = (uint32_t)request->gpu->card_index;
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
-        post->card = (uint32_t)request->gpu->card_index;
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
     }
@@ -221,8 +226,19 @@ static gpucoll_status run(struct gpucoll_request *request)
         return status;
     }
     request->state = GPUCOLL_RUNNING;
+    gpucoll_gpu_mark_running(request->lane);
     status = request->plan.algorithm->start(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+static gpucoll_status offer(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_agreement_lanes(request, &missing);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_watchdog(request, missing, "waiting for a free lane on all ranks");
+    }
+    return status == GPUCOLL_OK ? run(request) : status;
 }
 
 /* One step; GPUCOLL_IN_PROGRESS when there is nothing more to do now. */
@@ -261,8 +277,15 @@ static gpucoll_status advance(struct gpucoll_request *request)
         }
         gpucoll_agreement_connected(request, status == GPUCOLL_OK);
         break;
+    case GPUCOLL_OFFERING:
+        return offer(request);
     case GPUCOLL_RUNNING:
         return request->plan.algorithm->progress(request);
+    }
+    if (status == GPUCOLL_OK && request->lanes_follow) {
+        gpucoll_watchdog_reset(request);
+        request->state = GPUCOLL_OFFERING;
+        return offer(request);
     }
     return status == GPUCOLL_OK ? run(request) : status;
 }

@@ -48,12 +48,15 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
     ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
     ROW(lanes, INT, "4", "1..64", 5,
-        "How many calls of one process can run natively at the same time; further ones are staged through "
-        "host memory."),
+        "How many calls of one process can run natively at the same time; further ones wait for one of "
+        "these to end, or are staged through host memory where that might be never."),
     ROW(scratch_bytes, SIZE, "0", "0..4G", 5,
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
+    ROW(progress_thread, BOOL, "true", NULL, 4,
+        "Whether a thread of gpucoll moves nonblocking and persistent collectives on while the application "
+        "computes; without it they move when the application calls MPI. It sleeps while there are none."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

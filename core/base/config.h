@@ -26,6 +26,7 @@ struct gpucoll_config {
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
+    bool progress_thread; /* moves nonblocking calls on beside the application */
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */
 };

@@ -1,6 +1,5 @@
 /*
- * MPI_Allreduce. The blocking form runs on the engine where all ranks bring device memory: they agree on that
- * call by call (core/agreement.h). The other two forms are staged.
+ * MPI_Allreduce.
  */
 #include "coll_gpucoll_forms.h"
 #include "coll_gpucoll_native.h"
@@ -21,8 +20,8 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
 #define DESCRIPTION describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1))
 
 static GPUCOLL_BLOCKING(staged_allreduce, allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
-GPUCOLL_NONBLOCKING(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
-GPUCOLL_PERSISTENT(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
+GPUCOLL_LATER_FORMS(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_ALLREDUCE, 0,
+                    count > 0 && gpucoll_native_reduction(self, op, dtype))
 
 /* A rank on its own has nobody to agree with: the engine's copy is for device memory only. */
 static bool alone_on_host(const void *buffer, ompi_communicator_t *comm)
@@ -40,7 +39,7 @@ static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module
                       ompi_communicator_t *comm, bool *done)
 {
     if (alone_on_host(rbuf, comm)) {
-        gpucoll_pass(self->team);
+        gpucoll_pass(self->calls.team);
         return OMPI_SUCCESS;
     }
     const struct gpucoll_coll_args args = {
@@ -60,8 +59,8 @@ int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_da
     gpucoll_module *self = (gpucoll_module *)module;
     bool active = gpucoll_device_active();
     int rc = OMPI_SUCCESS;
-    if (self->native != GPUCOLL_NATIVE_OFF && count > 0 && gpucoll_native_reduction(self, op, dtype) &&
-        gpucoll_native_joins(self, comm, active, &rc)) {
+    if (self->calls.state != GPUCOLL_NATIVE_OFF && count > 0 && gpucoll_native_reduction(self, op, dtype) &&
+        gpucoll_native_joins(self, active, &rc)) {
         bool done = false;
         rc = run_native(sbuf, rbuf, (size_t)count, self, comm, &done);
         if (done) {

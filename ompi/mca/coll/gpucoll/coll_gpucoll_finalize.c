@@ -5,6 +5,7 @@
 #include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_pool.h"
+#include "coll_gpucoll_request.h"
 #include "ompi/runtime/mpiruntime.h"
 
 static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
@@ -13,7 +14,9 @@ static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)keyval;
     (void)extra;
     *(bool *)value = false;
-    gpucoll_module_disconnect_all();
+    gpucoll_enter();
+    gpucoll_sequences_close();
+    gpucoll_leave();
     if (mca_coll_gpucoll_component.context != NULL) {
         gpucoll_context_disconnect(mca_coll_gpucoll_component.context);
     }

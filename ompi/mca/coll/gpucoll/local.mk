@@ -16,6 +16,7 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_allgather.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_allreduce.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_alltoall.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_barrier.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_bcast.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_compat.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_component.c \
@@ -23,6 +24,12 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_forms.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_gather.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_later.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_later.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_meeting.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_meeting.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_messages.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_messages.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_module.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.h \
@@ -41,6 +48,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_scatter.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_selection.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_selection.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_sequence.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_sequence.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h
 # Objects must not begin with mca_: Open MPI would take them for components when it is pointed to the build folder.

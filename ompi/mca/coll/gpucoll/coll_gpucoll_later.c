@@ -61,7 +61,8 @@ static void go_next(struct gpucoll_outer *outer)
 /* It is a persistent request's turn to be made. */
 static void make_inner(struct gpucoll_outer *outer)
 {
-    outer->inner_error = stage(outer, outer->sequence != NULL);
+    bool native = outer->sequence != NULL && outer->sequence->team != NULL;
+    outer->inner_error = stage(outer, native);
     if (outer->inner_error == OMPI_SUCCESS) {
         outer->inner_error = ask_next(outer);
     }
@@ -138,13 +139,13 @@ static bool is_on_device(const struct gpucoll_outer *outer)
     return gpucoll_device_active() && gpucoll_stage_wanted(&call);
 }
 
-/* The sequence is settled: this rank posts the call, passes, or has nobody to post to. */
+/* The sequence's team is made, or never will be: this rank posts the call, passes, or has nobody to post to. */
 static void join(struct gpucoll_outer *outer)
 {
     struct gpucoll_sequence *sequence = outer->sequence;
     if (sequence->error != MPI_SUCCESS) {
         end(outer, sequence->error);
-    } else if (sequence->state != GPUCOLL_NATIVE_READY) {
+    } else if (sequence->team == NULL) {
         outer->phase = GPUCOLL_PHASE_TURN;
     } else if (ompi_comm_size(outer->comm) == 1 && !is_on_device(outer)) {
         outer->phase = GPUCOLL_PHASE_TURN; /* the engine's copy is for device memory only */
@@ -182,6 +183,9 @@ static void take_result(struct gpucoll_outer *outer)
 static bool take_turn(struct gpucoll_outer *outer)
 {
     if (outer->later.persistent) {
+        if (outer->sequence != NULL && outer->sequence->state == GPUCOLL_NATIVE_CONNECTING) {
+            return false; /* the answer tells what memory its host copies are worth */
+        }
         make_inner(outer);
         return true;
     }
@@ -198,6 +202,10 @@ static bool take_turn(struct gpucoll_outer *outer)
 static void take_turns(gpucoll_module *self)
 {
     struct gpucoll_outer *outer;
+    if (self->turning) { /* the next component's function has come back here */
+        return;
+    }
+    self->turning = true;
     while ((outer = self->order) != NULL && take_turn(outer)) {
         self->order = outer->next_order;
         if (self->order == NULL) {
@@ -206,6 +214,7 @@ static void take_turns(gpucoll_module *self)
         outer->in_order = false;
         gpucoll_outer_drop_if_freed(outer);
     }
+    self->turning = false;
 }
 
 static void enter_order(struct gpucoll_outer *outer)
@@ -216,14 +225,13 @@ static void enter_order(struct gpucoll_outer *outer)
     self->order_end = &outer->next_order;
 }
 
-void gpucoll_later_settle(struct gpucoll_sequence *sequence)
+void gpucoll_later_join(struct gpucoll_sequence *sequence)
 {
     struct gpucoll_outer *owner = sequence->owner;
     if (owner != NULL) {
         if (owner->active && owner->phase == GPUCOLL_PHASE_TEAM) {
             join(owner);
         }
-        gpucoll_outer_drop_if_freed(owner);
         return;
     }
     for (struct gpucoll_outer *outer = sequence->module->order; outer != NULL; outer = outer->next_order) {
@@ -233,12 +241,23 @@ void gpucoll_later_settle(struct gpucoll_sequence *sequence)
     }
 }
 
+void gpucoll_later_settled(struct gpucoll_sequence *sequence)
+{
+    take_turns(sequence->module);
+    if (sequence->owner != NULL) {
+        gpucoll_outer_drop_if_freed(sequence->owner);
+    }
+}
+
 bool gpucoll_later_advance(struct gpucoll_outer *outer, unsigned pass)
 {
     if (outer->phase == GPUCOLL_PHASE_NATIVE) {
         if (outer->sequence->pass != pass) { /* once a round for all of a sequence */
             outer->sequence->pass = pass;
             gpucoll_queue_progress(&outer->sequence->queue);
+        }
+        if (gpucoll_comm_error(outer->comm) != MPI_SUCCESS) {
+            gpucoll_queue_cancel(&outer->sequence->queue, &outer->task);
         }
         take_result(outer);
     }

@@ -64,8 +64,10 @@ static inline bool gpucoll_goes_on(const gpucoll_module *self, bool native)
 
 /* The rest is for coll_gpucoll_request.c and coll_gpucoll_sequence.c, with gpucoll_enter held. */
 
-/* The sequence has its team, or will never have one: calls that waited for that go on. */
-void gpucoll_later_settle(struct gpucoll_sequence *sequence);
+/* The sequence has its team, or will never have one: calls that waited for that are posted, or are to take their turn at the
+ * next component. Then, with the sequence's state set, those that can take it. */
+void gpucoll_later_join(struct gpucoll_sequence *sequence);
+void gpucoll_later_settled(struct gpucoll_sequence *sequence);
 /* Moves an active request on; true when it has ended. `pass` counts up with every round through all. */
 bool gpucoll_later_advance(struct gpucoll_outer *outer, unsigned pass);
 /* MPI_Start. An MPI error code; what goes wrong later is in the status. */

@@ -76,8 +76,10 @@ static void settle(struct gpucoll_sequence *self, gpucoll_status status)
     } else if (status != GPUCOLL_DECLINED) {
         self->error = gpucoll_mpi_error(status);
     }
+    /* Calls that waited go first: whoever finds it ready may post the next. */
+    gpucoll_later_join(self);
     set_state(self, status == GPUCOLL_OK ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
-    gpucoll_later_settle(self);
+    gpucoll_later_settled(self);
 }
 
 /* Those of one communicator, as far as possible; true if all are settled. */

@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/collectives \
 	test/mpi/faults \
+	test/mpi/nonblocking \
 	test/mpi/passcost \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
@@ -56,6 +57,9 @@ test_mpi_collectives_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)
+
+test_mpi_nonblocking_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 
 test_mpi_passcost_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_passcost_LDADD = $(mpi_test_libs)

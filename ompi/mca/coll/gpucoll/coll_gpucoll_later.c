@@ -374,15 +374,16 @@ int gpucoll_later_start(struct gpucoll_outer *outer)
     return outer->phase == GPUCOLL_PHASE_ENDED ? outer->super.super.req_status.MPI_ERROR : OMPI_SUCCESS;
 }
 
-/* What is complete already needs no progress. */
+/* What is complete already needs no progress. What failed at the engine fails in the status, also when it was quick. */
 static int hand_out(struct gpucoll_outer *outer, ompi_request_t **request)
 {
-    if (!gpucoll_later_advance(outer, 0)) {
+    bool ended = gpucoll_later_advance(outer, 0);
+    int rc = outer->super.super.req_status.MPI_ERROR;
+    if (!ended || (rc != MPI_SUCCESS && outer->sequence != NULL)) {
         gpucoll_outer_activate(outer);
         *request = &outer->super.super;
         return OMPI_SUCCESS;
     }
-    int rc = outer->super.super.req_status.MPI_ERROR;
     outer->freed = true;
     gpucoll_outer_drop_if_freed(outer);
     *request = &ompi_request_empty;

@@ -12,6 +12,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/failure_test.cc \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
+	test/unit/queue_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \
@@ -20,6 +21,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
 	test/unit/team_test.cc \
+	test/unit/sum.h \
 	test/unit/unit.cc \
 	test/unit/unit.h \
 	test/unit/values.cc \

@@ -26,6 +26,7 @@ libgpucoll_la_SOURCES += \
 	core/base/clock.h \
 	core/base/config.c \
 	core/base/config.h \
+	core/base/forms.h \
 	core/base/log.c \
 	core/base/log.h \
 	core/base/segment.c \

@@ -53,6 +53,7 @@ static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module
     return gpucoll_native_run(self, &args, count * gpucoll_type_size(args.type), comm, done);
 }
 
+GPUCOLL_CHECK_FORM(allreduce, blocking, true);
 int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
                       ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {

@@ -22,6 +22,18 @@
 #include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_stage.h"
+#include "core/base/forms.h"
+
+#define GPUCOLL_FORMS_ROW(name, blocking, nonblocking, persistent)                                           \
+    gpucoll_##name##_blocking_form = GPUCOLL_FORM_##blocking,                                                \
+    gpucoll_##name##_nonblocking_form = GPUCOLL_FORM_##nonblocking,                                          \
+    gpucoll_##name##_persistent_form = GPUCOLL_FORM_##persistent,
+enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
+
+/* The table of core/base/forms.h says the same. */
+#define GPUCOLL_CHECK_FORM(name, form, is_native)                                                            \
+    _Static_assert(((int)gpucoll_##name##_##form##_form == (int)GPUCOLL_FORM_NATIVE) == (is_native),         \
+                   #name ": another " #form " form than in the table")
 
 #define GPUCOLL_LIST(...) __VA_ARGS__
 #define GPUCOLL_NEXT(slot) ((gpucoll_module *)module)->next.coll_##slot
@@ -121,10 +133,13 @@
 /* clang-format on */
 
 #define GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)                 \
+    GPUCOLL_CHECK_FORM(name, nonblocking, (coll) != GPUCOLL_COLL_COUNT);                                     \
+    GPUCOLL_CHECK_FORM(name, persistent, (coll) != GPUCOLL_COLL_COUNT);                                      \
     GPUCOLL_NONBLOCKING(name, parameters, arguments, description, coll, root, condition)                     \
     GPUCOLL_PERSISTENT(name, parameters, arguments, description, coll, root, condition)
 
 #define GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                      \
+    GPUCOLL_CHECK_FORM(name, blocking, true);                                                                \
     int gpucoll_##name(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)   \
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
@@ -147,6 +162,7 @@
     GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
 
 #define GPUCOLL_FORMS(name, parameters, arguments, description)                                              \
+    GPUCOLL_CHECK_FORM(name, blocking, false);                                                               \
     GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, GPUCOLL_BOTH)                 \
     GPUCOLL_LATER_FORMS(name, parameters, arguments, description, GPUCOLL_COLL_COUNT, 0, false)
 

@@ -16,7 +16,7 @@ struct gpucoll_lane {
     uint32_t epoch;                       /* of the latest call on this lane; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
     bool taken;
-    bool running; /* its call is at work and ends by itself; read and written without a lock */
+    bool running;  /* its call is at work and ends by itself; read and written without a lock */
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
 };
 

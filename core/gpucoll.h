@@ -74,7 +74,8 @@ struct gpucoll_coll_args {
     const struct gpucoll_block *recv_blocks;
     bool
         unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
-    bool nonblocking; /* nobody waits in this call, so it is not to hold a lane while its peers are not there */
+    bool
+        nonblocking; /* nobody waits in this call, so it is not to hold a lane while its peers are not there */
 };
 
 /* `config` and `log` must outlive the context. Creating a context touches no GPU. */

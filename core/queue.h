@@ -26,7 +26,8 @@ struct gpucoll_queue {
     struct gpucoll_task *first;
     struct gpucoll_task **end;
     uint32_t pending; /* tasks in it */
-    uint32_t looks;   /* of the application; the progress thread leaves alone what the application looks after */
+    uint32_t
+        looks; /* of the application; the progress thread leaves alone what the application looks after */
     uint32_t seen_looks;
     bool attached; /* to the progress thread */
     struct gpucoll_queue *next;

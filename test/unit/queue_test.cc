@@ -29,10 +29,7 @@ class Queue
 
 /* A sum as a task. */
 struct Task {
-    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
-    {
-        sum.args.nonblocking = true;
-    }
+    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt) { sum.args.nonblocking = true; }
     void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
     gpucoll_status status() const { return gpucoll_task_status(&task); }
     /* Looks at the task only; with `queue`, moves that on, too. */
@@ -63,7 +60,8 @@ TEST(queue, tasks_end_while_nobody_looks_at_it)
         for (int turn = 0; turn < 20; turn++) {
             Task task(rank, 100 + turn, turn);
             if (turn % 3 == static_cast<int>(rank.number)) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(turn)); /* the others' thread naps meanwhile */
+                std::this_thread::sleep_for(
+                    std::chrono::milliseconds(turn)); /* the others' thread naps meanwhile */
             }
             task.post(queue);
             EXPECT_EQ(task.wait(), GPUCOLL_OK);
@@ -212,7 +210,8 @@ TEST(lanes_of_calls, held_crosswise_are_no_deadlock)
             ASSERT_EQ(gpucoll_post(teams[first], &sums[first].args, &requests[first]), GPUCOLL_OK);
             EXPECT_EQ(gpucoll_test(requests[first]), GPUCOLL_IN_PROGRESS);
             rank.barrier(); /* both lanes are taken */
-            ASSERT_EQ(gpucoll_post(teams[1 - first], &sums[1 - first].args, &requests[1 - first]), GPUCOLL_OK);
+            ASSERT_EQ(gpucoll_post(teams[1 - first], &sums[1 - first].args, &requests[1 - first]),
+                      GPUCOLL_OK);
             while (results[0] == GPUCOLL_IN_PROGRESS || results[1] == GPUCOLL_IN_PROGRESS) {
                 for (int i = 0; i < 2; i++) {
                     if (results[i] == GPUCOLL_IN_PROGRESS) {

@@ -88,11 +88,11 @@ struct gpucoll_module {
     bool possible; /* could calls run natively at all? The same on every rank, and at all times */
     struct gpucoll_sequence calls;
     struct gpucoll_looked_up latest;
-    struct gpucoll_outer *order;          /* nonblocking calls whose way is not known yet (coll_gpucoll_later.h) */
+    struct gpucoll_outer *order; /* nonblocking calls whose way is not known yet (coll_gpucoll_later.h) */
     struct gpucoll_outer **order_end;
-    bool turning;                         /* its first is being handed over */
-    struct gpucoll_sequence *connecting;  /* those that wait for their team, the one whose turn it is first */
-    struct gpucoll_meeting *meeting;      /* of that one */
+    bool turning;                        /* its first is being handed over */
+    struct gpucoll_sequence *connecting; /* those that wait for their team, the one whose turn it is first */
+    struct gpucoll_meeting *meeting;     /* of that one */
     struct gpucoll_module *next_connecting;
 };
 typedef struct gpucoll_module gpucoll_module;

@@ -84,13 +84,13 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
 #define GPUCOLL_SAVED_ALL(...) GPUCOLL_EACH(GPUCOLL_SAVED, __VA_ARGS__)
 
 /* `condition` is evaluated where calls of this form can run natively at all, which is so on all ranks or none. */
-#define GPUCOLL_LATER(slot, saved_arguments, passed, description, is_persistent, able, coll_id,           \
-                      root_rank, condition)                                                                  \
+#define GPUCOLL_LATER(slot, saved_arguments, passed, description, is_persistent, able, coll_id, root_rank,   \
+                      condition)                                                                             \
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         const bool native = (able) && (condition);                                                           \
         if (gpucoll_goes_on(self, native)) {                                                                 \
-            return self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module); \
+            return self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);    \
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \

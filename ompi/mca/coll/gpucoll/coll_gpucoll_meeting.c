@@ -16,8 +16,8 @@ static int post_receive(struct gpucoll_meeting *meeting, void *to, size_t bytes,
 static int post_send(struct gpucoll_meeting *meeting, const void *from, size_t bytes, int to)
 {
     ompi_request_t **request = &meeting->requests[meeting->count];
-    int rc = MCA_PML_CALL(isend(from, bytes, MPI_BYTE, to, meeting_tag, MCA_PML_BASE_SEND_STANDARD,
-                                meeting->comm, request));
+    int rc = MCA_PML_CALL(
+        isend(from, bytes, MPI_BYTE, to, meeting_tag, MCA_PML_BASE_SEND_STANDARD, meeting->comm, request));
     meeting->count += rc == OMPI_SUCCESS;
     return rc;
 }

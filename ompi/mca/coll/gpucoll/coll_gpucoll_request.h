@@ -29,13 +29,13 @@ struct gpucoll_outer {
     enum gpucoll_phase phase;
     struct gpucoll_sequence *sequence; /* NULL: never native; a persistent request's is its own */
     struct gpucoll_task task;
-    ompi_request_t *inner; /* of the next component */
-    bool inner_made;       /* persistent: the next component was asked for `inner` */
-    int inner_error;       /* what it said */
-    bool staged;           /* `call` has host memory */
-    bool active;           /* in the list that progress looks at */
-    bool in_order;         /* in the order of its module */
-    bool freed;            /* MPI_Request_free came first: whoever is done with it frees it */
+    ompi_request_t *inner;            /* of the next component */
+    bool inner_made;                  /* persistent: the next component was asked for `inner` */
+    int inner_error;                  /* what it said */
+    bool staged;                      /* `call` has host memory */
+    bool active;                      /* in the list that progress looks at */
+    bool in_order;                    /* in the order of its module */
+    bool freed;                       /* MPI_Request_free came first: whoever is done with it frees it */
     struct gpucoll_outer *next;       /* in one of the lists of coll_gpucoll_request.c */
     struct gpucoll_outer *next_order; /* in the order of its module */
 };

@@ -28,10 +28,10 @@ struct gpucoll_sequence {
     struct gpucoll_module *module;
     struct gpucoll_outer *owner; /* the persistent request; NULL: the communicator's sequence */
     enum gpucoll_native_state state;
-    int error;   /* MPI error code: the team could not be made, and not because the ranks decided so */
-    bool able;   /* this rank wants a team */
-    bool begun;  /* it is this one's turn to connect */
-    bool posted; /* this rank has posted a call: from then on it no longer passes */
+    int error;     /* MPI error code: the team could not be made, and not because the ranks decided so */
+    bool able;     /* this rank wants a team */
+    bool begun;    /* it is this one's turn to connect */
+    bool posted;   /* this rank has posted a call: from then on it no longer passes */
     unsigned pass; /* of progress that has looked at the queue */
     struct gpucoll_team *team;
     struct gpucoll_queue queue;

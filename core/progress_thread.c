@@ -66,8 +66,7 @@ static void pause_since(uint64_t changed_ns)
 /* The flag is stored before the queues are read, and the other way round by who brings work: one of the two sees the other. */
 static void sleep_until_work(struct gpucoll_progress_thread *self)
 {
-    __atomic_store_n(&self->sleeps, true, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&self->sleeps, true, __ATOMIC_SEQ_CST);
     while (!self->stop && !has_work(self)) {
         pthread_cond_wait(&self->work, &self->lock);
     }
@@ -164,8 +163,7 @@ void gpucoll_progress_thread_expect(struct gpucoll_queue *queue)
         return;
     }
     struct gpucoll_progress_thread *self = queue->context->progress;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&self->sleeps, __ATOMIC_RELAXED)) {
+    if (__atomic_load_n(&self->sleeps, __ATOMIC_SEQ_CST)) {
         pthread_mutex_lock(&self->lock);
         pthread_cond_signal(&self->work);
         pthread_mutex_unlock(&self->lock);

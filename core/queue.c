@@ -62,7 +62,7 @@ gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpuc
     if (status == GPUCOLL_OK) {
         *queue->end = task;
         queue->end = &task->next;
-        __atomic_store_n(&queue->pending, queue->pending + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&queue->pending, queue->pending + 1, __ATOMIC_SEQ_CST);
         move_on(queue);
     } else {
         task->status = status;

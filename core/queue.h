@@ -25,7 +25,7 @@ struct gpucoll_queue {
     pthread_mutex_t lock;
     struct gpucoll_task *first;
     struct gpucoll_task **end;
-    uint32_t pending; /* tasks in it */
+    uint32_t pending; /* tasks in it; sequentially consistent with the progress thread's `sleeps` */
     uint32_t
         looks; /* of the application; the progress thread leaves alone what the application looks after */
     uint32_t seen_looks;
@@ -63,7 +63,7 @@ static inline bool gpucoll_task_is_decided(const struct gpucoll_task *task)
 
 static inline bool gpucoll_queue_is_idle(const struct gpucoll_queue *queue)
 {
-    return __atomic_load_n(&queue->pending, __ATOMIC_ACQUIRE) == 0;
+    return __atomic_load_n(&queue->pending, __ATOMIC_SEQ_CST) == 0;
 }
 
 #endif

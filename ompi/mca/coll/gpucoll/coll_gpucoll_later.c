@@ -416,14 +416,30 @@ static int call_locked(gpucoll_module *self, const struct gpucoll_later *later, 
     return rc;
 }
 
+/* Does the call go to the next component as it is, with nothing undecided before it? A process without a device
+ * passes it, if its ranks count it. */
+static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *later)
+{
+    struct gpucoll_call call = *later->call;
+    const bool active = gpucoll_device_active();
+    if (self->order != NULL) {
+        return false;
+    }
+    if (!later->native) {
+        return !active || !gpucoll_stage_wanted(&call);
+    }
+    if (later->persistent || active || self->calls.state != GPUCOLL_NATIVE_READY || self->calls.posted) {
+        return false;
+    }
+    gpucoll_pass(self->calls.team);
+    return true;
+}
+
 int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request)
 {
-    if (!later->native && self->order == NULL) {
-        struct gpucoll_call call = *later->call;
-        if (!gpucoll_device_active() || !gpucoll_stage_wanted(&call)) {
-            gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, gpucoll_device_active());
-            return later->next(&later->arguments, self->comm, request, self);
-        }
+    if (goes_as_it_is(self, later)) {
+        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, gpucoll_device_active());
+        return later->next(&later->arguments, self->comm, request, self);
     }
     gpucoll_enter();
     int rc = call_locked(self, later, request);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/clock.h"
+#include "core/exchange.h"
 
 /* How long a rank waits for a lane while none of the calls that hold one runs: some scheduler turns, so that a peer that is only
  * slow is not taken for a deadlock. */
@@ -41,6 +42,12 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
         }
     }
     board->ring[request->call % GPUCOLL_RING] = request->post;
+    if (request->exported != NULL && gpucoll_is_exchange(request->coll)) {
+        for (uint32_t i = 0; i < team->size; i++) {
+            board->places[request->call % GPUCOLL_RING][i] =
+                (uintptr_t)request->runs.run[i].recv - request->exported->begin;
+        }
+    }
     if (!team->active) {
         team->active = true;
         atomic_store_explicit(&board->agreed, request->call - 1, memory_order_relaxed);
@@ -195,6 +202,7 @@ static bool shares_device(const struct gpucoll_request *request)
 struct reach {
     bool whole_lines;
     unsigned crew;
+    int model; /* index of the constants built in for the GPU and its links; the slower have the higher */
     double latency_us;
     double bandwidth;
 };
@@ -203,24 +211,27 @@ static void take_worst(struct reach *worst, const struct reach *reach)
 {
     worst->whole_lines &= reach->whole_lines;
     worst->crew = reach->crew < worst->crew ? reach->crew : worst->crew;
+    worst->model = reach->model > worst->model ? reach->model : worst->model;
     worst->latency_us = reach->latency_us > worst->latency_us ? reach->latency_us : worst->latency_us;
     worst->bandwidth = reach->bandwidth < worst->bandwidth ? reach->bandwidth : worst->bandwidth;
 }
 
 static const struct reach nothing_worse = {.whole_lines = true, .crew = GPUCOLL_CREW_CTAS, .bandwidth = 1e15};
 
-/* One word: MB/s in bits 32 up, ns in 9 to 31, crew in 1 to 8, whole_lines in bit 0. */
+/* One word: MB/s in bits 32 up, ns in 9 to 31, model in 5 to 8, crew in 1 to 4, whole_lines in bit 0. */
+_Static_assert(GPUCOLL_CREW_CTAS <= 15 && GPUCOLL_MODEL_UNKNOWN <= 15, "four bits each");
 static uint64_t pack_reach(const struct reach *reach)
 {
     return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)(reach->latency_us * 1e3) << 9 |
-           (uint64_t)reach->crew << 1 | reach->whole_lines;
+           (uint64_t)reach->model << 5 | (uint64_t)reach->crew << 1 | reach->whole_lines;
 }
 
 static struct reach unpack_reach(uint64_t word)
 {
     return (struct reach){
         .whole_lines = word & 1,
-        .crew = word >> 1 & 0xff,
+        .crew = word >> 1 & 0xf,
+        .model = (int)(word >> 5 & 0xf),
         .latency_us = (double)(word >> 9 & 0x7fffff) / 1e3,
         .bandwidth = (double)(word >> 32) * 1e6,
     };
@@ -246,16 +257,19 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
             links->scratch[i] = request->gpu->scratch;
             continue;
         }
-        const struct gpucoll_connection *connection = NULL;
+        struct gpucoll_connection *connection = NULL;
         if (gpucoll_peer_connect(team->members[i].peer, request->gpu, links->card[i], &connection) !=
             GPUCOLL_OK) {
             *reached = false;
             continue;
         }
         links->scratch[i] = connection->endpoint.scratch;
+        links->connection[i] = connection;
         const struct gpucoll_tl_cost *cost = &connection->cost;
-        take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, cost->latency_us, cost->bandwidth});
+        take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, worst.model, cost->latency_us,
+                                           cost->bandwidth});
     }
+    worst.model = gpucoll_model_find(request->gpu->device->name, worst.whole_lines);
     pthread_mutex_unlock(&team->context->lock);
     atomic_store_explicit(&team->board->reach[request->call % GPUCOLL_RING], pack_reach(&worst),
                           memory_order_relaxed);
@@ -277,6 +291,8 @@ void gpucoll_agreement_connected(struct gpucoll_request *request, bool all)
     links->crew = worst.crew;
     links->latency_us = worst.latency_us;
     links->bandwidth = worst.bandwidth;
+    links->model = *gpucoll_model_of(worst.model);
+    gpucoll_tuning_apply(&team->context->tuning, &links->model);
     links->next = team->links;
     team->links = links;
 }

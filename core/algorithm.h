@@ -16,6 +16,7 @@ struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
+    bool direct;            /* writes to the application's buffers: only when the input is direct */
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
     /* NULL if it can run the input, else a constant clause that says why not. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
@@ -26,14 +27,6 @@ struct gpucoll_algorithm {
     /* Moves it on: GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or an error that has been shown. */
     gpucoll_status (*progress)(struct gpucoll_request *request) GPUCOLL_CHECKED;
 };
-
-extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
-extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot;
-extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128;
-extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
-extern const struct gpucoll_algorithm gpucoll_exchange_ll;
-extern const struct gpucoll_algorithm gpucoll_exchange_simple;
-extern const struct gpucoll_algorithm gpucoll_exchange_phased;
 
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);

@@ -1,11 +1,26 @@
 #include "core/algorithm.h"
 
-static const struct gpucoll_algorithm *const rows[] = {
-    &gpucoll_allreduce_oneshot, &gpucoll_allreduce_twoshot_ll128,
-    &gpucoll_allreduce_twoshot, &gpucoll_allreduce_phased,
-    &gpucoll_exchange_ll,       &gpucoll_exchange_simple,
-    &gpucoll_exchange_phased,
-};
+/* What can be set, is tested and is shown by gpucoll_info follows from this table. */
+#define ALGORITHMS(ROW)                                                                                      \
+    ROW(allreduce_oneshot)                                                                                   \
+    ROW(allreduce_twoshot_ll128)                                                                             \
+    ROW(allreduce_twoshot)                                                                                   \
+    ROW(allreduce_phased)                                                                                    \
+    ROW(exchange_ll)                                                                                         \
+    ROW(exchange_simple)                                                                                     \
+    ROW(exchange_phased)                                                                                     \
+    ROW(allreduce_copy)                                                                                      \
+    ROW(exchange_copy)                                                                                       \
+    ROW(bcast_copy)                                                                                          \
+    ROW(reduce_copy)                                                                                         \
+    ROW(reduce_scatter_copy)                                                                                 \
+    ROW(reduce_scatter_block_copy)
+
+#define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
+ALGORITHMS(DECLARATION)
+
+#define ADDRESS(name) &gpucoll_##name,
+static const struct gpucoll_algorithm *const rows[] = {ALGORITHMS(ADDRESS)};
 
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index)
 {

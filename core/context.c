@@ -21,6 +21,10 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     if (context->accel != NULL && !gpucoll_tl_all_known(config->transports)) {
         gpucoll_help(log, "unknown-transport", config->transports);
     }
+    if (context->accel != NULL && config->tuning_file[0] != '\0' &&
+        gpucoll_tuning_read(config->tuning_file, log, &context->tuning) == GPUCOLL_OK) {
+        gpucoll_log(log, GPUCOLL_LOG_SETUP, "the cost model has constants of %s", config->tuning_file);
+    }
     pthread_mutex_init(&context->lock, NULL);
     *out = context;
     return GPUCOLL_OK;

@@ -7,16 +7,20 @@
 
 #include <pthread.h>
 #include "core/board.h"
+#include "core/exports.h"
 #include "core/gpu.h"
 #include "core/gpucoll.h"
 #include "core/peer.h"
+#include "core/tuning.h"
 
 struct gpucoll_context {
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
-    struct gpucoll_accel *accel; /* NULL: none here */
+    struct gpucoll_accel *accel;  /* NULL: none here */
+    struct gpucoll_tuning tuning; /* of the tuning file */
     pthread_mutex_t lock;
     struct gpucoll_board board; /* made with the first team */
+    struct gpucoll_exports exports;
     struct gpucoll_peer *peers;
     struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
     struct gpucoll_progress_thread *progress;      /* made with the first call that nobody waits in */

@@ -34,6 +34,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
     if (gpu == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
+    pthread_mutex_init(&gpu->copies_lock, NULL);
     const struct gpucoll_config *config = accel->config;
     gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
@@ -61,11 +62,17 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
         for (uint32_t i = 0; i < gpu->lane_count; i++) {
             ops->stream_close(gpu->lanes[i].stream);
         }
+        for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
+            if (gpu->copies[i].copier != NULL) {
+                ops->copier_close(gpu->copies[i].copier);
+            }
+        }
         if (gpu->scratch != NULL) {
             ops->scratch_free(gpu->device, gpu->scratch);
         }
         ops->device_close(gpu->device);
     }
+    pthread_mutex_destroy(&gpu->copies_lock);
     free(gpu->lanes);
     free(gpu);
 }
@@ -106,13 +113,13 @@ struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
 
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane)
 {
-    __atomic_store_n(&lane->running, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&lane->running, 0, __ATOMIC_RELAXED);
     lane->taken = false;
 }
 
 void gpucoll_gpu_mark_running(struct gpucoll_lane *lane)
 {
-    __atomic_store_n(&lane->running, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&lane->running, 1, __ATOMIC_RELAXED);
 }
 
 enum gpucoll_lane_prospect gpucoll_gpu_lane_prospect(const struct gpucoll_gpu *gpu)

@@ -5,6 +5,7 @@
 #ifndef GPUCOLL_GPU_H
 #define GPUCOLL_GPU_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include "core/accel/accel.h"
 #include "ucx_tl/tl.h"
@@ -15,9 +16,19 @@ struct gpucoll_lane {
     uint64_t offset;                      /* in the scratch */
     uint32_t epoch;                       /* of the latest call on this lane; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
+    uint32_t running; /* not 0: its call is at work and ends by itself; read and written without a lock */
     bool taken;
-    bool running;  /* its call is at work and ends by itself; read and written without a lock */
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
+};
+
+/* More streams than a GPU has hardware queues, 8 unless the application asks for more, would wait for each other. */
+enum { GPUCOLL_COPY_QUEUES = 4 };
+
+/* A queue of copies (core/copies.h). */
+struct gpucoll_copy_queue {
+    struct gpucoll_copier *copier; /* NULL: not needed so far */
+    uint64_t queued;               /* number of the latest copy */
+    uint64_t passed;               /* of the latest known to be complete */
 };
 
 struct gpucoll_gpu {
@@ -28,6 +39,8 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    pthread_mutex_t copies_lock;
+    struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
 };
 
 /* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */

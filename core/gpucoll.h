@@ -104,6 +104,12 @@ gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct
 /* Local. No request may be outstanding. Harmless on NULL, and on a team that is not made yet. */
 void gpucoll_team_destroy(struct gpucoll_team *team);
 
+/* A barrier of the team's ranks, beside the calls that are posted: no device memory is asked for, and every rank takes part. At most one
+ * at a time. Start, then test until it no longer says GPUCOLL_IN_PROGRESS; an error has been shown, and some rank may wait
+ * for ever. */
+void gpucoll_barrier_start(struct gpucoll_team *team);
+gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team) GPUCOLL_CHECKED;
+
 /* Counts a collective of this team in which this process takes no part. Only before the first gpucoll_post of
  * the process on this team. */
 void gpucoll_pass(struct gpucoll_team *team);

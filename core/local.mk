@@ -35,15 +35,25 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
+	core/barrier.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
 	core/context.h \
+	core/copies.c \
+	core/copies.h \
+	core/direct.c \
+	core/direct.h \
 	core/exchange.c \
 	core/exchange.h \
+	core/exchange_copy.c \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
 	core/exchange_simple.c \
+	core/exports.c \
+	core/exports.h \
+	core/bcast_copy.c \
+	core/reduce_copy.c \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \
@@ -52,17 +62,23 @@ libgpucoll_la_SOURCES += \
 	core/model.h \
 	core/peer.c \
 	core/peer.h \
+	core/pipeline.c \
+	core/pipeline.h \
 	core/plan.h \
 	core/progress_thread.c \
 	core/progress_thread.h \
 	core/queue.c \
 	core/queue.h \
+	core/plan_cache.c \
+	core/plan_cache.h \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
 	core/team.c \
 	core/team.h \
+	core/tuning.c \
+	core/tuning.h \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
@@ -71,6 +87,7 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_copier.c \
 	core/accel/cuda_copy.c \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \

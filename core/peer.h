@@ -15,12 +15,20 @@ struct gpucoll_peer {
     struct gpucoll_peer *next;
 };
 
+/* An allocation of the peer's application, as mapped here. */
+struct gpucoll_mapping {
+    uint64_t key; /* of the peer's export; 0: none */
+    void *base;
+    struct gpucoll_memory_handle handle;
+};
+
 /* From one GPU bound here to one card of the peer. */
 struct gpucoll_connection {
     const struct gpucoll_gpu *gpu;
     uint32_t card;
     struct gpucoll_tl_cost cost;
     struct gpucoll_endpoint endpoint; /* endpoint.tl is NULL if no transport reaches the card */
+    struct gpucoll_mapping mappings[GPUCOLL_BOARD_EXPORTS]; /* by index of the export */
     struct gpucoll_connection *next;
 };
 
@@ -32,6 +40,10 @@ void gpucoll_peer_close(struct gpucoll_peer *peer); /* harmless on NULL */
 /* The connection from `gpu` to the peer's card, made now if it is new. Caller serialises.
  * GPUCOLL_ERR_UNSUPPORTED if no allowed transport reaches it (topic "peer-unreachable", shown once for the pair). */
 gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
-                                    const struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+                                    struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+
+/* Where the peer's export of that key is mapped; mapped now if it is new, and what the peer has dropped is unmapped. NULL if it
+ * cannot be. Caller serialises. */
+void *gpucoll_peer_map(struct gpucoll_peer *peer, struct gpucoll_connection *connection, uint64_t key);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/base/config.h"
 
 struct gpucoll_algorithm;
+struct gpucoll_model;
 
 /* What a plan is made from. */
 struct gpucoll_plan_input {
@@ -17,11 +18,13 @@ struct gpucoll_plan_input {
     uint64_t bytes;
     uint32_t nranks;
     uint64_t data_bytes; /* data area of a lane */
+    bool direct;         /* peers can write to the application's buffers (core/direct.h) */
     bool shared_device;  /* two ranks of the team drive one GPU */
     unsigned crew;       /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
     bool whole_lines;    /* every link keeps 128 bytes stored at once whole */
     double latency_us;   /* of the slowest link of the team */
     double bandwidth;    /* bytes/s out of one rank, all peers together */
+    const struct gpucoll_model *model; /* constants of the prediction (core/model.h) */
     const struct gpucoll_config *config;
 };
 
@@ -29,10 +32,22 @@ struct gpucoll_plan {
     const struct gpucoll_algorithm *algorithm;
     uint32_t ctas;
     uint32_t threads;
-    bool linger;         /* the kernel may stay for the next call; then `ctas` is its crew */
-    uint64_t rounds;     /* of the channel with the most work */
-    double predicted_us; /* host-blocking: call to return, all ranks arriving at once */
+    bool linger;          /* the kernel may stay for the next call; then `ctas` is its crew */
+    uint64_t chunk_bytes; /* of algorithms that go by copies: of each slice */
+    uint64_t rounds;      /* of the channel with the most work */
+    double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
 };
+
+/* The most CTAs that a plan may have, and how many it takes that would like `share` of them: those that
+ * config->channels forces, if it does. */
+static inline uint32_t gpucoll_most_ctas(const struct gpucoll_plan_input *input)
+{
+    return (uint32_t)(input->config->channels > 0 ? input->config->channels : input->config->max_ctas);
+}
+static inline double gpucoll_wanted_ctas(const struct gpucoll_plan_input *input, double share)
+{
+    return input->config->channels > 0 ? input->config->channels : share;
+}
 
 /* A number of threads without the last, incomplete warp. */
 static inline uint32_t gpucoll_whole_warps(int threads)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/algorithm.h"
 #include "core/agreement.h"
+#include "core/direct.h"
 #include "core/exchange.h"
 #include "core/watchdog.h"
 
@@ -72,6 +73,9 @@ static void find_gpu(struct gpucoll_request *request, bool wants_lane)
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
     request->lane = request->gpu != NULL && wants_lane ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    if (request->gpu != NULL) {
+        gpucoll_direct_post(request, &buffer);
+    }
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -110,9 +114,14 @@ static void raise_agreed(struct gpucoll_team *team, uint64_t call)
 static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
-    if (request->lane != NULL) {
+    if (request->lane != NULL || request->exported != NULL) {
         pthread_mutex_lock(&team->context->lock);
-        gpucoll_gpu_give_lane(request->lane);
+        if (request->lane != NULL) {
+            gpucoll_gpu_give_lane(request->lane);
+        }
+        if (request->exported != NULL) {
+            gpucoll_export_give(request->exported);
+        }
         pthread_mutex_unlock(&team->context->lock);
     }
     if (team->board != NULL && request->state > GPUCOLL_QUEUED) {
@@ -137,6 +146,24 @@ static struct gpucoll_request *new_request(struct gpucoll_team *team)
     return request;
 }
 
+struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team)
+{
+    struct gpucoll_request *request = calloc(1, sizeof *request);
+    if (request != NULL) {
+        request->team = team;
+        request->coll = GPUCOLL_BARRIER;
+        request->call = team->barriers;
+        request->state = GPUCOLL_RUNNING;
+        request->in_barrier = true;
+    }
+    return request;
+}
+
+void gpucoll_request_drop(struct gpucoll_request *request)
+{
+    free(request);
+}
+
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {
@@ -152,6 +179,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->coll = args->coll;
     request->op = args->op;
     request->type = args->type;
+    request->root = args->root;
     request->functor = functor;
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
@@ -211,24 +239,58 @@ static gpucoll_status decide(struct gpucoll_request *request)
     return request->links->usable ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
-static gpucoll_status run(struct gpucoll_request *request)
+/* The plan, and what it needs first. */
+static gpucoll_status plan(struct gpucoll_request *request)
+{
+    return gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
+                             request->direct, &request->plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
+    request->state = GPUCOLL_RUNNING;
+    gpucoll_status status = request->plan.algorithm->start(request);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+/* All ranks have lanes. */
+static gpucoll_status run(struct gpucoll_request *request)
+{
+    gpucoll_gpu_mark_running(request->lane);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
         if (request->bytes == 0) {
+            request->team->decided = request->call;
             return GPUCOLL_OK;
         }
     }
-    gpucoll_status status = gpucoll_team_plan(request->team, request->links, request->coll, request->functor,
-                                              request->bytes, &request->plan);
+    request->direct = gpucoll_direct_possible(request);
+    gpucoll_status status = plan(request);
     if (status != GPUCOLL_OK) {
         return status;
     }
-    request->state = GPUCOLL_RUNNING;
-    gpucoll_gpu_mark_running(request->lane);
-    status = request->plan.algorithm->start(request);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    if (!request->plan.algorithm->direct || gpucoll_direct_met(request)) {
+        return start(request);
+    }
+    gpucoll_barrier_enter(request, !gpucoll_direct_map(request));
+    gpucoll_watchdog_reset(request);
+    request->state = GPUCOLL_MAPPING;
+    return GPUCOLL_IN_PROGRESS;
+}
+
+/* After the barrier that ends mapping. */
+static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
+{
+    if (!all) {
+        gpucoll_direct_refuse(request);
+        request->direct = false;
+        gpucoll_status status = plan(request);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    return start(request);
 }
 
 static gpucoll_status offer(struct gpucoll_request *request)
@@ -279,6 +341,11 @@ static gpucoll_status advance(struct gpucoll_request *request)
         break;
     case GPUCOLL_OFFERING:
         return offer(request);
+    case GPUCOLL_MAPPING:
+        status = gpucoll_barrier_done(request, &missing);
+        return status == GPUCOLL_IN_PROGRESS
+                   ? gpucoll_watchdog(request, missing, "waiting for all ranks to map a buffer")
+                   : run_mapped(request, status == GPUCOLL_OK);
     case GPUCOLL_RUNNING:
         return request->plan.algorithm->progress(request);
     }

@@ -46,6 +46,7 @@ struct gpucoll_device_id {
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
+struct gpucoll_copier; /* an in-order queue of copies */
 
 struct gpucoll_launch {
     enum gpucoll_kernel kernel;
@@ -104,6 +105,10 @@ struct gpucoll_accel_ops {
     gpucoll_status (*import)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                              void **pointer) GPUCOLL_CHECKED;
     void (*release)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
+    /* The allocation of the application that holds `pointer`, as peers can import it: all of it, and nothing else.
+     * GPUCOLL_ERR_UNSUPPORTED, without a word, for memory that cannot be shared so. */
+    gpucoll_status (*export_memory)(struct gpucoll_device *device, const void *pointer,
+                                    struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
 
     gpucoll_status (*stream_open)(struct gpucoll_device *device,
                                   struct gpucoll_stream **stream) GPUCOLL_CHECKED;
@@ -121,6 +126,16 @@ struct gpucoll_accel_ops {
     gpucoll_status (*stream_poll)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
     /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+
+    /* Copies between places that the device reaches, by a copy engine, in order. Copies have the numbers 1, 2, ...; `passed` is that of
+     * the latest that is complete, or an error that the device has met (shown by topic "device-error"). The caller
+     * serialises the calls on one copier. */
+    gpucoll_status (*copier_open)(struct gpucoll_device *device,
+                                  struct gpucoll_copier **copier) GPUCOLL_CHECKED;
+    void (*copier_close)(struct gpucoll_copier *copier);
+    gpucoll_status (*copier_queue)(struct gpucoll_copier *copier, void *to, const void *from,
+                                   uint64_t bytes) GPUCOLL_CHECKED;
+    gpucoll_status (*copier_passed)(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 };
 
 /* Every implementation begins with this. */
@@ -133,9 +148,14 @@ struct gpucoll_accel {
 struct gpucoll_device {
     struct gpucoll_accel *accel;
     int ordinal;
+    char name[64]; /* as the driver gives it */
 };
 
 struct gpucoll_stream {
+    struct gpucoll_device *device;
+};
+
+struct gpucoll_copier {
     struct gpucoll_device *device;
 };
 

@@ -23,11 +23,17 @@
     F(cuDeviceGet)                                                                                           \
     F(cuDeviceGetAttribute)                                                                                  \
     F(cuDeviceGetCount)                                                                                      \
+    F(cuDeviceGetName)                                                                                       \
     F(cuDeviceCanAccessPeer)                                                                                 \
     F(cuDeviceGetP2PAttribute)                                                                               \
     F(cuDevicePrimaryCtxGetState)                                                                            \
     F(cuDevicePrimaryCtxRetain)                                                                              \
     F(cuDevicePrimaryCtxRelease)                                                                             \
+    F(cuEventCreate)                                                                                         \
+    F(cuEventDestroy)                                                                                        \
+    F(cuEventQuery)                                                                                          \
+    F(cuEventRecord)                                                                                         \
+    F(cuEventSynchronize)                                                                                    \
     F(cuGetErrorName)                                                                                        \
     F(cuGetErrorString)                                                                                      \
     F(cuIpcGetMemHandle)                                                                                     \
@@ -35,6 +41,7 @@
     F(cuIpcCloseMemHandle)                                                                                   \
     F(cuLaunchKernel)                                                                                        \
     F(cuMemAlloc)                                                                                            \
+    F(cuMemGetAddressRange)                                                                                  \
     F(cuMemFree)                                                                                             \
     F(cuMemcpyAsync)                                                                                         \
     F(cuMemsetD8Async)                                                                                       \

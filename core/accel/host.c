@@ -124,7 +124,7 @@ static gpucoll_status host_device_open(struct gpucoll_accel *accel, const void *
     if (!device) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0};
+    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0, .name = "host memory"};
     name_device(device, accel->config->host_devices);
     *out = &device->base;
     return GPUCOLL_OK;
@@ -187,6 +187,25 @@ static enum gpucoll_link host_device_link(struct gpucoll_device *device, const s
     return mine.place == other.place ? GPUCOLL_LINK_NVLINK : GPUCOLL_LINK_NONE;
 }
 
+static void fill_handle(const struct gpucoll_segment_name *name, struct gpucoll_memory_handle *handle)
+{
+    *handle =
+        (struct gpucoll_memory_handle){.owner = name->owner, .address = name->address, .bytes = name->bytes};
+    memcpy(handle->opaque, name, sizeof(*name));
+}
+
+static gpucoll_status host_export_memory(struct gpucoll_device *device, const void *pointer,
+                                         struct gpucoll_memory_handle *handle)
+{
+    struct gpucoll_segment_name name;
+    (void)device;
+    if (!gpucoll_host_arena_share(pointer, &name)) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    fill_handle(&name, handle);
+    return GPUCOLL_OK;
+}
+
 static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t bytes, void **pointer,
                                          struct gpucoll_memory_handle *handle)
 {
@@ -200,10 +219,7 @@ static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t byt
         free(mapping);
         return status;
     }
-    const struct gpucoll_segment_name *name = &mapping->segment.name;
-    *handle =
-        (struct gpucoll_memory_handle){.owner = name->owner, .address = name->address, .bytes = name->bytes};
-    memcpy(handle->opaque, name, sizeof(*name));
+    fill_handle(&mapping->segment.name, handle);
     mapping->next = device->scratch;
     device->scratch = mapping;
     *pointer = mapping->segment.user;
@@ -278,6 +294,11 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .scratch_free = host_scratch_free,
     .import = host_import,
     .release = host_release,
+    .export_memory = host_export_memory,
+    .copier_open = gpucoll_host_copier_open,
+    .copier_close = gpucoll_host_copier_close,
+    .copier_queue = gpucoll_host_copier_queue,
+    .copier_passed = gpucoll_host_copier_passed,
     .stream_open = gpucoll_host_stream_open,
     .stream_close = gpucoll_host_stream_close,
     .stream_stop = gpucoll_host_stream_stop,

@@ -7,7 +7,7 @@
 
 enum gpucoll_form {
     GPUCOLL_FORM_NONE,   /* MPI has no such form */
-    GPUCOLL_FORM_NEXT,   /* has no buffers: the next component runs it */
+    GPUCOLL_FORM_NEXT,   /* has no buffers, and is the next component's */
     GPUCOLL_FORM_STAGED, /* device buffers are copied to host memory for the next component */
     GPUCOLL_FORM_NATIVE  /* runs on the engine, else is staged */
 };
@@ -30,7 +30,7 @@ enum gpucoll_form {
     X(scan, NATIVE, NATIVE, NATIVE)                                                                          \
     X(scatter, NATIVE, NATIVE, NATIVE)                                                                       \
     X(scatterv, NATIVE, NATIVE, NATIVE)                                                                      \
-    X(barrier, NEXT, NEXT, NEXT)                                                                             \
+    X(barrier, NATIVE, NEXT, NEXT)                                                                           \
     X(reduce_local, STAGED, NONE, NONE)                                                                      \
     X(neighbor_allgather, STAGED, STAGED, STAGED)                                                            \
     X(neighbor_allgatherv, STAGED, STAGED, STAGED)                                                           \

@@ -5,9 +5,14 @@ TESTS += test/unit/unit_tests
 endif
 
 test_unit_unit_tests_SOURCES = \
+	tools/tune_fit.c \
+	tools/tune_fit.h \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/direct_test.cc \
+	test/unit/exchange_part.cc \
+	test/unit/exchange_part.h \
 	test/unit/exchange_test.cc \
 	test/unit/failure_test.cc \
 	test/unit/host_accel_test.cc \
@@ -22,6 +27,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/small_float.h \
 	test/unit/team_test.cc \
 	test/unit/sum.h \
+	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
 	test/unit/values.cc \

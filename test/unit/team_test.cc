@@ -82,9 +82,15 @@ TEST(team, of_one_needs_nobody)
 
 TEST(team, ranks_with_other_settings_are_told_and_decline)
 {
-    const std::pair<const char *, const char *> settings[] = {
-        {"max_ctas", "7"},     {"threads", "64"}, {"scratch_bytes", "2M"}, {"allreduce_algorithm", "twoshot"},
-        {"protocol", "ll128"}, {"linger", "0"}};
+    const std::pair<const char *, const char *> settings[] = {{"max_ctas", "7"},
+                                                              {"threads", "64"},
+                                                              {"scratch_bytes", "2M"},
+                                                              {"allreduce_algorithm", "twoshot"},
+                                                              {"bcast_algorithm", "phased"},
+                                                              {"protocol", "ll128"},
+                                                              {"linger", "0"},
+                                                              {"channels", "3"},
+                                                              {"chunk", "64K"}};
     for (const auto &setting : settings) {
         expect_declined(
             3,

@@ -42,7 +42,7 @@
 #define GPUCOLL_THREE_FORMS(name) GPUCOLL_SLOT(name) GPUCOLL_SLOT(i##name) GPUCOLL_SLOT(name##_init)
 #define GPUCOLL_SLOTS                                                                                        \
     GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS)                                                                 \
-    GPUCOLL_SLOT(ibarrier) GPUCOLL_SLOT(barrier_init) GPUCOLL_SLOT(reduce_local)
+    GPUCOLL_THREE_FORMS(barrier) GPUCOLL_SLOT(reduce_local)
 
 /* Each is declared with the type that Open MPI gives its slot: a signature that differs does not compile. */
 #define GPUCOLL_SLOT(name) __typeof__(*((mca_coll_base_module_t *)0)->coll_##name) gpucoll_##name;

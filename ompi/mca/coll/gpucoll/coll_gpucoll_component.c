@@ -6,6 +6,7 @@
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
+#include "core/selector.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -45,8 +46,10 @@ static void register_parameter(const struct gpucoll_config_row *row)
         [GPUCOLL_CONFIG_STRING] = MCA_BASE_VAR_TYPE_STRING,
     };
     char help[512];
-    snprintf(help, sizeof help, "%s%s%s%s", row->help, row->values != NULL ? " Values: " : "",
-             row->values != NULL ? row->values : "", row->values != NULL ? "." : "");
+    char names[256];
+    const char *values = gpucoll_select_values(row, names, sizeof names);
+    snprintf(help, sizeof help, "%s%s%s%s", row->help, values != NULL ? " Values: " : "",
+             values != NULL ? values : "", values != NULL ? "." : "");
     mca_base_component_var_register(&component->super.collm_version, row->name, help, types[row->type], NULL,
                                     0, 0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + row->level - 1),
                                     MCA_BASE_VAR_SCOPE_READONLY, field_of(&component->registered, row));
@@ -130,6 +133,7 @@ static bool take_config(void)
         }
     }
     gpucoll_config_check(&component->config, &component->log);
+    (void)gpucoll_select_check(&component->config, &component->log);
     if (!component->config.enable) {
         /* Not absent: other ranks, where it may be enabled, are to learn that this one takes no part. */
         component->config.accelerator = "none";

@@ -1,0 +1,43 @@
+#include "core/copies.h"
+
+gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
+                            uint64_t bytes, struct gpucoll_copy_ticket *ticket)
+{
+    const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
+    ticket->number = 0;
+    if (bytes == 0) {
+        return GPUCOLL_OK;
+    }
+    /* Neighbours on both sides have queues of their own, and so has the rank itself. */
+    ticket->queue = (rank - peer) % GPUCOLL_COPY_QUEUES;
+    struct gpucoll_copy_queue *queue = &gpu->copies[ticket->queue];
+    gpucoll_status status = GPUCOLL_OK;
+    pthread_mutex_lock(&gpu->copies_lock);
+    if (queue->copier == NULL) {
+        status = ops->copier_open(gpu->device, &queue->copier);
+    }
+    if (status == GPUCOLL_OK) {
+        status = ops->copier_queue(queue->copier, to, from, bytes);
+    }
+    if (status == GPUCOLL_OK) {
+        ticket->number = ++queue->queued;
+    }
+    pthread_mutex_unlock(&gpu->copies_lock);
+    return status;
+}
+
+gpucoll_status gpucoll_copy_done(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket)
+{
+    if (ticket.number == 0) {
+        return GPUCOLL_OK;
+    }
+    struct gpucoll_copy_queue *queue = &gpu->copies[ticket.queue];
+    gpucoll_status status = GPUCOLL_OK;
+    pthread_mutex_lock(&gpu->copies_lock);
+    if (queue->passed < ticket.number) {
+        status = gpu->device->accel->ops->copier_passed(queue->copier, &queue->passed);
+    }
+    bool done = queue->passed >= ticket.number;
+    pthread_mutex_unlock(&gpu->copies_lock);
+    return status == GPUCOLL_OK && !done ? GPUCOLL_IN_PROGRESS : status;
+}

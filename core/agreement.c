@@ -75,7 +75,7 @@ gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32
 static void log_declined(const struct gpucoll_request *request, uint32_t rank, const char *why)
 {
     const struct gpucoll_team *team = request->team;
-    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u %s", team->name,
+    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u declines: %s", team->name,
                 (unsigned long long)request->call, rank, why);
 }
 
@@ -92,7 +92,9 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             break;
         }
         if (post->kind == GPUCOLL_POST_DECLINED) {
-            log_declined(request, i, "has buffers that are not device memory of one GPU");
+            const enum gpucoll_reason reason = (enum gpucoll_reason)post->card;
+            log_declined(request, i, gpucoll_reason_text(reason));
+            request->reason = status == GPUCOLL_OK ? reason : request->reason;
             status = GPUCOLL_DECLINED;
         }
         request->lanes_follow |= post->kind == GPUCOLL_POST_LANE_FOLLOWS;
@@ -154,7 +156,8 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
             return GPUCOLL_IN_PROGRESS;
         }
         if ((offered & 1) == 0) {
-            log_declined(request, i, "has no free lane");
+            log_declined(request, i, gpucoll_reason_text(GPUCOLL_REASON_LANES));
+            request->reason = GPUCOLL_REASON_LANES;
             status = GPUCOLL_DECLINED;
         }
     }

@@ -18,6 +18,9 @@ struct gpucoll_algorithm {
     const char *help;
     bool direct;            /* writes to the application's buffers: only when the input is direct */
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
+    /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
+     * do not depend on them: what coll_gpucoll_deterministic asks for. */
+    bool rank_order;
     /* NULL if it can run the input, else a constant clause that says why not. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
@@ -30,6 +33,9 @@ struct gpucoll_algorithm {
 
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
+
+/* The place of a row in the table. */
+int gpucoll_algorithm_index(const struct gpucoll_algorithm *row);
 
 /* Does the row run this collective? */
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll);

@@ -27,6 +27,15 @@ const struct gpucoll_algorithm *gpucoll_algorithm_row(int index)
     return index >= 0 && index < (int)(sizeof rows / sizeof rows[0]) ? rows[index] : NULL;
 }
 
+int gpucoll_algorithm_index(const struct gpucoll_algorithm *row)
+{
+    int index = 0;
+    while (rows[index] != row) {
+        index++;
+    }
+    return index;
+}
+
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll)
 {
     return row->coll == coll || (row->coll == GPUCOLL_ANY_EXCHANGE && coll != GPUCOLL_ALLREDUCE);

@@ -35,6 +35,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {
     .protocol = "ll",
     .help = "one kernel: all to all, every rank reduces everything; lowest latency",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -59,6 +59,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot = {
     .protocol = "simple",
     .help = "one kernel, in rounds: reduce-scatter then all-gather by stores; least traffic",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -40,6 +40,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
     .help = "one kernel: reduce-scatter then all-gather by stores, each line with its flag; for middle sizes "
             "over NVLink",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -29,7 +29,7 @@ enum gpucoll_post_kind {
 struct gpucoll_post {
     uint32_t kind;
     uint32_t signature; /* of what must be equal on all ranks */
-    uint32_t card;      /* index of the bound GPU's card in the owner's header */
+    uint32_t card;      /* index of the bound GPU's card in the owner's header; declined: a gpucoll_reason */
     uint32_t epoch;     /* the lane's, for this call */
     uint64_t lane;      /* offset of the lane in the card's scratch */
     uint64_t bytes;     /* of an exchange: the longest run that this rank sends or receives */

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/progress_thread.h"
+#include "core/trace.h"
+
+/* Of contexts whose calls nobody wants counted. */
+static struct gpucoll_stats nobodys;
 
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **out)
@@ -13,6 +17,8 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     }
     context->config = config;
     context->log = log;
+    context->stats = &nobodys;
+    gpucoll_trace_open();
     gpucoll_status status = gpucoll_accel_open(config, log, &context->accel);
     if (status != GPUCOLL_OK) {
         free(context);
@@ -28,6 +34,11 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     pthread_mutex_init(&context->lock, NULL);
     *out = context;
     return GPUCOLL_OK;
+}
+
+void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats)
+{
+    context->stats = stats;
 }
 
 void gpucoll_context_disconnect(struct gpucoll_context *context)

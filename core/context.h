@@ -16,6 +16,7 @@
 struct gpucoll_context {
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
+    struct gpucoll_stats *stats;  /* somebody's, or some that are never on */
     struct gpucoll_accel *accel;  /* NULL: none here */
     struct gpucoll_tuning tuning; /* of the tuning file */
     pthread_mutex_t lock;

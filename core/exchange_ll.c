@@ -39,6 +39,7 @@ const struct gpucoll_algorithm gpucoll_exchange_ll = {
     .protocol = "ll",
     .help = "one kernel: every rank stores to its peers, and takes what they have stored; lowest latency",
     .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

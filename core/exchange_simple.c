@@ -54,6 +54,7 @@ const struct gpucoll_algorithm gpucoll_exchange_simple = {
     .help = "one kernel, in rounds: every rank stores to its peers, and takes what they have stored; for "
             "large messages",
     .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -23,6 +23,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
 	core/allreduce_twoshot_ll128.c \
+	core/base/clock.c \
 	core/base/clock.h \
 	core/base/config.c \
 	core/base/config.h \
@@ -60,6 +61,8 @@ libgpucoll_la_SOURCES += \
 	core/kernel_run.c \
 	core/model.c \
 	core/model.h \
+	core/observe.c \
+	core/observe.h \
 	core/peer.c \
 	core/peer.h \
 	core/pipeline.c \
@@ -75,8 +78,14 @@ libgpucoll_la_SOURCES += \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
+	core/stats.c \
+	core/stats.h \
+	core/stats_report.c \
+	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/trace.c \
+	core/trace.h \
 	core/tuning.c \
 	core/tuning.h \
 	core/twoshot.h \

@@ -37,6 +37,7 @@ static bool move_on(struct gpucoll_queue *queue)
         enum gpucoll_request_state before = request->state;
         gpucoll_status status = gpucoll_test(request);
         if (status != GPUCOLL_IN_PROGRESS) {
+            task->reason = gpucoll_declined_reason(queue->team);
             end_task(queue, link, status);
             changed = true;
             continue;

@@ -216,6 +216,11 @@ static gpucoll_status may_reduce(struct gpucoll_request *request, uint32_t *miss
             return GPUCOLL_IN_PROGRESS;
         }
     }
+    /* In place, the result of a reduce-scatter takes the place of what this rank sends another. */
+    if (request->coll != GPUCOLL_ALLREDUCE && request->coll != GPUCOLL_REDUCE && pipeline->sent <= chunk) {
+        *missing = request->team->rank;
+        return GPUCOLL_IN_PROGRESS;
+    }
     return gpucoll_pipeline_copied(request, pipeline->spreading[chunk % GPUCOLL_PIPELINE_SLOTS]);
 }
 
@@ -303,6 +308,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
             "chunks; for large messages in buffers that are used again",                                     \
         .direct = true,                                                                                      \
         .coll = collective,                                                                                  \
+        .rank_order = true,                                                                                  \
         .unusable = unusable,                                                                                \
         .shape = shape,                                                                                      \
         .start = start,                                                                                      \

@@ -99,6 +99,14 @@ void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpuco
     algorithm->shape(input, plan);
 }
 
+const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
+{
+    if (input->config->deterministic && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
+        return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
+    }
+    return row->unusable(input);
+}
+
 /* The row of the least predicted time among those of the named algorithm and protocol. NULL if none can be used; then
  * `why` says what stood against the last one of that name. */
 static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input *input, const char *name,
@@ -113,7 +121,7 @@ static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input 
             (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
             continue;
         }
-        const char *unusable = row->unusable(input);
+        const char *unusable = gpucoll_unusable(row, input);
         if (unusable != NULL) {
             *why = unusable;
             continue;
@@ -162,7 +170,7 @@ static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpuc
     high.bytes = choice->high;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
         if (gpucoll_algorithm_runs(row, input->coll) &&
-            (row->unusable(&low) == NULL) != (row->unusable(&high) == NULL)) {
+            (gpucoll_unusable(row, &low) == NULL) != (gpucoll_unusable(row, &high) == NULL)) {
             return false;
         }
     }
@@ -217,7 +225,7 @@ void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, 
             continue;
         }
         append(text, size, "%s%s/%s ", text[0] != '\0' ? ", " : "", row->name, row->protocol);
-        const char *unusable = row->unusable(input);
+        const char *unusable = gpucoll_unusable(row, input);
         if (unusable != NULL) {
             append(text, size, "cannot (%s)", unusable);
             continue;

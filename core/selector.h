@@ -39,4 +39,7 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
  * input, then the parameters that force one. Cut to `size` bytes. */
 void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, size_t size);
 
+/* NULL if the algorithm can run the input as configured, else why not. */
+const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input);
+
 #endif

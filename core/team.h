@@ -37,13 +37,14 @@ struct gpucoll_team {
     uint32_t size;
     uint32_t region; /* on the own board */
     struct gpucoll_team_board *board;
-    uint64_t calls;           /* posted or passed */
-    uint64_t decided;         /* calls up to this one are declined, have failed, or have their links */
-    uint32_t ended;           /* bit call % RING: that call has ended before an earlier one */
-    bool active;              /* has posted */
-    bool given_up;            /* a call has failed: nothing is run natively any more */
-    uint64_t barriers;        /* of the application, entered */
-    uint32_t barrier_arrived; /* ranks below this one are known to be in the present one */
+    uint64_t calls;             /* posted or passed */
+    uint64_t decided;           /* calls up to this one are declined, have failed, or have their links */
+    uint32_t ended;             /* bit call % RING: that call has ended before an earlier one */
+    bool active;                /* has posted */
+    bool given_up;              /* a call has failed: nothing is run natively any more */
+    enum gpucoll_reason reason; /* of the latest declined call */
+    uint64_t barriers;          /* of the application, entered */
+    uint32_t barrier_arrived;   /* ranks below this one are known to be in the present one */
     uint32_t barrier_polls;
     struct gpucoll_request *barrier_watch; /* for the watchdog, of a barrier that waits long; NULL: none */
     struct gpucoll_request *spare;         /* the latest ended request, kept for the next call */

@@ -132,20 +132,20 @@ static void print_ways(const char *collective)
 }
 
 #define FORMS_ROW(name, blocking, nonblocking, persistent)                                                   \
-    {#name, {GPUCOLL_FORM_##blocking, GPUCOLL_FORM_##nonblocking, GPUCOLL_FORM_##persistent}},
+    {#name, {GPUCOLL_RUNS_##blocking, GPUCOLL_RUNS_##nonblocking, GPUCOLL_RUNS_##persistent}},
 
 static const struct {
     const char *collective;
-    enum gpucoll_form forms[3];
+    enum gpucoll_runs forms[3];
 } collectives[] = {GPUCOLL_COLLECTIVE_FORMS(FORMS_ROW)};
 
 void info_collectives_markdown(void)
 {
     static const char *const words[] = {
-        [GPUCOLL_FORM_NONE] = "n/a",
-        [GPUCOLL_FORM_NEXT] = "next",
-        [GPUCOLL_FORM_STAGED] = "staged",
-        [GPUCOLL_FORM_NATIVE] = "native",
+        [GPUCOLL_RUNS_NONE] = "n/a",
+        [GPUCOLL_RUNS_NEXT] = "next",
+        [GPUCOLL_RUNS_STAGED] = "staged",
+        [GPUCOLL_RUNS_NATIVE] = "native",
     };
     printf("# Collectives\n\n"
            "Written by `gpucoll_info --collectives`. *Native*: run by kernels on the GPUs where every rank "
@@ -161,7 +161,7 @@ void info_collectives_markdown(void)
            "| collective | blocking | nonblocking | persistent | algorithms (protocols) "
            "|\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
-        const enum gpucoll_form *forms = collectives[i].forms;
+        const enum gpucoll_runs *forms = collectives[i].forms;
         printf("| %s | %s | %s | %s | ", collectives[i].collective, words[forms[0]], words[forms[1]],
                words[forms[2]]);
         print_ways(collectives[i].collective);

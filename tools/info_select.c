@@ -237,7 +237,7 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
         if (!gpucoll_algorithm_runs(row, input->coll)) {
             continue;
         }
-        const char *why = row->unusable(input);
+        const char *why = gpucoll_unusable(row, input);
         struct gpucoll_plan plan = {.algorithm = row};
         printf("  %c %-8s %-6s", row == chosen->algorithm ? '*' : ' ', row->name, row->protocol);
         if (why) {

@@ -161,7 +161,7 @@ static bool is_of(const struct series *series, const struct gpucoll_plan_input *
 {
     const struct gpucoll_algorithm *row = gpucoll_algorithm_row(series->row);
     struct gpucoll_plan plan;
-    if (row->unusable(input) != NULL) {
+    if (gpucoll_unusable(row, input) != NULL) {
         return false;
     }
     gpucoll_shape(row, input, &plan);

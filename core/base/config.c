@@ -100,6 +100,18 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(sync_device, BOOL, "false", NULL, 4,
         "Debugging aid: wait for all work of the device before each call, to tell whether the application "
         "forgot to."),
+    ROW(deterministic, BOOL, "false", NULL, 3,
+        "Results of reductions whose bits depend on the contributions and the number of ranks alone, not on "
+        "message "
+        "size, algorithm, memory or transport: only algorithms that reduce in rank order are used, and calls "
+        "that "
+        "do not run natively are reduced in rank order on the host. Must be equal on all ranks."),
+    ROW(summary, STRING, "none", NULL, 2,
+        "What is said of the calls when MPI ends: none; rank0 or all (a table on standard error); or the "
+        "name of a "
+        "file for the same as JSON, with %r for the rank, %p for the process, %h for the host: without %r "
+        "and %p "
+        "rank 0 alone writes it."),
 };
 
 const int gpucoll_config_row_count = sizeof(gpucoll_config_rows) / sizeof(gpucoll_config_rows[0]);

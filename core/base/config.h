@@ -34,6 +34,8 @@ struct gpucoll_config {
     size_t zero_copy;     /* least bytes of a call that peers may write in place; 0: none */
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */
+    bool deterministic;   /* reductions in rank order only, on the engine or not */
+    char *summary;        /* none | rank0 | all, or a pattern of file names */
 };
 
 enum gpucoll_config_type {

@@ -5,11 +5,11 @@
 #ifndef GPUCOLL_BASE_FORMS_H
 #define GPUCOLL_BASE_FORMS_H
 
-enum gpucoll_form {
-    GPUCOLL_FORM_NONE,   /* MPI has no such form */
-    GPUCOLL_FORM_NEXT,   /* has no buffers, and is the next component's */
-    GPUCOLL_FORM_STAGED, /* device buffers are copied to host memory for the next component */
-    GPUCOLL_FORM_NATIVE  /* runs on the engine, else is staged */
+enum gpucoll_runs {
+    GPUCOLL_RUNS_NONE,   /* MPI has no such form */
+    GPUCOLL_RUNS_NEXT,   /* has no buffers, and is the next component's */
+    GPUCOLL_RUNS_STAGED, /* device buffers are copied to host memory for the next component */
+    GPUCOLL_RUNS_NATIVE  /* runs on the engine, else is staged */
 };
 
 /* X(collective, blocking, nonblocking, persistent) */

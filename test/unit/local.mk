@@ -25,6 +25,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/selector_test.cc \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
+	test/unit/stats_test.cc \
 	test/unit/team_test.cc \
 	test/unit/sum.h \
 	test/unit/tuning_test.cc \

@@ -29,7 +29,7 @@ class Queue
 
 /* A sum as a task. */
 struct Task {
-    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt) { sum.args.nonblocking = true; }
+    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt) { sum.args.form = GPUCOLL_FORM_NONBLOCKING; }
     void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
     gpucoll_status status() const { return gpucoll_task_status(&task); }
     /* Looks at the task only; with `queue`, moves that on, too. */
@@ -239,7 +239,7 @@ TEST(lanes_of_calls, go_to_the_earlier_call_of_a_team)
         for (int turn = 0; turn < 20; turn++) {
             Task first(rank, 100, turn);
             Task then(rank, 100, turn + 1);
-            then.sum.args.nonblocking = false;
+            then.sum.args.form = GPUCOLL_FORM_BLOCKING;
             first.post(queue);
             then.post(queue);
             EXPECT_EQ(then.wait(&queue), GPUCOLL_OK);

@@ -67,6 +67,9 @@ struct gpucoll_component {
     struct gpucoll_context *context; /* made in init_query */
     struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
     struct gpucoll_counters counters;
+    struct gpucoll_stats stats; /* of both the engine's calls and those that go to the next component */
+    uint32_t rank;              /* in MPI_COMM_WORLD */
+    uint32_t ranks;
 };
 
 extern struct gpucoll_component mca_coll_gpucoll_component;
@@ -94,6 +97,8 @@ struct gpucoll_module {
     struct gpucoll_sequence *connecting; /* those that wait for their team, the one whose turn it is first */
     struct gpucoll_meeting *meeting;     /* of that one */
     struct gpucoll_module *next_connecting;
+    enum gpucoll_reason
+        declined; /* why the ranks declined the call that is now on its way to the next component */
 };
 typedef struct gpucoll_module gpucoll_module;
 OBJ_CLASS_DECLARATION(gpucoll_module);

@@ -3,6 +3,7 @@
  */
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_messages.h"
+#include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
@@ -93,6 +94,7 @@ static int component_register(void)
     }
     register_counters(&component->counters);
     gpucoll_messages_open(&component->log, component);
+    gpucoll_observe_register(base, &component->stats);
     gpucoll_selection_complete();
     return OMPI_SUCCESS;
 }
@@ -172,6 +174,8 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     component->accel = gpucoll_context_accel(component->context);
+    gpucoll_context_count_in(component->context, &component->stats);
+    gpucoll_summary_open();
     gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", GPUCOLL_VERSION,
                 component->accel != NULL ? component->accel->ops->name : "none");
     return OMPI_SUCCESS;
@@ -190,6 +194,7 @@ static int component_close(void)
 {
     if (component->context != NULL) {
         log_counters(&component->counters);
+        gpucoll_summary_close();
         gpucoll_enter();
         gpucoll_sequences_close();
         gpucoll_leave();

@@ -21,18 +21,19 @@
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
+#include "coll_gpucoll_ordered.h"
 #include "coll_gpucoll_stage.h"
 #include "core/base/forms.h"
 
 #define GPUCOLL_FORMS_ROW(name, blocking, nonblocking, persistent)                                           \
-    gpucoll_##name##_blocking_form = GPUCOLL_FORM_##blocking,                                                \
-    gpucoll_##name##_nonblocking_form = GPUCOLL_FORM_##nonblocking,                                          \
-    gpucoll_##name##_persistent_form = GPUCOLL_FORM_##persistent,
+    gpucoll_##name##_blocking_form = GPUCOLL_RUNS_##blocking,                                                \
+    gpucoll_##name##_nonblocking_form = GPUCOLL_RUNS_##nonblocking,                                          \
+    gpucoll_##name##_persistent_form = GPUCOLL_RUNS_##persistent,
 enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
 
 /* The table of core/base/forms.h says the same. */
 #define GPUCOLL_CHECK_FORM(name, form, is_native)                                                            \
-    _Static_assert(((int)gpucoll_##name##_##form##_form == (int)GPUCOLL_FORM_NATIVE) == (is_native),         \
+    _Static_assert(((int)gpucoll_##name##_##form##_form == (int)GPUCOLL_RUNS_NATIVE) == (is_native),         \
                    #name ": another " #form " form than in the table")
 
 #define GPUCOLL_LIST(...) __VA_ARGS__
@@ -52,6 +53,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \
+        call.module = (gpucoll_module *)module;                                                              \
         int rc = gpucoll_stage_begin(&call);                                                                 \
         if (rc != OMPI_SUCCESS) {                                                                            \
             return rc;                                                                                       \
@@ -94,6 +96,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \
+        call.module = self;                                                                                  \
         const struct gpucoll_later later = {                                                                 \
             .call = &call,                                                                                   \
             .arguments = {GPUCOLL_SAVE_ALL saved_arguments},                                                 \
@@ -158,6 +161,36 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
 
 #define GPUCOLL_NATIVE_FORMS(name, parameters, arguments, description, take, coll, root, condition)          \
     static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, take)                   \
+    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
+    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
+
+/* Of a reduction: as GPUCOLL_BLOCKING, but with coll_gpucoll_deterministic in rank order, by `ordered`. */
+#define GPUCOLL_BLOCKING_REDUCTION(function, slot, parameters, arguments, description, take, ordered)        \
+    static GPUCOLL_BLOCKING(next_##slot, slot, parameters, arguments, description, take)                     \
+    static int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)  \
+    {                                                                                                        \
+        gpucoll_module *self = (gpucoll_module *)module;                                                     \
+        if (!gpucoll_ordered(self, #slot, op, dtype, comm)) {                                                \
+            return next_##slot(GPUCOLL_LIST arguments, comm, module);                                        \
+        }                                                                                                    \
+        if (!gpucoll_device_active()) {                                                                      \
+            return ordered;                                                                                  \
+        }                                                                                                    \
+        struct gpucoll_call call = description;                                                              \
+        call.name = #slot;                                                                                   \
+        call.module = self;                                                                                  \
+        int rc = gpucoll_stage_begin(&call);                                                                 \
+        if (rc != OMPI_SUCCESS) {                                                                            \
+            return rc;                                                                                       \
+        }                                                                                                    \
+        take(&call);                                                                                         \
+        rc = ordered;                                                                                        \
+        return gpucoll_stage_end(&call, rc);                                                                 \
+    }
+
+#define GPUCOLL_NATIVE_REDUCTION(name, parameters, arguments, description, take, coll, root, condition,      \
+                                 ordered)                                                                    \
+    GPUCOLL_BLOCKING_REDUCTION(staged_##name, name, parameters, arguments, description, take, ordered)       \
     GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
     GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
 

@@ -1,5 +1,6 @@
 #include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
+#include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_request.h"
 
 static void end(struct gpucoll_outer *outer, int error)
@@ -27,12 +28,14 @@ static int stage(struct gpucoll_outer *outer, bool sparse)
 
 static int copy_in(struct gpucoll_outer *outer)
 {
-    if (!outer->staged) {
-        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, gpucoll_device_active());
-        return OMPI_SUCCESS;
+    if (gpucoll_device_active() && outer->call.module != NULL) {
+        outer->module->declined = outer->declined;
+        gpucoll_observe_next(&outer->call, outer->staged);
+        if (outer->later.persistent) {
+            gpucoll_observe_next_start(&outer->call);
+        }
     }
-    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged, 1);
-    return gpucoll_stage_in(&outer->call);
+    return outer->staged ? gpucoll_stage_in(&outer->call) : OMPI_SUCCESS;
 }
 
 static int ask_next(struct gpucoll_outer *outer)
@@ -105,6 +108,7 @@ static void finish_next(struct gpucoll_outer *outer)
     if (rc == MPI_SUCCESS && outer->staged) {
         rc = gpucoll_stage_out(&outer->call);
     }
+    gpucoll_observe_next_done(&outer->call);
     if (outer->later.persistent) {
         outer->inner->req_state = OMPI_REQUEST_INACTIVE;
     } else {
@@ -124,7 +128,7 @@ static void post(struct gpucoll_outer *outer)
     gpucoll_native_describe(&native, outer->later.coll, outer->later.root, &outer->call);
     native.args.op = outer->op;
     native.args.type = outer->type;
-    native.args.nonblocking = true;
+    native.args.form = outer->later.persistent ? GPUCOLL_FORM_PERSISTENT : GPUCOLL_FORM_NONBLOCKING;
     sequence->posted = true;
     outer->phase = GPUCOLL_PHASE_NATIVE;
     gpucoll_status status = gpucoll_queue_post(&sequence->queue, &native.args, &outer->task);
@@ -166,6 +170,7 @@ static void take_result(struct gpucoll_outer *outer)
     }
     if (status == GPUCOLL_DECLINED) {
         gpucoll_tally(&counters->declined, 1);
+        outer->declined = outer->task.reason;
         outer->phase = GPUCOLL_PHASE_TURN;
         return;
     }
@@ -438,7 +443,11 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
 int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request)
 {
     if (goes_as_it_is(self, later)) {
-        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, gpucoll_device_active());
+        if (gpucoll_device_active() && later->call->module != NULL) {
+            struct gpucoll_call call = *later->call;
+            gpucoll_observe_next(&call, false);
+            gpucoll_observe_next_done(&call);
+        }
         return later->next(&later->arguments, self->comm, request, self);
     }
     gpucoll_enter();

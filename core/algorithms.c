@@ -12,9 +12,9 @@
     ROW(allreduce_copy)                                                                                      \
     ROW(exchange_copy)                                                                                       \
     ROW(bcast_copy)                                                                                          \
-    ROW(reduce_copy)                                                                                         \
-    ROW(reduce_scatter_copy)                                                                                 \
-    ROW(reduce_scatter_block_copy)
+    ROW(bcast_direct)                                                                                        \
+    ROW(exchange_direct)                                                                                     \
+    ROW(reduce_direct)
 
 #define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
 ALGORITHMS(DECLARATION)

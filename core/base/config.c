@@ -19,7 +19,8 @@
     {                                                                                                        \
         .name = #word "_algorithm", .type = GPUCOLL_CONFIG_STRING,                                           \
         .offset = offsetof(struct gpucoll_config, algorithm[GPUCOLL_##coll]), .initial = "auto", .level = 3, \
-        .help = "Algorithm of " function ", or auto (the least predicted time).",                            \
+        .help = "Algorithm of " function                                                                     \
+                ": a name, names by size such as NAME:64K,NAME, or auto (the least predicted time).",        \
     }
 _Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM");
 
@@ -41,6 +42,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+    ROW(topology_file, STRING, "", NULL, 5,
+        "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
+        "of "
+        "this machine: the costs of links, and so the choice of algorithms, come from it. Empty: this "
+        "machine."),
     ALGORITHM(ALLREDUCE, allreduce, "MPI_Allreduce"),
     ALGORITHM(ALLGATHER, allgather, "MPI_Allgather"),
     ALGORITHM(ALLGATHERV, allgatherv, "MPI_Allgatherv"),
@@ -90,9 +96,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(progress_thread, BOOL, "true", NULL, 4,
         "Whether a thread of gpucoll moves nonblocking and persistent collectives on while the application "
         "computes; without it they move when the application calls MPI. It sleeps while there are none."),
-    ROW(zero_copy, SIZE, "512K", "0..1T", 5,
-        "Least size of a call whose result peers may write straight into the application's buffer, by copy "
-        "engines; the "
+    ROW(zero_copy, SIZE, "128K", "0..1T", 5,
+        "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
@@ -136,6 +141,16 @@ static bool parse_number(const char *text, bool suffix_allowed, long long *value
         end++;
     }
     return *end == '\0';
+}
+
+bool gpucoll_config_parse_size(const char *text, uint64_t *bytes)
+{
+    long long value = 0;
+    if (!parse_number(text, true, &value) || value < 0) {
+        return false;
+    }
+    *bytes = (uint64_t)value;
+    return true;
 }
 
 static bool parse_bool(const char *text, bool *value)

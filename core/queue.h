@@ -16,8 +16,8 @@ struct gpucoll_task {
     struct gpucoll_request *request;
     struct gpucoll_task *next;
     enum gpucoll_reason reason; /* of a declined one */
-    int status;   /* GPUCOLL_IN_PROGRESS until the task has ended: stored last, with release */
-    bool decided; /* all ranks run it natively, or it has ended */
+    int status;                 /* GPUCOLL_IN_PROGRESS until the task has ended: stored last, with release */
+    bool decided;               /* all ranks run it natively, or it has ended */
 };
 
 struct gpucoll_queue {

@@ -29,7 +29,10 @@ class Queue
 
 /* A sum as a task. */
 struct Task {
-    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt) { sum.args.form = GPUCOLL_FORM_NONBLOCKING; }
+    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
+    {
+        sum.args.form = GPUCOLL_FORM_NONBLOCKING;
+    }
     void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
     gpucoll_status status() const { return gpucoll_task_status(&task); }
     /* Looks at the task only; with `queue`, moves that on, too. */

@@ -41,21 +41,22 @@ static struct gpucoll_region all_parts(gpucoll_counts counts, ompi_datatype_t *d
 }
 
 GPUCOLL_NATIVE_REDUCTION(reduce_scatter,
-                     (const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi_datatype_t *dtype,
-                      ompi_op_t *op),
-                     (sbuf, rbuf, rcounts, dtype, op),
-                     describe(sbuf, all_parts(rcounts, dtype, comm, &(struct parts){{0}, {0}}), rbuf,
-                              gpucoll_even(gpucoll_count_at(rcounts, ompi_comm_rank(comm)), dtype, 0, 1)),
-                     GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER, 0,
-                     gpucoll_any_has_data(rcounts, dtype, comm) && gpucoll_native_reduction(self, op, dtype),
+                         (const void *sbuf, void *rbuf, gpucoll_counts rcounts, ompi_datatype_t *dtype,
+                          ompi_op_t *op),
+                         (sbuf, rbuf, rcounts, dtype, op),
+                         describe(sbuf, all_parts(rcounts, dtype, comm, &(struct parts){{0}, {0}}), rbuf,
+                                  gpucoll_even(gpucoll_count_at(rcounts, ompi_comm_rank(comm)), dtype, 0, 1)),
+                         GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER, 0,
+                         gpucoll_any_has_data(rcounts, dtype, comm) &&
+                             gpucoll_native_reduction(self, op, dtype),
                          gpucoll_ordered_reduce_scatter(sbuf, rbuf, rcounts, comm, self))
 
 GPUCOLL_NATIVE_REDUCTION(reduce_scatter_block,
-                     (const void *sbuf, void *rbuf, gpucoll_count rcount, ompi_datatype_t *dtype,
-                      ompi_op_t *op),
-                     (sbuf, rbuf, rcount, dtype, op),
-                     describe(sbuf, gpucoll_even(rcount, dtype, 0, ompi_comm_size(comm)), rbuf,
-                              gpucoll_even(rcount, dtype, 0, 1)),
-                     GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER_BLOCK, 0,
-                     rcount > 0 && gpucoll_native_reduction(self, op, dtype),
+                         (const void *sbuf, void *rbuf, gpucoll_count rcount, ompi_datatype_t *dtype,
+                          ompi_op_t *op),
+                         (sbuf, rbuf, rcount, dtype, op),
+                         describe(sbuf, gpucoll_even(rcount, dtype, 0, ompi_comm_size(comm)), rbuf,
+                                  gpucoll_even(rcount, dtype, 0, 1)),
+                         GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER_BLOCK, 0,
+                         rcount > 0 && gpucoll_native_reduction(self, op, dtype),
                          gpucoll_ordered_reduce_scatter_block(sbuf, rbuf, (size_t)rcount, comm, self))

@@ -29,7 +29,7 @@ struct gpucoll_outer {
     enum gpucoll_phase phase;
     struct gpucoll_sequence *sequence; /* NULL: never native; a persistent request's is its own */
     struct gpucoll_task task;
-    enum gpucoll_reason declined; /* why the ranks declined it */
+    enum gpucoll_reason declined;     /* why the ranks declined it */
     ompi_request_t *inner;            /* of the next component */
     bool inner_made;                  /* persistent: the next component was asked for `inner` */
     int inner_error;                  /* what it said */

@@ -43,7 +43,7 @@ static bool move_on(struct gpucoll_queue *queue)
             continue;
         }
         changed |= request->state != before;
-        if (request->state == GPUCOLL_RUNNING && before != GPUCOLL_RUNNING) {
+        if (request->state >= GPUCOLL_RUNNING && before < GPUCOLL_RUNNING) {
             __atomic_store_n(&task->decided, true, __ATOMIC_RELEASE);
         }
         if (request->state == GPUCOLL_QUEUED) {

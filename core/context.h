@@ -25,6 +25,8 @@ struct gpucoll_context {
     struct gpucoll_exports exports;
     struct gpucoll_peer *peers;
     struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
+    struct gpucoll_progress_thread *progress;      /* made with the first call that nobody waits in */
+    bool progress_failed;                          /* it could not be started: not tried again */
     bool gpu_failed[GPUCOLL_BOARD_CARDS];          /* by ordinal: binding was tried, said and not repeated */
 };
 

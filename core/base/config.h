@@ -33,6 +33,7 @@ struct gpucoll_config {
     int lanes;            /* concurrent calls of one process that can run natively */
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
     size_t pack_bytes;    /* most memory of one GPU for packed buffers */
+    bool progress_thread; /* moves nonblocking calls on beside the application */
     size_t zero_copy;     /* least bytes of a call that peers may write in place; 0: none */
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */

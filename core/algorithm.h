@@ -17,6 +17,7 @@ struct gpucoll_algorithm {
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
+    unsigned needs;         /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* NULL if it can run the input, else a constant clause that says why not. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
@@ -25,6 +26,8 @@ struct gpucoll_algorithm {
     gpucoll_status (*start)(struct gpucoll_request *request) GPUCOLL_CHECKED;
     /* Moves it on: GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or an error that has been shown. */
     gpucoll_status (*progress)(struct gpucoll_request *request) GPUCOLL_CHECKED;
+    /* The request is given up: when this returns nothing of it touches a buffer any more. NULL if kernels are all there is. */
+    void (*stop)(struct gpucoll_request *request);
 };
 
 extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
@@ -34,12 +37,18 @@ extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
 extern const struct gpucoll_algorithm gpucoll_exchange_ll;
 extern const struct gpucoll_algorithm gpucoll_exchange_simple;
 extern const struct gpucoll_algorithm gpucoll_exchange_phased;
+extern const struct gpucoll_algorithm gpucoll_allreduce_cpu;
+extern const struct gpucoll_algorithm gpucoll_exchange_cpu;
 
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
 
 /* Does the row run this collective? */
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll);
+
+/* NULL if the row can run the input, else why not. */
+const char *gpucoll_algorithm_unusable(const struct gpucoll_algorithm *row,
+                                       const struct gpucoll_plan_input *input);
 
 /* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);

@@ -19,6 +19,7 @@ struct gpucoll_context {
     struct gpucoll_board board; /* made with the first team */
     struct gpucoll_peer *peers;
     struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
+    bool slow_said;                                /* that GPUs have no peer access */
     bool gpu_failed[GPUCOLL_BOARD_CARDS];          /* by ordinal: binding was tried, said and not repeated */
 };
 

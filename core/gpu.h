@@ -12,6 +12,7 @@
 struct gpucoll_lane {
     struct gpucoll_stream *stream;
     struct gpucoll_kernel_status *status; /* of the stream, as the host sees it */
+    struct gpucoll_staging *staging;      /* NULL unless the GPU has an outbox */
     uint64_t offset;                      /* in the scratch */
     uint32_t epoch;                       /* of the latest call on this lane; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
@@ -27,6 +28,9 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    const struct gpucoll_tl_ops *offered; /* the transport that made the outbox; NULL: none has */
+    bool offer_failed;                    /* said, and not tried again */
+    struct gpucoll_segment outbox;
 };
 
 /* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */
@@ -38,5 +42,9 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu); /* harmless on NULL */
  * anew on a lane that is cleared first. */
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
+
+/* Gives the GPU an outbox by an allowed transport, and each lane what it needs to use it, if they have none yet. Completes gpu->card.
+ * Caller serialises. False, with the reason shown once, if that fails. */
+bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu);
 
 #endif

@@ -9,6 +9,8 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
+	core/accel/host_queue.c \
+	core/accel/host_queue.h \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
@@ -47,15 +49,20 @@ libgpucoll_la_SOURCES += \
 	core/gpu.h \
 	core/gpucoll.h \
 	core/kernel_run.c \
+	core/links.c \
+	core/links.h \
 	core/model.c \
 	core/model.h \
 	core/peer.c \
 	core/peer.h \
 	core/plan.h \
+	core/reduce_cpu.c \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
+	core/staging.c \
+	core/staging.h \
 	core/team.c \
 	core/team.h \
 	core/twoshot.h \
@@ -70,5 +77,6 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
+	core/accel/cuda_queue.c \
 	core/accel/cuda_stream.c
 endif

@@ -15,6 +15,10 @@ const struct gpucoll_model gpucoll_model_default = {
     .simple_cta_bandwidth = 20e9,
     .link_share = 0.94,
     .barrier_us = 2.0,
+    /* PCIe 5 x16; not fitted yet: the order of their size only. */
+    .copy_us = 8.0,
+    .copy_bandwidth = 50e9,
+    .cpu_bandwidth = 12e9,
 };
 
 double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,

@@ -20,6 +20,10 @@ struct gpucoll_model {
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
     double barrier_us;           /* host barrier between two kernels, stream completion included */
+    double
+        copy_us; /* a copy between device and outbox given to the copy engine, until the host sees its end */
+    double copy_bandwidth; /* bytes/s of each direction of PCIe, by copy engine */
+    double cpu_bandwidth;  /* bytes/s that one thread reads and reduces in host memory */
 };
 
 extern const struct gpucoll_model gpucoll_model_default;

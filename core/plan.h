@@ -17,6 +17,7 @@ struct gpucoll_plan_input {
     uint64_t bytes;
     uint32_t nranks;
     uint64_t data_bytes; /* data area of a lane */
+    unsigned ways;       /* enum gpucoll_tl_way: how all ranks reach all others; 0 stands for stores */
     bool shared_device;  /* two ranks of the team drive one GPU */
     unsigned crew;       /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
     bool whole_lines;    /* every link keeps 128 bytes stored at once whole */

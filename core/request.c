@@ -5,6 +5,7 @@
 #include "core/algorithm.h"
 #include "core/agreement.h"
 #include "core/exchange.h"
+#include "core/links.h"
 #include "core/watchdog.h"
 
 /* What must be equal on all ranks, in one word. */
@@ -148,6 +149,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->op = args->op;
     request->type = args->type;
     request->functor = functor;
+    request->root = args->root;
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
     request->unable = args->unable;
@@ -193,17 +195,14 @@ static gpucoll_status decide(struct gpucoll_request *request)
         return status;
     }
     if (!gpucoll_agreement_find_links(request)) {
-        bool connected = false;
-        status = gpucoll_agreement_connect(request, &connected);
+        status = gpucoll_links_begin(request);
         if (status != GPUCOLL_OK) {
             return status;
         }
-        gpucoll_barrier_enter(request, !connected);
-        gpucoll_watchdog_reset(request);
         request->state = GPUCOLL_CONNECTING;
         return GPUCOLL_IN_PROGRESS;
     }
-    return request->links->usable ? GPUCOLL_OK : GPUCOLL_DECLINED;
+    return request->links->ways != 0 ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
 static gpucoll_status run(struct gpucoll_request *request)
@@ -256,10 +255,10 @@ static gpucoll_status advance(struct gpucoll_request *request)
         if (status == GPUCOLL_IN_PROGRESS) {
             status = gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
         }
-        if (status == GPUCOLL_IN_PROGRESS) {
+        if (status != GPUCOLL_OK && status != GPUCOLL_DECLINED) {
             return status;
         }
-        gpucoll_agreement_connected(request, status == GPUCOLL_OK);
+        status = gpucoll_links_continue(request, status == GPUCOLL_OK);
         break;
     case GPUCOLL_RUNNING:
         return request->plan.algorithm->progress(request);

@@ -6,7 +6,7 @@
  *   QUEUED     the ring entry is still being read by a slow peer; then the post is published
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
- *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, a barrier tells who could not
+ *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
  *   RUNNING    the plan's algorithm is at work
  */
 #ifndef GPUCOLL_REQUEST_H
@@ -29,6 +29,7 @@ struct gpucoll_request {
     enum gpucoll_op op;
     enum gpucoll_type type;
     int functor;
+    uint32_t root;
     const void *send; /* in place: equal to recv */
     void *recv;
     uint64_t bytes; /* of an exchange: once all have posted, of the longest run of any rank */
@@ -40,6 +41,7 @@ struct gpucoll_request {
     uint32_t arrived;          /* ranks below this one are known to have posted */
     bool passed;               /* some rank passes this call */
     uint32_t barriers;         /* entered */
+    uint32_t connecting;       /* step of core/links.h */
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 

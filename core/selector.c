@@ -35,7 +35,7 @@ static bool choose(const struct gpucoll_plan_input *input, const char *name, con
             (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
             continue;
         }
-        const char *unusable = row->unusable(input);
+        const char *unusable = gpucoll_algorithm_unusable(row, input);
         if (unusable != NULL) {
             *why = unusable;
             continue;
@@ -100,7 +100,7 @@ void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, 
             continue;
         }
         append(text, size, "%s%s/%s ", text[0] != '\0' ? ", " : "", row->name, row->protocol);
-        const char *unusable = row->unusable(input);
+        const char *unusable = gpucoll_algorithm_unusable(row, input);
         if (unusable != NULL) {
             append(text, size, "cannot (%s)", unusable);
             continue;

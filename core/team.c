@@ -32,6 +32,8 @@ static uint64_t settings_hash(const struct gpucoll_config *config)
     uint64_t value = 14695981039346656037u;
     value = hash(value, config->allreduce_algorithm, strlen(config->allreduce_algorithm) + 1);
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
+    value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
     value = hash(value, &config->threads, sizeof config->threads);
@@ -223,6 +225,7 @@ gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll
             .bytes = bytes,
             .nranks = team->size,
             .data_bytes = links->gpu->data_bytes,
+            .ways = links->ways,
             .shared_device = links->shared_device,
             .crew = links->crew,
             .whole_lines = links->whole_lines,

@@ -179,7 +179,7 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
         struct gpucoll_tl_card card;
         memset(&card, 0, sizeof(card));
         ops->device_id(device[1], &card.device);
-        gpucoll_tl_choose(info->config.transports, device[0], &card, &cost);
+        gpucoll_tl_choose(info->config.transports, GPUCOLL_TL_STORES, device[0], &card, &cost);
     }
     for (int i = 0; i < 2; i++) {
         if (device[i]) {
@@ -221,7 +221,7 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
         if (!gpucoll_algorithm_runs(row, input->coll)) {
             continue;
         }
-        const char *why = row->unusable(input);
+        const char *why = gpucoll_algorithm_unusable(row, input);
         struct gpucoll_plan plan = {.algorithm = row};
         printf("  %c %-8s %-6s", row == chosen->algorithm ? '*' : ' ', row->name, row->protocol);
         if (why) {

@@ -1,5 +1,11 @@
 libgpucoll_la_SOURCES += \
 	ucx_tl/tl.h \
 	ucx_tl/tl.c \
-	ucx_tl/p2p/p2p.c
+	ucx_tl/p2p/p2p.c \
+	ucx_tl/shm/outbox.h \
+	ucx_tl/shm/shm.c \
+	ucx_tl/shm/shm.h \
+	ucx_tl/cpu_reduce/cpu_reduce.c \
+	ucx_tl/cpu_reduce/sum.c \
+	ucx_tl/cpu_reduce/sum.h
 EXTRA_DIST += ucx_tl/README.md

@@ -46,6 +46,7 @@ struct gpucoll_device_id {
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
+struct gpucoll_queue;  /* an in-order queue of copies by the copy engine, beside all kernels */
 
 struct gpucoll_launch {
     enum gpucoll_kernel kernel;
@@ -121,6 +122,23 @@ struct gpucoll_accel_ops {
     gpucoll_status (*stream_poll)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
     /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+
+    /* Makes host memory of this process, own or mapped from a peer, such that the device's queues copy to and from it without
+     * the host. An error is shown, and the memory is then not to be given to queues. */
+    gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
+                                    size_t bytes) GPUCOLL_CHECKED;
+    void (*host_unregister)(struct gpucoll_device *device, void *pointer);
+    gpucoll_status (*queue_open)(struct gpucoll_device *device, struct gpucoll_queue **queue) GPUCOLL_CHECKED;
+    void (*queue_close)(struct gpucoll_queue *queue);
+    /* Appends a copy between memory of the device and registered host memory, or within the device. Never waits for it. */
+    gpucoll_status (*queue_copy)(struct gpucoll_queue *queue, void *to, const void *from,
+                                 size_t bytes) GPUCOLL_CHECKED;
+    /* How many copies of the queue are complete since it was opened, in the order of their appending. */
+    uint64_t (*queue_poll)(struct gpucoll_queue *queue);
+    /* As stream_health. */
+    gpucoll_status (*queue_health)(struct gpucoll_queue *queue) GPUCOLL_CHECKED;
+    /* Waits, not for ever, until no copy of the queue touches memory any more. */
+    void (*queue_stop)(struct gpucoll_queue *queue);
 };
 
 /* Every implementation begins with this. */
@@ -136,6 +154,10 @@ struct gpucoll_device {
 };
 
 struct gpucoll_stream {
+    struct gpucoll_device *device;
+};
+
+struct gpucoll_queue {
     struct gpucoll_device *device;
 };
 

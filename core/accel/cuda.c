@@ -177,4 +177,12 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .stream_status = gpucoll_cuda_stream_status,
     .stream_poll = gpucoll_cuda_stream_poll,
     .stream_health = gpucoll_cuda_stream_health,
+    .host_register = gpucoll_cuda_host_register,
+    .host_unregister = gpucoll_cuda_host_unregister,
+    .queue_open = gpucoll_cuda_queue_open,
+    .queue_close = gpucoll_cuda_queue_close,
+    .queue_copy = gpucoll_cuda_queue_copy,
+    .queue_poll = gpucoll_cuda_queue_poll,
+    .queue_health = gpucoll_cuda_queue_health,
+    .queue_stop = gpucoll_cuda_queue_stop,
 };

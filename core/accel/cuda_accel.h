@@ -4,6 +4,7 @@
  *   cuda_copy.c    contexts that are used, copies, pinned host memory
  *   cuda_device.c  a bound GPU: identity, scratch, peers' scratch
  *   cuda_stream.c  kernels: loading, launching, completion
+ *   cuda_queue.c   copies by the copy engine, beside kernels
  */
 #ifndef GPUCOLL_ACCEL_CUDA_ACCEL_H
 #define GPUCOLL_ACCEL_CUDA_ACCEL_H
@@ -119,5 +120,17 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *stream) GPUCOLL_C
 /* CTAs of one cluster of `function`, 1 where the GPU has no clusters. */
 unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+
+gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *pointer,
+                                          size_t bytes) GPUCOLL_CHECKED;
+void gpucoll_cuda_host_unregister(struct gpucoll_device *device, void *pointer);
+gpucoll_status gpucoll_cuda_queue_open(struct gpucoll_device *device,
+                                       struct gpucoll_queue **queue) GPUCOLL_CHECKED;
+void gpucoll_cuda_queue_close(struct gpucoll_queue *queue);
+gpucoll_status gpucoll_cuda_queue_copy(struct gpucoll_queue *queue, void *to, const void *from,
+                                       size_t bytes) GPUCOLL_CHECKED;
+uint64_t gpucoll_cuda_queue_poll(struct gpucoll_queue *queue);
+gpucoll_status gpucoll_cuda_queue_health(struct gpucoll_queue *queue) GPUCOLL_CHECKED;
+void gpucoll_cuda_queue_stop(struct gpucoll_queue *queue);
 
 #endif

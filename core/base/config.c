@@ -33,13 +33,15 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
-    ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased", 3,
+    ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased|cpu", 3,
         "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
-        "share a GPU), or auto (by message size)."),
-    ROW(protocol, STRING, "auto", "auto|ll|ll128|simple", 3,
+        "share a GPU), cpu (sums in host memory by CPU cores, where transports names cpu_reduce or GPUs have "
+        "no "
+        "peer access), or auto (by message size)."),
+    ROW(protocol, STRING, "auto", "auto|ll|ll128|simple|copy", 3,
         "Protocol of the kernels: ll (4 bytes of data and 4 of flag in each 8), ll128 (112 bytes of data in "
         "each 128; NVLink), "
-        "simple (plain stores, then a flag), or auto."),
+        "simple (plain stores, then a flag), copy (no kernel: the copy engine), or auto."),
     ROW(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
@@ -54,6 +56,13 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
+    ROW(shm_bytes, SIZE, "8M", "256K..1G", 5,
+        "Size of the area in pinned host memory through which each lane moves its data by the transports shm "
+        "and "
+        "cpu_reduce; it is made only where one of them is used."),
+    ROW(cpu_threads, INT, "-1", "-1..256", 4,
+        "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
+        "call; -1 takes a fair share of the cores that the process may run on, at most 4."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

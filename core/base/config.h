@@ -26,6 +26,8 @@ struct gpucoll_config {
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
+    size_t shm_bytes;     /* data area of one lane of the outbox in host memory */
+    int cpu_threads;      /* that sum in host memory beside the caller; -1: as many as seems right */
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */
 };

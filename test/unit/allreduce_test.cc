@@ -71,14 +71,18 @@ namespace
 struct Way {
     const char *algorithm;
     const char *protocol;
+    const char *transports = "all";
 };
 
-const Way ways[] = {
-    {"auto", "auto"}, {"oneshot", "ll"}, {"twoshot", "ll128"}, {"twoshot", "simple"}, {"phased", "simple"}};
+const Way ways[] = {{"auto", "auto"},      {"oneshot", "ll"},    {"twoshot", "ll128"},
+                    {"twoshot", "simple"}, {"phased", "simple"}, {"cpu", "copy", "cpu_reduce"}};
 
 Settings forced(const Way &way)
 {
-    return {{"allreduce_algorithm", way.algorithm}, {"protocol", way.protocol}};
+    return {{"allreduce_algorithm", way.algorithm},
+            {"protocol", way.protocol},
+            {"transports", way.transports},
+            {"shm_bytes", "256K"}};
 }
 } // namespace
 

@@ -22,6 +22,7 @@ struct Input : gpucoll_plan_input {
         bytes = message;
         nranks = ranks;
         data_bytes = size_t{64} << 20;
+        ways = GPUCOLL_TL_STORES;
         shared_device = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
@@ -181,7 +182,7 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                                  scratch);
                     const gpucoll_algorithm *row;
                     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-                        if (row->unusable(&input) != nullptr) {
+                        if (gpucoll_algorithm_unusable(row, &input) != nullptr) {
                             continue;
                         }
                         gpucoll_plan plan;
@@ -216,7 +217,7 @@ TEST(algorithms, have_names_and_help_and_can_be_forced)
         EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK) << row->protocol;
         EXPECT_GT(strlen(row->help), 20u);
     }
-    EXPECT_EQ(rows, 7);
+    EXPECT_EQ(rows, 9);
     EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
 }
 
@@ -251,7 +252,7 @@ class transports : public testing::Test
 TEST_F(transports, are_taken_from_the_list)
 {
     for (const char *allowed : {"all", "p2p", "shm,p2p", "p2p,shm"}) {
-        const gpucoll_tl_ops *tl = gpucoll_tl_choose(allowed, device, &peer, &cost);
+        const gpucoll_tl_ops *tl = gpucoll_tl_choose(allowed, GPUCOLL_TL_STORES, device, &peer, &cost);
         ASSERT_NE(tl, nullptr) << allowed;
         EXPECT_STREQ(tl->name, "p2p");
         EXPECT_TRUE(cost.reachable && cost.same_device);
@@ -259,14 +260,14 @@ TEST_F(transports, are_taken_from_the_list)
         EXPECT_GT(cost.bandwidth, 0);
     }
     for (const char *allowed : {"", "p2", "p2px", "shm", ",", "none"}) {
-        EXPECT_EQ(gpucoll_tl_choose(allowed, device, &peer, &cost), nullptr) << allowed;
+        EXPECT_EQ(gpucoll_tl_choose(allowed, GPUCOLL_TL_STORES, device, &peer, &cost), nullptr) << allowed;
         EXPECT_NE(std::string(cost.reason).find("coll_gpucoll_transports"), std::string::npos);
     }
 }
 
 TEST_F(transports, unknown_names_are_noticed)
 {
-    for (const char *list : {"all", "none", "p2p", "p2p,p2p"}) {
+    for (const char *list : {"all", "none", "p2p", "p2p,p2p", "shm", "cpu_reduce,p2p"}) {
         EXPECT_TRUE(gpucoll_tl_all_known(list)) << list;
     }
     for (const char *list : {"", "p2", "p2px", "p2p,", "p2p,pigeon", "pigeon,p2p", "p2p,all"}) {
@@ -277,6 +278,6 @@ TEST_F(transports, unknown_names_are_noticed)
 TEST_F(transports, say_why_a_gpu_is_out_of_reach)
 {
     peer.device.uuid[0] ^= 1; /* a host accelerator elsewhere */
-    EXPECT_EQ(gpucoll_tl_choose("all", device, &peer, &cost), nullptr);
+    EXPECT_EQ(gpucoll_tl_choose("all", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
     EXPECT_NE(std::string(cost.reason).find("peer access"), std::string::npos);
 }

@@ -1,0 +1,60 @@
+/*
+ * What a lane needs to move data through host memory: a queue of copies for each direction, so that both run at once, and the
+ * state of the call that the lane belongs to. Made with the GPU's outbox.
+ */
+#ifndef GPUCOLL_STAGING_H
+#define GPUCOLL_STAGING_H
+
+#include "ucx_tl/cpu_reduce/sum.h"
+#include "ucx_tl/tl.h"
+
+struct gpucoll_request;
+
+/* Copies of one direction that belong to the call: appended to the lane's queue in order, complete in order. */
+struct gpucoll_copies {
+    struct gpucoll_queue *queue;
+    uint64_t before; /* copies that the queue was given before this call */
+    uint64_t given;
+    uint64_t complete;
+};
+
+struct gpucoll_staging {
+    struct gpucoll_copies out; /* from the device into the own outbox */
+    struct gpucoll_copies in;  /* from outboxes to the device */
+    struct gpucoll_sum sum;
+    const char *send[GPUCOLL_MAX_LOCAL];     /* own part of each block of the sum; NULL: this rank has none */
+    char *recv;                              /* where the own result goes; NULL: this rank gets none */
+    uint32_t recv_block;                     /* of a scattered sum */
+    uint64_t next_in;                        /* chunk whose result is to be fetched next */
+    uint64_t in_chunk[GPUCOLL_OUTBOX_SLOTS]; /* of the copies in flight, by their number */
+};
+
+/* Data area of a lane of the outbox, in whole pages. */
+size_t gpucoll_staging_bytes(const struct gpucoll_config *config);
+
+gpucoll_status gpucoll_staging_open(struct gpucoll_device *device,
+                                    struct gpucoll_staging **staging) GPUCOLL_CHECKED;
+void gpucoll_staging_close(struct gpucoll_staging *staging); /* harmless on NULL */
+
+/* At the beginning of a call: nothing is in flight. */
+void gpucoll_staging_begin(struct gpucoll_staging *staging);
+/* Waits until no copy of the call is in flight. */
+void gpucoll_staging_stop(struct gpucoll_staging *staging);
+
+gpucoll_status gpucoll_copies_give(struct gpucoll_copies *copies, void *to, const void *from,
+                                   size_t bytes) GPUCOLL_CHECKED;
+/* Looks for copies that have become complete; true if there are. */
+bool gpucoll_copies_look(struct gpucoll_copies *copies);
+
+/* Nothing moved: as gpucoll_watchdog, and an error that the device has met. */
+gpucoll_status gpucoll_staging_wait(struct gpucoll_request *request, uint32_t missing,
+                                    const char *doing) GPUCOLL_CHECKED;
+/* This rank has all it wants. Its lane of the outbox must stay until the others do too, and until they look at no flag of it any
+ * more: a barrier. To be called until it no longer says GPUCOLL_IN_PROGRESS. */
+gpucoll_status gpucoll_staging_leave(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
+/* The lane of the outbox of `rank` that belongs to the call, and its epoch. */
+struct gpucoll_outbox_lane *gpucoll_staging_lane(const struct gpucoll_request *request, uint32_t rank,
+                                                 uint32_t *epoch);
+
+#endif

@@ -37,6 +37,7 @@ extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
 extern const struct gpucoll_algorithm gpucoll_exchange_ll;
 extern const struct gpucoll_algorithm gpucoll_exchange_simple;
 extern const struct gpucoll_algorithm gpucoll_exchange_phased;
+extern const struct gpucoll_algorithm gpucoll_exchange_pipes;
 extern const struct gpucoll_algorithm gpucoll_allreduce_cpu;
 extern const struct gpucoll_algorithm gpucoll_exchange_cpu;
 

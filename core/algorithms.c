@@ -6,7 +6,7 @@ static const struct gpucoll_algorithm *const rows[] = {
     &gpucoll_allreduce_twoshot, &gpucoll_allreduce_phased,
     &gpucoll_exchange_ll,       &gpucoll_exchange_simple,
     &gpucoll_exchange_phased,   &gpucoll_allreduce_cpu,
-    &gpucoll_exchange_cpu,
+    &gpucoll_exchange_pipes,    &gpucoll_exchange_cpu,
 };
 
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index)

@@ -76,6 +76,7 @@ static bool connect_outboxes(struct gpucoll_request *request)
         } else if (gpucoll_peer_connect_outbox(team->members[i].peer, request->gpu, links->card[i],
                                                &connection) == GPUCOLL_OK) {
             links->outbox[i] = connection->outbox.outbox.user;
+            links->pipe = connection->outbox.tl->pipe;
         } else {
             reached = false;
         }

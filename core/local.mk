@@ -44,6 +44,7 @@ libgpucoll_la_SOURCES += \
 	core/exchange.h \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
+	core/exchange_pipes.c \
 	core/exchange_simple.c \
 	core/gpu.c \
 	core/gpu.h \

@@ -18,10 +18,7 @@
 #include "core/staging.h"
 #include "core/watchdog.h"
 
-/* Chunks are small enough that a message has several on their way, and not smaller than what a copy engine does well. */
-static const uint64_t least_chunk = 128 << 10;
-static const uint64_t chunks_of_a_message = 4;
-static const uint32_t most_slots = 8;
+static const uint32_t slots = 8;
 /* A share takes a core some microseconds: much more than taking it does. */
 static const uint64_t most_share = 64 << 10;
 static const uint64_t least_share = 8 << 10;
@@ -41,10 +38,8 @@ static uint64_t between(uint64_t low, uint64_t value, uint64_t high)
 /* From what is equal on all ranks. */
 static void cut(struct gpucoll_sum *sum, uint64_t bytes, uint64_t area)
 {
-    const uint64_t most_chunk = area / most_slots / 4096 * 4096;
-    const uint64_t low = least_chunk < most_chunk ? least_chunk : most_chunk;
-    sum->slots = most_slots;
-    sum->chunk_bytes = between(low, round_up(bytes / chunks_of_a_message, 4096), most_chunk);
+    sum->slots = slots;
+    sum->chunk_bytes = gpucoll_staging_chunk(bytes, area / slots);
     sum->share_bytes = between(least_share, round_up(sum->chunk_bytes / 16, GPUCOLL_SHARE_ALIGN), most_share);
 }
 

@@ -6,6 +6,7 @@
 #define GPUCOLL_STAGING_H
 
 #include "ucx_tl/cpu_reduce/sum.h"
+#include "ucx_tl/pipe.h"
 #include "ucx_tl/tl.h"
 
 struct gpucoll_request;
@@ -18,6 +19,29 @@ struct gpucoll_copies {
     uint64_t complete;
 };
 
+enum { GPUCOLL_IN_FLIGHT = 32 /* copies of one direction */ };
+
+/* One stream of chunks, or what comes from one rank: chunks below `given` have been given to the copy engine, below `complete` they
+ * are where they belong. */
+struct gpucoll_move {
+    char *place; /* on the device */
+    uint64_t bytes;
+    uint64_t chunks;
+    uint64_t given;
+    uint64_t complete;
+};
+
+/* An exchange through pipes. */
+struct gpucoll_moves {
+    struct gpucoll_pipes pipes;
+    struct gpucoll_move out[GPUCOLL_MAX_LOCAL]; /* by stream */
+    struct gpucoll_move in[GPUCOLL_MAX_LOCAL];  /* by source; that of the own rank is its own part */
+    uint64_t out_left;                          /* chunks that are not complete */
+    uint64_t in_left;
+    uint32_t out_flight[GPUCOLL_IN_FLIGHT]; /* streams of the copies in flight, by their number */
+    uint32_t in_flight[GPUCOLL_IN_FLIGHT];  /* sources, likewise */
+};
+
 struct gpucoll_staging {
     struct gpucoll_copies out; /* from the device into the own outbox */
     struct gpucoll_copies in;  /* from outboxes to the device */
@@ -27,10 +51,15 @@ struct gpucoll_staging {
     uint32_t recv_block;                     /* of a scattered sum */
     uint64_t next_in;                        /* chunk whose result is to be fetched next */
     uint64_t in_chunk[GPUCOLL_OUTBOX_SLOTS]; /* of the copies in flight, by their number */
+    struct gpucoll_moves moves;
 };
 
 /* Data area of a lane of the outbox, in whole pages. */
 size_t gpucoll_staging_bytes(const struct gpucoll_config *config);
+
+/* Bytes of the chunks in which a message goes, at most `most` rounded down: small enough that several are on their way at once, not
+ * smaller than what a copy engine does well. */
+uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t most);
 
 gpucoll_status gpucoll_staging_open(struct gpucoll_device *device,
                                     struct gpucoll_staging **staging) GPUCOLL_CHECKED;

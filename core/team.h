@@ -26,7 +26,8 @@ struct gpucoll_links {
     double bandwidth;
     uint32_t card[GPUCOLL_MAX_LOCAL];
     void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it; with GPUCOLL_TL_STORES */
-    void *outbox[GPUCOLL_MAX_LOCAL];  /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
+    const struct gpucoll_pipe_ops *pipe;
+    void *outbox[GPUCOLL_MAX_LOCAL]; /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
     const struct gpucoll_gpu *gpu;
 };
 

@@ -1,8 +1,10 @@
 libgpucoll_la_SOURCES += \
 	ucx_tl/tl.h \
 	ucx_tl/tl.c \
+	ucx_tl/pipe.h \
 	ucx_tl/p2p/p2p.c \
 	ucx_tl/shm/outbox.h \
+	ucx_tl/shm/pipe.c \
 	ucx_tl/shm/shm.c \
 	ucx_tl/shm/shm.h \
 	ucx_tl/cpu_reduce/cpu_reduce.c \

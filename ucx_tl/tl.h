@@ -12,6 +12,7 @@
 #define GPUCOLL_TL_H
 
 #include "core/accel/accel.h"
+#include "ucx_tl/pipe.h"
 
 /* What a peer needs to reach the scratch of a device; plain data, exchanged as bytes. */
 struct gpucoll_tl_card {
@@ -58,6 +59,7 @@ struct gpucoll_tl_ops {
     gpucoll_status (*connect)(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                               struct gpucoll_endpoint *endpoint) GPUCOLL_CHECKED;
     void (*disconnect)(struct gpucoll_endpoint *endpoint);
+    const struct gpucoll_pipe_ops *pipe; /* with GPUCOLL_TL_PIPES */
 };
 
 extern const struct gpucoll_tl_ops gpucoll_tl_p2p;

@@ -272,6 +272,9 @@ class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *
         if (way == "shared") {
             return {{"host_devices", "1"}};
         }
+        if (way == "cpu_reduce") { /* pipes for what is not reduced */
+            return {{"transports", "cpu_reduce"}, {"shm_bytes", "256K"}};
+        }
         return {{"protocol", way == "auto" ? "auto" : way == "ll" ? "ll" : "simple"}, {"max_ctas", "3"}};
     }
 };
@@ -320,7 +323,7 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
 
 INSTANTIATE_TEST_SUITE_P(ranks, exchange,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                                          testing::Values("auto", "ll", "simple", "shared")),
+                                          testing::Values("auto", "ll", "simple", "shared", "cpu_reduce")),
                          [](const auto &info) {
                              return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });

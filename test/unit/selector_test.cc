@@ -217,7 +217,7 @@ TEST(algorithms, have_names_and_help_and_can_be_forced)
         EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK) << row->protocol;
         EXPECT_GT(strlen(row->help), 20u);
     }
-    EXPECT_EQ(rows, 9);
+    EXPECT_EQ(rows, 10);
     EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
 }
 

@@ -85,4 +85,5 @@ const struct gpucoll_tl_ops gpucoll_tl_shm = {
     .withdraw = gpucoll_shm_withdraw,
     .connect = gpucoll_shm_connect,
     .disconnect = gpucoll_shm_disconnect,
+    .pipe = &gpucoll_shm_pipe,
 };

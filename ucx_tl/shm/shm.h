@@ -6,6 +6,8 @@
 
 #include "ucx_tl/tl.h"
 
+extern const struct gpucoll_pipe_ops gpucoll_shm_pipe;
+
 void gpucoll_shm_query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                        struct gpucoll_tl_cost *cost);
 gpucoll_status gpucoll_shm_offer(struct gpucoll_device *device, size_t bytes, struct gpucoll_segment *outbox,

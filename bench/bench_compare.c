@@ -1,296 +1,295 @@
 /*
- * An MPI collective beside NCCL's, in one process and in turn, so that both meet the same machine in the same state:
+ * MPI collectives beside NCCL's, in one process and in turn, so that both meet the same machine in the same state:
  *
- *   mpirun -n 4 --mca coll gpucoll bench_compare --json=result.json
+ *   mpirun -n 4 --mca coll gpucoll bench_compare --collectives=all --passes=all --json=result.json
  *
  * As an MPI rank sees it: one process a GPU, blocking; for NCCL that is the call and the wait for its stream. NCCL twice: with
- * plain allocations, and with buffers registered as symmetric windows (NCCL 2.27 and newer), each on a communicator of
- * its own. Where there is no NCCL, or not a GPU for each rank, MPI is measured alone. bench/side_by_side runs this.
+ * plain allocations, and with symmetric windows (bench/contender.h). Where there is no NCCL, or not a GPU for each
+ * rank, MPI is measured alone. bench/side_by_side runs this.
  */
 #include <stdio.h>
 #include <string.h>
-#include "bench/nccl_api.h"
-#include "bench/report.h"
+#include "bench/contender.h"
+#include "bench/overlap.h"
 
 /* The timed calls of a size are split into this many turns of each library: slow drift of clocks meets all alike. */
-enum { TURNS = 5, TURN_WARMUP = 2 };
+enum { TURNS = 5, TURN_WARMUP = 2, TRIALS = 2, LEAST_CALLS = 10, OVERRUN = 4 };
+/* Shorter communication takes less time than it takes to start the computation beside it. */
+enum { OVERLAP_LEAST = 1 << 20 };
 
-enum kind { KIND_MPI, KIND_NCCL, KIND_NCCL_WINDOWS, KIND_COUNT };
-
-struct compare;
-
-/* One library under measurement. */
-struct contender {
-    enum kind kind;
-    const char *library; /* in the report */
-    struct compare *compare;
-    struct bench_case measured;
-    struct bench_row row;
-    bench_nccl_comm comm;
-    bench_nccl_window window[2];
+/* A way of calling every collective. */
+struct pass {
+    const char *name;
+    enum bench_form form;
+    bool in_place;
+    bool on_host;
+    bool beside; /* computation */
 };
+static const struct pass passes[] = {
+    {"blocking", BENCH_BLOCKING, false, false, false},
+    {"overlap", BENCH_NONBLOCKING, false, false, true},
+    {"in-place", BENCH_BLOCKING, true, false, false},
+    {"nonblocking", BENCH_NONBLOCKING, false, false, false},
+    {"persistent", BENCH_PERSISTENT, false, false, false},
+    {"host", BENCH_BLOCKING, false, true, false},
+};
+enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
 
 struct compare {
     struct bench_options options;
     struct bench_group group;
     struct bench_device device;
     struct bench_report report;
-    struct bench_nccl_api api;
-    bool with_nccl;
-    void *stream;
-    struct contender contenders[KIND_COUNT];
-    int count;
+    struct bench_rivals rivals;
+    struct bench_compute compute;
+    double deadline; /* by MPI_Wtime of rank 0; 0: none */
+    int points;      /* still to be measured */
+    int wrong;       /* results */
+    uint64_t seed;   /* of the data of the present size */
 };
 
-static void check(struct contender *contender, int error, const char *what)
+static bool is_pass_wanted(const struct compare *compare, int pass)
 {
-    const struct bench_nccl_api *api = &contender->compare->api;
-    if (error != 0)
-        bench_fail("%s: %s. %s", what, api->ncclGetErrorString(error),
-                   api->ncclGetLastError ? api->ncclGetLastError(contender->comm) : "");
+    return bench_is_listed(compare->options.passes, passes[pass].name);
 }
 
-static int nccl_allreduce(const struct contender *contender, const void *send)
+/* Beside another pass, only the first is measured at every size. */
+static bool is_size_wanted(const struct compare *compare, int pass, size_t bytes)
 {
-    const struct bench_case *measured = &contender->measured;
-    return contender->compare->api.ncclAllReduce(send, measured->recv, measured->count, measured->type->nccl,
-                                                 measured->op->nccl, contender->comm,
-                                                 contender->compare->stream);
+    bool sparse = false;
+    if (passes[pass].beside)
+        return bytes >= OVERLAP_LEAST;
+    for (int i = 0; i < pass; i++)
+        sparse = sparse || is_pass_wanted(compare, i);
+    for (size_t few = 4096; few <= bytes && sparse; few *= 16)
+        if (few == bytes)
+            return true;
+    return !sparse || bytes == compare->options.min;
 }
 
-/* By the name of the collective's row in bench/coll.c. */
-static const struct {
-    const char *coll;
-    int (*call)(const struct contender *contender, const void *send);
-} nccl_calls[] = {
-    {"allreduce", nccl_allreduce},
-};
-enum { NCCL_CALLS = sizeof(nccl_calls) / sizeof(nccl_calls[0]) };
-
-static void call_nccl(struct bench_case *measured)
+static bool takes_part(const struct bench_contender *contender, const struct pass *pass)
 {
-    struct contender *contender = measured->arg;
-    for (int i = 0; i < NCCL_CALLS; i++) {
-        if (strcmp(nccl_calls[i].coll, measured->coll->name) != 0)
-            continue;
-        int error = nccl_calls[i].call(contender, measured->in_place ? measured->recv : measured->send);
-        if (error != 0)
-            check(contender, error, measured->coll->name);
-    }
-    bench_stream_wait(measured->device, contender->compare->stream);
+    return (contender->kind == BENCH_MPI_HOST) == pass->on_host && bench_contender_can(contender);
 }
 
-static void open_comm(struct contender *contender)
+/* Seconds that are left; the same on every rank. */
+static double seconds_left(struct compare *compare)
 {
-    struct compare *compare = contender->compare;
-    struct bench_group *group = &compare->group;
-    struct bench_nccl_id id;
-    char key[48];
-    char text[32];
-    memset(&id, 0, sizeof(id));
-    if (group->rank == 0)
-        check(contender, compare->api.ncclGetUniqueId(&id), "ncclGetUniqueId");
-    MPI_Bcast(&id, (int)sizeof(id), MPI_BYTE, 0, group->comm);
+    double left = compare->group.rank == 0 ? compare->deadline - MPI_Wtime() : -1e9;
+    return bench_max(&compare->group, left);
+}
+
+/* Warms up, and finds how many calls of this contender fit into `seconds`, by trial: at least LEAST_CALLS, unless those would take
+ * many times as long. */
+static void plan_calls(struct compare *compare, struct bench_contender *contender, size_t bytes,
+                       double seconds)
+{
+    int calls = compare->options.iterations ? compare->options.iterations : bench_iterations(bytes);
     double begin = MPI_Wtime();
-    check(contender, compare->api.ncclCommInitRank(&contender->comm, group->size, id, group->rank),
-          "ncclCommInitRank");
-    snprintf(text, sizeof(text), "%.1f", bench_max(group, (MPI_Wtime() - begin) * 1e3));
-    snprintf(key, sizeof(key), "%s_comm_ms", contender->library);
-    bench_report_context(&compare->report, key, text);
-}
-
-static void open_windows(struct contender *contender, void *buffer[2])
-{
-    const struct bench_nccl_api *api = &contender->compare->api;
-    size_t bytes = contender->compare->options.max;
-    for (int i = 0; i < 2; i++) {
-        check(contender, api->ncclMemAlloc(&buffer[i], bytes), "ncclMemAlloc");
-        check(contender,
-              api->ncclCommWindowRegister(contender->comm, buffer[i], bytes, &contender->window[i],
-                                          BENCH_NCCL_WINDOW_SYMMETRIC),
-              "ncclCommWindowRegister");
-    }
-}
-
-/* `buffer` NULL: the contender's own. */
-static void open_contender(struct compare *compare, enum kind kind, const char *library, void *send,
-                           void *recv)
-{
-    struct contender *contender = &compare->contenders[compare->count++];
-    void *buffer[2] = {send, recv};
-    *contender = (struct contender){.kind = kind, .library = library, .compare = compare};
-    if (kind != KIND_MPI)
-        open_comm(contender);
-    if (kind == KIND_NCCL_WINDOWS)
-        open_windows(contender, buffer);
-    bench_case_open(&contender->measured, &compare->group, &compare->device, &compare->options, buffer[0],
-                    buffer[1]);
-    if (kind != KIND_MPI) {
-        contender->measured.call = call_nccl;
-        contender->measured.arg = contender;
-    }
-}
-
-static void close_contender(struct contender *contender)
-{
-    const struct bench_nccl_api *api = &contender->compare->api;
-    void *buffer[2] = {contender->measured.send, contender->measured.recv};
-    bench_case_close(&contender->measured);
-    for (int i = 0; i < 2 && contender->kind == KIND_NCCL_WINDOWS; i++) {
-        if (contender->window[i])
-            check(contender, api->ncclCommWindowDeregister(contender->comm, contender->window[i]),
-                  "ncclCommWindowDeregister");
-        check(contender, api->ncclMemFree(buffer[i]), "ncclMemFree");
-    }
-    if (contender->comm)
-        check(contender, api->ncclCommDestroy(contender->comm), "ncclCommDestroy");
-}
-
-static void open_contenders(struct compare *compare)
-{
-    const char *libraries = compare->options.libraries;
-    bool mpi = strcmp(libraries, "nccl") != 0;
-    if (mpi)
-        open_contender(compare, KIND_MPI, compare->options.label, NULL, NULL);
-    if (!compare->with_nccl)
+    bench_case_warm(&contender->measured, 1);
+    double fit = seconds / bench_max(&compare->group, MPI_Wtime() - begin);
+    contender->calls = calls;
+    contender->warmup = TURN_WARMUP;
+    if (compare->deadline > 0 && fit * OVERRUN < LEAST_CALLS) {
+        contender->calls = 1;
+        contender->warmup = 0;
         return;
-    const struct bench_case *first = mpi ? &compare->contenders[0].measured : NULL;
-    open_contender(compare, KIND_NCCL, "nccl", first ? first->send : NULL, first ? first->recv : NULL);
-    if (bench_nccl_has_windows(&compare->api))
-        open_contender(compare, KIND_NCCL_WINDOWS, "nccl-symmetric", NULL, NULL);
-    else if (compare->group.rank == 0)
-        printf("This NCCL has no symmetric windows (they came with 2.27): plain buffers only.\n");
+    }
+    bench_case_warm(&contender->measured, bench_warmup(compare->deadline > 0 ? 0 : calls));
+    if (compare->options.iterations || compare->deadline == 0)
+        return;
+    begin = MPI_Wtime();
+    bench_case_warm(&contender->measured, TRIALS);
+    fit = seconds * TRIALS / bench_max(&compare->group, MPI_Wtime() - begin);
+    if (fit < calls)
+        contender->calls = fit > LEAST_CALLS ? (int)fit : LEAST_CALLS;
+    bench_case_warm(&contender->measured, contender->calls / 10);
 }
 
-static void print_head(const struct compare *compare)
+static void print_head(const struct compare *compare, const struct bench_coll *coll, const struct pass *pass)
 {
     const struct bench_options *options = &compare->options;
-    printf("%s, %s %s%s, %d ranks: time of the slowest rank in us, median\n%8s", options->coll->name,
-           options->type->name, options->op->name, options->in_place ? ", in place" : "", compare->group.size,
-           "size");
-    for (int i = 0; i < compare->count; i++)
-        printf(" %15s", compare->contenders[i].library);
+    printf("\n%s, %s, %s %s, %d ranks: time of the slowest rank in us, median\n%8s", coll->name, pass->name,
+           options->type->name, options->op->name, compare->group.size, "size");
+    for (int i = 0; i < compare->rivals.count; i++)
+        if (takes_part(&compare->rivals.contender[i], pass))
+            printf(" %15s", compare->rivals.contender[i].library);
     printf("  check\n");
 }
 
-static void print_rows(const struct compare *compare)
+static void print_rows(const struct compare *compare, const struct pass *pass)
 {
-    const struct contender *contenders = compare->contenders;
-    char size[16];
-    printf("%8s", bench_size_text(contenders[0].row.bytes, size));
-    for (int i = 0; i < compare->count; i++)
-        printf(" %15.1f", contenders[i].row.times.median_us);
     enum bench_check worst = BENCH_RIGHT;
-    for (int i = 0; i < compare->count; i++)
-        if (contenders[i].row.check > worst)
-            worst = contenders[i].row.check;
+    char size[16];
+    bool first = true;
+    for (int i = 0; i < compare->rivals.count; i++) {
+        const struct bench_contender *contender = &compare->rivals.contender[i];
+        if (!takes_part(contender, pass))
+            continue;
+        if (first)
+            printf("%8s", bench_size_text(contender->row.bytes, size));
+        first = false;
+        printf(" %15.1f", contender->row.times.median_us);
+        if (pass->beside)
+            printf(" (%2.0f%% hidden)", contender->row.overlap.hidden * 100);
+        worst = contender->row.check > worst ? contender->row.check : worst;
+    }
     printf("  %s\n", bench_check_name(worst));
     fflush(stdout);
 }
 
-/* Returns the number of libraries with wrong results. */
-static int measure_size(struct compare *compare, size_t bytes)
+static void time_in_turns(struct bench_contender **contender, int count)
 {
-    struct contender *contenders = compare->contenders;
-    int calls = compare->options.iterations ? compare->options.iterations : bench_iterations(bytes);
-    int wrong = 0;
-    for (int i = 0; i < compare->count; i++) {
-        bench_case_begin(&contenders[i].measured, bytes, &contenders[i].row);
-        bench_case_warm(&contenders[i].measured, bench_warmup(calls));
-    }
     for (int turn = 0; turn < TURNS; turn++) {
-        int timed = calls * (turn + 1) / TURNS - calls * turn / TURNS;
-        for (int i = 0; i < compare->count && timed > 0; i++) {
-            bench_case_warm(&contenders[i].measured, TURN_WARMUP);
+        for (int i = 0; i < count; i++) {
+            int calls = contender[i]->calls;
+            int timed = calls * (turn + 1) / TURNS - calls * turn / TURNS;
+            if (timed > 0)
+                bench_case_warm(&contender[i]->measured, contender[i]->warmup);
             for (int j = 0; j < timed; j++)
-                bench_case_sample(&contenders[i].measured);
+                bench_case_sample(&contender[i]->measured);
         }
     }
-    for (int i = 0; i < compare->count; i++) {
-        bench_case_end(&contenders[i].measured, &contenders[i].row);
-        wrong += contenders[i].row.check == BENCH_WRONG;
-        bench_report_row(&compare->report, &contenders[i].measured, contenders[i].library,
-                         &contenders[i].row);
-    }
-    if (compare->group.rank == 0)
-        print_rows(compare);
-    return wrong;
 }
 
-/* Why NCCL cannot be measured on this rank; NULL if it can. */
-static const char *nccl_refusal(struct compare *compare, char *reason, size_t bytes)
+static void time_alone(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
+                       double seconds)
 {
-    if (!compare->device.cuda) {
-        snprintf(reason, bytes, "the buffers are not on GPUs");
-    } else if (compare->group.local_size > compare->device.count) {
-        snprintf(reason, bytes, "%d ranks on %d GPUs, and NCCL needs a GPU for each rank",
-                 compare->group.local_size, compare->device.count);
-    } else if (bench_nccl_load(&compare->api, compare->options.nccl, reason, bytes)) {
-        return NULL;
+    for (int i = 0; i < count; i++) {
+        bench_case_begin(&contender[i]->measured, bytes, &contender[i]->row);
+        plan_calls(compare, contender[i], bytes, seconds / count);
     }
-    return reason;
+    time_in_turns(contender, count);
+    for (int i = 0; i < count; i++)
+        bench_case_end(&contender[i]->measured, &contender[i]->row);
 }
 
-/* Collective. False, with a message, if NCCL was asked for by name and cannot be had. */
-static bool ready_nccl(struct compare *compare)
+static void time_beside(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
+                        double seconds)
 {
-    char reason[512] = "another rank cannot";
-    if (strcmp(compare->options.libraries, "mpi") == 0)
-        return true;
-    bool refused = nccl_refusal(compare, reason, sizeof(reason)) != NULL;
-    compare->with_nccl = bench_max(&compare->group, refused) == 0;
-    if (compare->with_nccl)
-        return true;
-    bool needed =
-        strcmp(compare->options.libraries, "nccl") == 0 || strcmp(compare->options.nccl, "auto") != 0;
-    if (refused && (needed || compare->group.rank == 0))
-        fprintf(stderr, "%s: rank %d: NCCL is not measured: %s\n", bench_program, compare->group.rank,
-                reason);
-    return !needed;
+    if (!compare->compute.device)
+        bench_compute_open(&compare->compute, &compare->group, &compare->device, compare->options.cublas);
+    for (int i = 0; i < count; i++)
+        bench_overlap_measure(contender[i], &compare->compute, bytes, compare->options.iterations,
+                              seconds / count);
 }
 
-static bool ready(struct compare *compare)
+/* One size of one collective in one pass, by all that take part. */
+static void measure_point(struct compare *compare, const struct pass *pass, size_t bytes, double seconds)
+{
+    struct bench_contender *part[BENCH_CONTENDERS];
+    int count = 0;
+    for (int i = 0; i < compare->rivals.count; i++)
+        if (takes_part(&compare->rivals.contender[i], pass))
+            part[count++] = &compare->rivals.contender[i];
+    /* Some share their send buffer: all have the same data. */
+    compare->seed++;
+    for (int i = 0; i < count; i++)
+        part[i]->measured.key.seed = compare->seed;
+    if (pass->beside)
+        time_beside(compare, part, count, bytes, seconds);
+    else
+        time_alone(compare, part, count, bytes, seconds);
+    for (int i = 0; i < count; i++) {
+        compare->wrong += part[i]->row.check == BENCH_WRONG;
+        bench_report_row(&compare->report, &part[i]->measured, part[i]->library, &part[i]->row);
+    }
+    if (compare->group.rank == 0 && count > 0)
+        print_rows(compare, pass);
+}
+
+static size_t largest(const struct compare *compare, const struct pass *pass)
+{
+    for (int i = 0; i < compare->rivals.count; i++)
+        if (takes_part(&compare->rivals.contender[i], pass))
+            return compare->rivals.contender[i].measured.room;
+    return 0;
+}
+
+static void set_cases(struct compare *compare, const struct pass *pass, const struct bench_coll *coll)
+{
+    for (int i = 0; i < compare->rivals.count; i++) {
+        struct bench_case *measured = &compare->rivals.contender[i].measured;
+        measured->coll = coll;
+        measured->form = pass->form;
+        measured->in_place = pass->in_place;
+    }
+}
+
+/* All sizes of one collective in one pass; with `count_only` they are counted and not measured. */
+static void run_sizes(struct compare *compare, int index, const struct bench_coll *coll, bool count_only)
+{
+    const struct pass *pass = &passes[index];
+    const struct bench_options *options = &compare->options;
+    set_cases(compare, pass, coll);
+    size_t max = coll->has_data ? options->max : options->min;
+    size_t room = largest(compare, pass);
+    if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
+        (pass->beside && !bench_overlap_can(coll)))
+        return;
+    if (!count_only && compare->group.rank == 0)
+        print_head(compare, coll, pass);
+    for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
+        if (!is_size_wanted(compare, index, bytes))
+            continue;
+        if (count_only) {
+            compare->points++;
+            continue;
+        }
+        double left = compare->deadline > 0 ? seconds_left(compare) : 0;
+        if (compare->deadline > 0 && left <= 0)
+            compare->report.left_out++;
+        else
+            measure_point(compare, pass, bytes, left / compare->points);
+        compare->points--;
+    }
+}
+
+static void run_passes(struct compare *compare, bool count_only)
+{
+    const struct bench_coll *coll;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        for (int i = 0; is_pass_wanted(compare, pass) && (coll = bench_coll_row(i)) != NULL; i++)
+            if (bench_is_listed(compare->options.collectives, coll->name))
+                run_sizes(compare, pass, coll, count_only);
+}
+
+static bool ready(struct compare *compare, int argc, char **argv)
 {
     struct bench_group *group = &compare->group;
+    struct bench_rivals *rivals = &compare->rivals;
     bool reported = group->rank != 0 || bench_report_open(&compare->report, compare->options.json);
     if (bench_max(group, !reported) > 0 ||
         !bench_device_open(&compare->device, group, compare->options.memory))
         return false;
-    return ready_nccl(compare);
-}
-
-static void report_nccl(struct compare *compare)
-{
-    int version = 0;
-    char text[32];
-    compare->api.ncclGetVersion(&version);
-    snprintf(text, sizeof(text), "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    bench_report_context(&compare->report, "nccl_version", text);
-    if (compare->group.rank == 0)
-        printf("NCCL %s from %s\n", text, compare->api.path);
+    bench_report_common(&compare->report, group, &compare->device, argc, argv);
+    rivals->options = &compare->options;
+    rivals->group = group;
+    rivals->device = &compare->device;
+    rivals->report = &compare->report;
+    return bench_rivals_open(rivals, bench_is_listed(compare->options.passes, "host"));
 }
 
 static int run(struct compare *compare, int argc, char **argv)
 {
-    int wrong = 0;
-    if (!ready(compare))
+    double begin = MPI_Wtime();
+    if (!ready(compare, argc, argv))
         return 2;
-    bench_report_common(&compare->report, &compare->group, &compare->device, argc, argv);
-    if (compare->with_nccl)
-        report_nccl(compare);
-    compare->stream = bench_stream_open(&compare->device);
-    open_contenders(compare);
-    if (compare->group.rank == 0)
-        print_head(compare);
-    for (size_t bytes = compare->options.min; bytes; bytes = bench_next_size(bytes, compare->options.max))
-        wrong += measure_size(compare, bytes);
-    /* In reverse: later contenders may use the first one's buffers. */
-    while (compare->count > 0)
-        close_contender(&compare->contenders[--compare->count]);
-    bench_stream_close(&compare->device, compare->stream);
+    if (compare->options.budget_s > 0)
+        compare->deadline = begin + compare->options.budget_s;
+    run_passes(compare, true);
+    run_passes(compare, false);
+    if (compare->group.rank == 0) {
+        if (compare->report.left_out > 0)
+            printf("\n%d sizes were left out: the budget of %d s was spent.\n", compare->report.left_out,
+                   compare->options.budget_s);
+        printf("\nMeasured in %.0f s.\n", MPI_Wtime() - begin);
+    }
+    bench_compute_close(&compare->compute);
+    bench_rivals_close(&compare->rivals);
     bench_device_close(&compare->device);
     bool written = bench_report_close(&compare->report);
-    return bench_max(&compare->group, wrong > 0 || !written) > 0;
+    return bench_max(&compare->group, compare->wrong > 0 || !written) > 0;
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /*
- * MPI collectives under Google Benchmark, one benchmark for each size, out of place and in place:
+ * MPI collectives under Google Benchmark, one benchmark for each collective, form, place and size:
  *
  *   mpirun -n 4 --mca coll gpucoll bench_mpi --benchmark_out=gpucoll.json
  *
@@ -49,10 +49,13 @@ void report_counters(benchmark::State &state, const bench_row &row)
 }
 
 // Nothing here may differ between ranks but the reporting: they meet in every call.
-void run_size(benchmark::State &state, size_t bytes, bool in_place)
+void run_size(benchmark::State &state, const bench_coll *coll, bench_form form, bool in_place, size_t bytes)
 {
     bench_row row;
+    measured.coll = coll;
+    measured.form = form;
     measured.in_place = in_place;
+    measured.key.seed++;
     bench_case_begin(&measured, bytes, &row);
     bench_case_warm(&measured, bench_warmup(static_cast<int>(state.max_iterations)));
     for (auto _ : state)
@@ -65,19 +68,33 @@ void run_size(benchmark::State &state, size_t bytes, bool in_place)
     }
 }
 
-void register_sizes()
+void register_sizes(const bench_coll *coll, bench_form form, bool in_place)
 {
-    for (bool in_place : {false, true}) {
-        for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, options.max)) {
-            std::string name = std::string(options.coll->name) + "/" + options.type->name + "/" +
-                               options.op->name + (in_place ? "/in_place" : "/out_of_place") + "/" +
-                               std::to_string(bytes);
-            int iterations = options.iterations ? options.iterations : bench_iterations(bytes);
-            benchmark::RegisterBenchmark(name.c_str(),
-                                         [=](benchmark::State &state) { run_size(state, bytes, in_place); })
-                ->UseManualTime()
-                ->Iterations(iterations)
-                ->Unit(benchmark::kMicrosecond);
+    size_t max = coll->has_data ? options.max : options.min;
+    for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, max)) {
+        std::string name = std::string(coll->name) + "/" + options.type->name + "/" + options.op->name + "/" +
+                           bench_form_name(form) + (in_place ? "/in_place" : "/out_of_place") + "/" +
+                           std::to_string(bytes);
+        int iterations = options.iterations ? options.iterations : bench_iterations(bytes);
+        auto body = [=](benchmark::State &state) { run_size(state, coll, form, in_place, bytes); };
+        benchmark::RegisterBenchmark(name.c_str(), body)
+            ->UseManualTime()
+            ->Iterations(iterations)
+            ->Unit(benchmark::kMicrosecond);
+    }
+}
+
+void register_all()
+{
+    const bench_coll *coll;
+    for (int i = 0; (coll = bench_coll_row(i)) != nullptr; i++) {
+        for (int j = 0; bench_is_listed(options.collectives, coll->name) && j < BENCH_FORM_COUNT; j++) {
+            bench_form form = static_cast<bench_form>(j);
+            if (!bench_is_listed(options.forms, bench_form_name(form)))
+                continue;
+            register_sizes(coll, form, false);
+            if (bench_coll_can_be_in_place(coll))
+                register_sizes(coll, form, true);
         }
     }
 }
@@ -98,7 +115,6 @@ int run(int argc, char **argv)
     if (!bench_device_open(&device, &group, options.memory))
         return 2;
     benchmark::AddCustomContext("library", options.label);
-    benchmark::AddCustomContext("collective", options.coll->name);
     bench_common_context(
         &group, &device, argc, argv,
         [](void *, const char *key, const char *value) {
@@ -108,7 +124,7 @@ int run(int argc, char **argv)
         },
         nullptr);
     bench_case_open(&measured, &group, &device, &options, nullptr, nullptr);
-    register_sizes();
+    register_all();
     silent_reporter silent;
     if (group.rank == 0)
         benchmark::RunSpecifiedBenchmarks();

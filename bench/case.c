@@ -7,32 +7,117 @@ enum { POISON = 0xff /* a NaN in every float */ };
 
 size_t bench_case_bytes(const struct bench_case *measured)
 {
-    return measured->count * measured->type->size;
+    return measured->coll->has_data ? measured->count * measured->type->size : 0;
+}
+
+size_t bench_case_send_extent(const struct bench_case *measured)
+{
+    return bench_coll_send_extent(measured->coll, measured->count, measured->group->size);
+}
+
+size_t bench_case_recv_extent(const struct bench_case *measured)
+{
+    return bench_coll_recv_extent(measured->coll, measured->count, measured->group->size);
+}
+
+bool bench_case_is_in_place(const struct bench_case *measured)
+{
+    return measured->in_place && bench_coll_is_in_place(measured->coll, measured->group->rank);
+}
+
+size_t bench_case_contribution_at(const struct bench_case *measured)
+{
+    bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS);
+    bool scatters = bench_coll_has(measured->coll, BENCH_SCATTERS);
+    return gathers && !scatters ? (size_t)measured->group->rank * measured->block : 0;
 }
 
 double bench_row_busbw(const struct bench_row *row, int ranks)
 {
-    return bench_algbw(row->bytes, row->times.median_us) * row->coll->busbw_factor(ranks);
+    return bench_algbw(row->bytes, row->times.median_us) * bench_coll_busbw_factor(row->coll, ranks);
+}
+
+/* Whether this rank's contribution is taken from recv. */
+static bool contributes_in_recv(const struct bench_case *measured)
+{
+    if (bench_coll_has(measured->coll, BENCH_ONE_BUFFER))
+        return measured->group->rank == BENCH_ROOT;
+    return bench_case_is_in_place(measured) && !bench_coll_has(measured->coll, BENCH_FROM_ROOT);
+}
+
+/* What MPI gets when the data is in `send` and `recv`. */
+static void set_args(struct bench_case *measured, void *send, void *recv)
+{
+    struct bench_args *args = &measured->args;
+    const struct bench_coll *coll = measured->coll;
+    bool in_place = bench_case_is_in_place(measured);
+    bool blocks = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS);
+    args->send = in_place ? MPI_IN_PLACE : send;
+    args->recv = recv;
+    if (in_place && bench_coll_has(coll, BENCH_FROM_ROOT)) {
+        args->send = send;
+        args->recv = MPI_IN_PLACE;
+    }
+    args->count = (int)(blocks ? measured->block : measured->count);
+    for (int i = 0; i < measured->group->size; i++)
+        measured->counts[i] = (int)measured->block;
+    args->counts = measured->counts;
+    args->type = measured->type->mpi;
+    args->op = measured->op->mpi;
+    args->comm = measured->comm;
+}
+
+void bench_case_start(struct bench_case *measured, MPI_Request *request)
+{
+    if (measured->form == BENCH_NONBLOCKING) {
+        measured->coll->start(&measured->args, request);
+        return;
+    }
+    if (measured->persistent == MPI_REQUEST_NULL)
+        measured->coll->init(&measured->args, &measured->persistent);
+    MPI_Start(&measured->persistent);
+    *request = measured->persistent;
 }
 
 static void call_mpi(struct bench_case *measured)
 {
-    measured->coll->call(measured, measured->in_place ? MPI_IN_PLACE : measured->send, measured->recv);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (measured->form == BENCH_BLOCKING) {
+        measured->coll->call(&measured->args);
+        return;
+    }
+    bench_case_start(measured, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* What a program must do over an MPI that takes no device pointers. */
 static void call_mpi_staged(struct bench_case *measured)
 {
-    void **host = measured->host;
-    size_t bytes = bench_case_bytes(measured);
-    bench_device_copy(measured->device, host[0], measured->in_place ? measured->recv : measured->send, bytes);
-    measured->coll->call(measured, host[0], host[1]);
-    bench_device_copy(measured->device, measured->recv, host[1], bytes);
+    const struct bench_coll *coll = measured->coll;
+    int rank = measured->group->rank;
+    size_t send_bytes = bench_case_send_extent(measured) * measured->type->size;
+    size_t recv_bytes = bench_case_recv_extent(measured) * measured->type->size;
+    size_t offset = bench_case_contribution_at(measured) * measured->type->size;
+    bool in_place = contributes_in_recv(measured);
+    if (bench_coll_sends(coll, rank))
+        bench_device_copy(measured->device,
+                          in_place ? (char *)measured->host[1] + offset : (char *)measured->host[0],
+                          in_place ? (char *)measured->recv + offset : (char *)measured->send, send_bytes);
+    call_mpi(measured);
+    if (bench_coll_receives(coll, rank) && measured->args.recv != MPI_IN_PLACE)
+        bench_device_copy(measured->device, measured->recv, measured->host[1], recv_bytes);
+}
+
+size_t bench_case_room(const struct bench_group *group, const struct bench_options *options)
+{
+    size_t least = (size_t)group->size * options->type->size;
+    return options->max > least ? options->max : least;
 }
 
 void bench_case_open(struct bench_case *measured, struct bench_group *group, struct bench_device *device,
                      const struct bench_options *options, void *send, void *recv)
 {
+    size_t room = bench_case_room(group, options);
     memset(measured, 0, sizeof(*measured));
     measured->group = group;
     measured->device = device;
@@ -40,23 +125,37 @@ void bench_case_open(struct bench_case *measured, struct bench_group *group, str
     measured->type = options->type;
     measured->op = options->op;
     measured->in_place = options->in_place;
+    measured->check_all = options->check && strcmp(options->check, "all") == 0;
+    measured->room = room;
     measured->own = !send;
-    measured->send = send ? send : bench_device_alloc(device, options->max);
-    measured->recv = recv ? recv : bench_device_alloc(device, options->max);
+    measured->send = send ? send : bench_device_alloc(device, room);
+    measured->recv = recv ? recv : bench_device_alloc(device, room);
     measured->staging = bench_pinned_alloc(device, BENCH_STAGING_BYTES);
-    measured->key.seed = 1;
-    measured->key.op = options->op->id;
-    measured->key.ranks = group->size;
+    measured->counts = calloc((size_t)group->size, sizeof(int));
+    if (!measured->counts)
+        bench_fail("out of memory");
+    measured->comm = MPI_COMM_WORLD;
+    measured->persistent = MPI_REQUEST_NULL;
+    measured->key = (struct bench_key){.seed = 1, .op = options->op->id, .ranks = group->size};
     measured->call = call_mpi;
     if (options->stage && device->cuda) {
         measured->call = call_mpi_staged;
         for (int i = 0; i < 2; i++)
-            measured->host[i] = bench_pinned_alloc(device, options->max);
+            measured->host[i] = bench_pinned_alloc(device, room);
     }
+    bench_check_prime(measured, room);
+}
+
+static void free_persistent(struct bench_case *measured)
+{
+    if (measured->persistent != MPI_REQUEST_NULL)
+        MPI_Request_free(&measured->persistent);
+    measured->persistent = MPI_REQUEST_NULL;
 }
 
 void bench_case_close(struct bench_case *measured)
 {
+    free_persistent(measured);
     for (int i = 0; i < 2; i++)
         bench_pinned_free(measured->device, measured->host[i]);
     bench_pinned_free(measured->device, measured->staging);
@@ -64,36 +163,38 @@ void bench_case_close(struct bench_case *measured)
         bench_device_free(measured->device, measured->recv);
         bench_device_free(measured->device, measured->send);
     }
+    free(measured->counts);
     free(measured->samples);
     memset(measured, 0, sizeof(*measured));
 }
 
-static void fill(struct bench_case *measured)
+/* Puts this rank's contribution where a call in place expects it. */
+static void contribute(struct bench_case *measured)
 {
-    const struct bench_type *type = measured->type;
-    size_t chunk = BENCH_STAGING_BYTES / type->size;
-    for (size_t first = 0; first < measured->count; first += chunk) {
-        size_t count = measured->count - first < chunk ? measured->count - first : chunk;
-        type->fill(measured->staging, first, count, &measured->key, measured->group->rank);
-        bench_device_copy(measured->device, (char *)measured->send + first * type->size, measured->staging,
-                          count * type->size);
-    }
+    size_t size = measured->type->size;
+    if (!contributes_in_recv(measured))
+        return;
+    bench_device_copy(measured->device, (char *)measured->recv + bench_case_contribution_at(measured) * size,
+                      measured->send, bench_case_send_extent(measured) * size);
 }
 
 static void restore(void *arg)
 {
     struct bench_case *measured = arg;
-    if (measured->in_place)
-        bench_device_copy(measured->device, measured->recv, measured->send, bench_case_bytes(measured));
+    const struct bench_coll *coll = measured->coll;
+    /* What is only gathered, or sent from where it stands, is still there. */
+    bool gathered = bench_coll_has(coll, BENCH_GATHERS) && !bench_coll_has(coll, BENCH_SCATTERS);
+    bool kept = gathered || bench_coll_has(coll, BENCH_ONE_BUFFER);
+    if (!kept)
+        contribute(measured);
 }
 
 static void poison(void *arg)
 {
     struct bench_case *measured = arg;
-    if (measured->in_place)
-        restore(arg);
-    else
+    if (measured->coll->has_data)
         bench_device_fill(measured->device, measured->recv, POISON, bench_case_bytes(measured));
+    contribute(measured);
 }
 
 static void run_call(void *arg)
@@ -105,16 +206,27 @@ static void run_call(void *arg)
 void bench_case_begin(struct bench_case *measured, size_t bytes, struct bench_row *row)
 {
     struct bench_call call = {poison, run_call, measured};
-    memset(row, 0, sizeof(*row));
-    row->coll = measured->coll;
-    row->bytes = bytes;
-    row->in_place = measured->in_place;
-    measured->count = bytes / measured->type->size;
-    measured->key.seed++;
+    const struct bench_coll *coll = measured->coll;
+    size_t ranks = (size_t)measured->group->size;
+    size_t count = bytes / measured->type->size;
+    free_persistent(measured);
+    measured->block = count / ranks ? count / ranks : 1;
+    measured->count = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS) ? measured->block * ranks : count;
+    measured->result_at = measured->place_of_result ? measured->place_of_result(measured) : 0;
     measured->sample_count = 0;
-    fill(measured);
+    if (measured->host[0])
+        set_args(measured, measured->host[0], measured->host[1]);
+    else
+        set_args(measured, measured->send, measured->recv);
+    memset(row, 0, sizeof(*row));
+    row->on_host = measured->on_host;
+    row->coll = coll;
+    row->form = measured->form;
+    row->in_place = measured->in_place;
+    row->bytes = bench_case_bytes(measured);
+    bench_check_fill(measured);
     row->times.first_us = bench_once(measured->group, &call);
-    row->check = measured->coll->check(measured);
+    row->check = bench_check_result(measured);
 }
 
 void bench_case_warm(struct bench_case *measured, int calls)
@@ -124,9 +236,8 @@ void bench_case_warm(struct bench_case *measured, int calls)
         bench_once(measured->group, &call);
 }
 
-double bench_case_sample(struct bench_case *measured)
+void bench_case_keep(struct bench_case *measured, double us)
 {
-    struct bench_call call = {restore, run_call, measured};
     if (measured->sample_count == measured->sample_room) {
         measured->sample_room = measured->sample_room ? 2 * measured->sample_room : 512;
         measured->samples =
@@ -134,8 +245,14 @@ double bench_case_sample(struct bench_case *measured)
         if (!measured->samples)
             bench_fail("out of memory for %d samples", measured->sample_room);
     }
-    double us = bench_once(measured->group, &call);
     measured->samples[measured->sample_count++] = us;
+}
+
+double bench_case_sample(struct bench_case *measured)
+{
+    struct bench_call call = {restore, run_call, measured};
+    double us = bench_once(measured->group, &call);
+    bench_case_keep(measured, us);
     return us;
 }
 
@@ -144,14 +261,16 @@ void bench_case_end(struct bench_case *measured, struct bench_row *row)
     struct bench_call call = {poison, run_call, measured};
     bench_statistics(measured->samples, measured->sample_count, &row->times);
     bench_once(measured->group, &call);
-    enum bench_check after = measured->coll->check(measured);
+    enum bench_check after = bench_check_result(measured);
     if (after > row->check)
         row->check = after;
+    free_persistent(measured);
 }
 
 void bench_case_measure(struct bench_case *measured, size_t bytes, int iterations, struct bench_row *row)
 {
     int calls = iterations ? iterations : bench_iterations(bytes);
+    measured->key.seed++;
     bench_case_begin(measured, bytes, row);
     bench_case_warm(measured, bench_warmup(calls));
     for (int i = 0; i < calls; i++)

@@ -1,37 +1,72 @@
 /*
- * The collectives that can be measured: one row and one file each. A row says how MPI is called, how a result is
- * checked and what its bus bandwidth is; NCCL's calls stand in bench/bench_compare.c under the same name.
+ * The collectives that can be measured, a row each: which way data goes, from which buffers, extents, place and
+ * reference result follow, and the MPI call in its three forms. NCCL's calls stand in bench/nccl_coll.c by the same name.
  */
 #ifndef BENCH_COLL_H
 #define BENCH_COLL_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <mpi.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct bench_case;
+/* A vector is one block for each rank. Without GATHERS and SCATTERS whole vectors move. */
+enum bench_flow {
+    BENCH_REDUCES = 1,    /* what arrives is the reduction over all ranks */
+    BENCH_GATHERS = 2,    /* a receiver gets a vector: one block from each rank */
+    BENCH_SCATTERS = 4,   /* a sender holds a vector: receiver r gets block r */
+    BENCH_TO_ROOT = 8,    /* only the root receives */
+    BENCH_FROM_ROOT = 16, /* only the root sends */
+    BENCH_ONE_BUFFER = 32 /* what the root sends is taken from where the others receive: no form in place */
+};
 
-enum bench_check { BENCH_RIGHT, BENCH_RIGHT_BITS_DIFFER, BENCH_WRONG };
+enum { BENCH_ROOT = 0 };
+
+enum bench_form { BENCH_BLOCKING, BENCH_NONBLOCKING, BENCH_PERSISTENT, BENCH_FORM_COUNT };
+
+/* What MPI gets. */
+struct bench_args {
+    const void *send; /* or MPI_IN_PLACE */
+    void *recv;
+    int count;         /* elements: of a block where the collective gathers or scatters, else of the vector */
+    const int *counts; /* `count` for each rank */
+    MPI_Datatype type;
+    MPI_Op op;
+    MPI_Comm comm;
+};
 
 struct bench_coll {
     const char *name;
-    /* The blocking MPI call on case->count elements; `send` may be MPI_IN_PLACE. */
-    void (*call)(const struct bench_case *measured, const void *send, void *recv);
-    /* Collective: compares what the latest call left in case->recv with the reference. */
-    enum bench_check (*check)(struct bench_case *measured);
-    /* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it. */
-    double (*busbw_factor)(int ranks);
+    unsigned flow; /* of enum bench_flow; 0: no data */
+    bool has_data;
+    void (*call)(const struct bench_args *args);
+    void (*start)(const struct bench_args *args, MPI_Request *request);
+    void (*init)(const struct bench_args *args, MPI_Request *request);
 };
-
-extern const struct bench_coll bench_allreduce;
 
 /* NULL if there is no such row, or past the end. */
 const struct bench_coll *bench_coll_find(const char *name);
 const struct bench_coll *bench_coll_row(int index);
 
-const char *bench_check_name(enum bench_check check);
+static inline bool bench_coll_has(const struct bench_coll *coll, unsigned flow)
+{
+    return (coll->flow & flow) != 0;
+}
+bool bench_coll_sends(const struct bench_coll *coll, int rank);
+bool bench_coll_receives(const struct bench_coll *coll, int rank);
+/* Whether `rank`, in a call in place, passes MPI_IN_PLACE: with rooted collectives only the root may. */
+bool bench_coll_can_be_in_place(const struct bench_coll *coll);
+bool bench_coll_is_in_place(const struct bench_coll *coll, int rank);
+/* Elements of `vector`, the vector's, that one sender (receiver) holds. */
+size_t bench_coll_send_extent(const struct bench_coll *coll, size_t vector, int ranks);
+size_t bench_coll_recv_extent(const struct bench_coll *coll, size_t vector, int ranks);
+/* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it. */
+double bench_coll_busbw_factor(const struct bench_coll *coll, int ranks);
+
+const char *bench_form_name(enum bench_form form);
 
 #ifdef __cplusplus
 }

@@ -59,10 +59,10 @@ static inline double tolerance(const struct bench_key *key, double epsilon, doub
     {                                                                                                        \
         const element *got = result;                                                                         \
         for (size_t i = 0; i < count; i++) {                                                                 \
-            wide expected = (wide)VALUE_##name(key, 0, first + i);                                           \
+            wide expected = (wide)VALUE_##name(key, key->first_rank, first + i);                             \
             wide magnitude = expected < 0 ? -expected : expected;                                            \
-            for (int rank = 1; rank < key->ranks; rank++) {                                                  \
-                wide value = (wide)VALUE_##name(key, rank, first + i);                                       \
+            for (int other = 1; other < key->ranks; other++) {                                               \
+                wide value = (wide)VALUE_##name(key, key->first_rank + other, first + i);                    \
                 switch (key->op) {                                                                           \
                 case BENCH_SUM:                                                                              \
                     expected += value;                                                                       \

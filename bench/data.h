@@ -1,6 +1,6 @@
 /*
  * The data of the benchmarks: what element i of rank r is follows from a seed, so that any rank can compute in
- * higher precision what a reduction must give, without talking to the others.
+ * higher precision what any call must give, without talking to the others.
  */
 #ifndef BENCH_DATA_H
 #define BENCH_DATA_H
@@ -19,6 +19,7 @@ enum bench_op_id { BENCH_SUM, BENCH_PROD, BENCH_MAX, BENCH_MIN };
 struct bench_key {
     uint64_t seed;
     enum bench_op_id op;
+    int first_rank; /* what arrives is made of the data of the `ranks` ranks from this one */
     int ranks;
 };
 

@@ -23,9 +23,21 @@ static struct {
     int (*cuMemFreeHost)(void *);
     int (*cuMemcpy)(uint64_t, uint64_t, size_t);
     int (*cuMemsetD8_v2)(uint64_t, unsigned char, size_t);
-    int (*cuStreamCreate)(void **, unsigned);
     int (*cuStreamSynchronize)(void *);
     int (*cuStreamDestroy_v2)(void *);
+    int (*cuStreamCreateWithPriority)(void **, unsigned, int);
+    int (*cuStreamQuery)(void *);
+    int (*cuCtxGetStreamPriorityRange)(int *, int *);
+    int (*cuDeviceGetAttribute)(int *, int, int);
+    int (*cuEventCreate)(void **, unsigned);
+    int (*cuEventRecord)(void *, void *);
+    int (*cuEventElapsedTime)(float *, void *, void *);
+    int (*cuEventDestroy_v2)(void *);
+    int (*cuModuleLoadData)(void **, const void *);
+    int (*cuModuleUnload)(void *);
+    int (*cuModuleGetFunction)(void **, void *, const char *);
+    int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          void *, void **, void **);
     int (*cuGetErrorString)(int, const char **);
 } cuda;
 
@@ -51,13 +63,24 @@ static const struct {
     SYMBOL(cuMemFreeHost),
     SYMBOL(cuMemcpy),
     SYMBOL(cuMemsetD8_v2),
-    SYMBOL(cuStreamCreate),
     SYMBOL(cuStreamSynchronize),
     SYMBOL(cuStreamDestroy_v2),
+    SYMBOL(cuStreamCreateWithPriority),
+    SYMBOL(cuStreamQuery),
+    SYMBOL(cuCtxGetStreamPriorityRange),
+    SYMBOL(cuDeviceGetAttribute),
+    SYMBOL(cuEventCreate),
+    SYMBOL(cuEventRecord),
+    SYMBOL(cuEventElapsedTime),
+    SYMBOL(cuEventDestroy_v2),
+    SYMBOL(cuModuleLoadData),
+    SYMBOL(cuModuleUnload),
+    SYMBOL(cuModuleGetFunction),
+    SYMBOL(cuLaunchKernel),
     SYMBOL(cuGetErrorString),
 };
 
-enum { CUDA_STREAM_NON_BLOCKING = 1 };
+enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_MULTIPROCESSOR_COUNT = 16, CUDA_NOT_READY = 600 };
 
 static const char *error_text(int error)
 {
@@ -208,12 +231,25 @@ void bench_device_fill(struct bench_device *device, void *to, unsigned char byte
     check(cuda.cuStreamSynchronize(NULL), "cuStreamSynchronize after a fill");
 }
 
-void *bench_stream_open(struct bench_device *device)
+void *bench_stream_open(struct bench_device *device, bool urgent)
 {
     void *stream = NULL;
-    if (device->cuda)
-        check(cuda.cuStreamCreate(&stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate");
+    int least = 0;
+    int greatest = 0;
+    if (!device->cuda)
+        return NULL;
+    check(cuda.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
+    check(cuda.cuStreamCreateWithPriority(&stream, CUDA_STREAM_NON_BLOCKING, urgent ? greatest : least),
+          "cuStreamCreateWithPriority");
     return stream;
+}
+
+bool bench_stream_is_done(struct bench_device *device, void *stream)
+{
+    int error = device->cuda ? cuda.cuStreamQuery(stream) : 0;
+    if (error != CUDA_NOT_READY)
+        check(error, "cuStreamQuery");
+    return error == 0;
 }
 
 void bench_stream_wait(struct bench_device *device, void *stream)
@@ -226,4 +262,57 @@ void bench_stream_close(struct bench_device *device, void *stream)
 {
     if (device->cuda)
         check(cuda.cuStreamDestroy_v2(stream), "cuStreamDestroy");
+}
+
+void *bench_event_open(struct bench_device *device)
+{
+    void *event = NULL;
+    if (device->cuda)
+        check(cuda.cuEventCreate(&event, 0), "cuEventCreate");
+    return event;
+}
+
+void bench_event_record(struct bench_device *device, void *event, void *stream)
+{
+    if (device->cuda)
+        check(cuda.cuEventRecord(event, stream), "cuEventRecord");
+}
+
+double bench_event_us(struct bench_device *device, void *begin, void *end)
+{
+    float ms = 0;
+    if (device->cuda)
+        check(cuda.cuEventElapsedTime(&ms, begin, end), "cuEventElapsedTime");
+    return (double)ms * 1e3;
+}
+
+void bench_event_close(struct bench_device *device, void *event)
+{
+    if (device->cuda && event)
+        check(cuda.cuEventDestroy_v2(event), "cuEventDestroy");
+}
+
+void bench_kernel_open(struct bench_device *device, struct bench_kernel *kernel, const char *ptx,
+                       const char *name)
+{
+    int handle = 0;
+    check(cuda.cuDeviceGet(&handle, device->ordinal), "cuDeviceGet");
+    check(cuda.cuDeviceGetAttribute(&kernel->multiprocessors, CUDA_MULTIPROCESSOR_COUNT, handle),
+          "cuDeviceGetAttribute");
+    check(cuda.cuModuleLoadData(&kernel->module, ptx), "cuModuleLoadData");
+    check(cuda.cuModuleGetFunction(&kernel->function, kernel->module, name), "cuModuleGetFunction");
+}
+
+void bench_kernel_launch(const struct bench_kernel *kernel, unsigned blocks, unsigned threads, void *stream,
+                         void **parameters)
+{
+    check(cuda.cuLaunchKernel(kernel->function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, NULL),
+          "cuLaunchKernel");
+}
+
+void bench_kernel_close(struct bench_kernel *kernel)
+{
+    if (kernel->module)
+        check(cuda.cuModuleUnload(kernel->module), "cuModuleUnload");
+    kernel->module = NULL;
 }

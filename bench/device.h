@@ -40,10 +40,29 @@ void bench_pinned_free(struct bench_device *device, void *pointer);
 void bench_device_copy(struct bench_device *device, void *to, const void *from, size_t bytes);
 void bench_device_fill(struct bench_device *device, void *to, unsigned char byte, size_t bytes);
 
-/* A stream of the current GPU, as libraries other than MPI take it. */
-void *bench_stream_open(struct bench_device *device);
+/* A stream of the current GPU, as libraries other than MPI take it; an urgent one's kernels go before others'. */
+void *bench_stream_open(struct bench_device *device, bool urgent);
 void bench_stream_wait(struct bench_device *device, void *stream);
+bool bench_stream_is_done(struct bench_device *device, void *stream);
 void bench_stream_close(struct bench_device *device, void *stream);
+
+/* Marks in a stream; the time between two that have been reached, by the GPU's clock. Without a GPU all do nothing. */
+void *bench_event_open(struct bench_device *device);
+void bench_event_record(struct bench_device *device, void *event, void *stream);
+double bench_event_us(struct bench_device *device, void *begin, void *end);
+void bench_event_close(struct bench_device *device, void *event);
+
+/* A kernel of ours in PTX, which the driver compiles. */
+struct bench_kernel {
+    void *module;
+    void *function;
+    int multiprocessors; /* of the GPU */
+};
+void bench_kernel_open(struct bench_device *device, struct bench_kernel *kernel, const char *ptx,
+                       const char *name);
+void bench_kernel_launch(const struct bench_kernel *kernel, unsigned blocks, unsigned threads, void *stream,
+                         void **parameters);
+void bench_kernel_close(struct bench_kernel *kernel);
 
 #ifdef __cplusplus
 }

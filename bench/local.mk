@@ -2,7 +2,7 @@
 benchdir = $(pkglibexecdir)/bench
 bench_PROGRAMS =
 dist_bench_SCRIPTS = bench/side_by_side
-dist_bench_DATA = bench/targets.txt
+dist_bench_DATA = bench/figures.py bench/targets.txt
 EXTRA_DIST += bench/README.md
 
 if MPI
@@ -15,9 +15,10 @@ endif
 endif
 
 libbench_la_SOURCES = \
-	bench/allreduce.c \
 	bench/case.c \
 	bench/case.h \
+	bench/check.c \
+	bench/check.h \
 	bench/coll.c \
 	bench/coll.h \
 	bench/data.c \
@@ -36,9 +37,22 @@ gpucoll_demo_SOURCES = bench/gpucoll_demo.c
 gpucoll_demo_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 gpucoll_demo_LDADD = libbench.la $(MPI_LIBS)
 
-bench_compare_SOURCES = bench/bench_compare.c bench/nccl_api.c bench/nccl_api.h
+bench_compare_SOURCES = \
+	bench/bench_compare.c \
+	bench/compute.c \
+	bench/compute.h \
+	bench/contender.c \
+	bench/contender.h \
+	bench/library.c \
+	bench/library.h \
+	bench/nccl_api.c \
+	bench/nccl_api.h \
+	bench/nccl_coll.c \
+	bench/nccl_coll.h \
+	bench/overlap.c \
+	bench/overlap.h
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
-bench_compare_LDADD = libbench.la $(MPI_LIBS)
+bench_compare_LDADD = libbench.la $(MPI_LIBS) -lm
 
 bench_mpi_SOURCES = bench/bench_mpi.cc
 bench_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(BENCHMARK_CFLAGS)

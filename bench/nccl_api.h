@@ -25,6 +25,25 @@ struct bench_nccl_api {
     int (*ncclCommDestroy)(bench_nccl_comm comm);
     int (*ncclAllReduce)(const void *send, void *recv, size_t count, int type, int op, bench_nccl_comm comm,
                          void *stream);
+    int (*ncclReduce)(const void *send, void *recv, size_t count, int type, int op, int root,
+                      bench_nccl_comm comm, void *stream);
+    int (*ncclBroadcast)(const void *send, void *recv, size_t count, int type, int root, bench_nccl_comm comm,
+                         void *stream);
+    int (*ncclAllGather)(const void *send, void *recv, size_t count, int type, bench_nccl_comm comm,
+                         void *stream);
+    int (*ncclReduceScatter)(const void *send, void *recv, size_t count, int type, int op,
+                             bench_nccl_comm comm, void *stream);
+    int (*ncclSend)(const void *send, size_t count, int type, int peer, bench_nccl_comm comm, void *stream);
+    int (*ncclRecv)(void *recv, size_t count, int type, int peer, bench_nccl_comm comm, void *stream);
+    int (*ncclGroupStart)(void);
+    int (*ncclGroupEnd)(void);
+    /* Since 2.28: NULL in older ones. */
+    int (*ncclAlltoAll)(const void *send, void *recv, size_t count, int type, bench_nccl_comm comm,
+                        void *stream);
+    int (*ncclGather)(const void *send, void *recv, size_t count, int type, int root, bench_nccl_comm comm,
+                      void *stream);
+    int (*ncclScatter)(const void *send, void *recv, size_t count, int type, int root, bench_nccl_comm comm,
+                       void *stream);
     const char *(*ncclGetErrorString)(int error);
     const char *(*ncclGetLastError)(bench_nccl_comm comm);
     /* Registered symmetric windows, since 2.27: NULL in older ones. */

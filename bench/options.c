@@ -8,11 +8,11 @@
 #include <string.h>
 #include "bench/measure.h"
 
-enum kind { SIZE, COUNT, COLL, TYPE, OP, FLAG, TEXT };
+enum kind { SIZE, COUNT, TYPE, OP, FLAG, TEXT, LIST };
 
 struct option_row {
     const char *name;
-    const char *value; /* how it is shown in the help; for TEXT "a|b|c" lists what is accepted */
+    const char *value; /* how it is shown in the help; for TEXT and LIST "a|b|c" is what is accepted */
     const char *help;
     enum kind kind;
     size_t offset;
@@ -25,11 +25,23 @@ static const struct option_row rows[] = {
     {"--max", "SIZE", "largest message (64M; bench_*: 1G)", SIZE, FIELD(max), BENCH_ALL},
     {"--iterations", "N", "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)", COUNT,
      FIELD(iterations), BENCH_ALL},
-    {"--collective", "allreduce", "what is measured (allreduce)", COLL, FIELD(coll),
+    {"--collectives",
+     "allreduce|reduce|bcast|allgather|reduce_scatter|reduce_scatter_block|alltoall|gather|scatter|barrier",
+     "what is measured: names with commas between them, or all (allreduce)", LIST, FIELD(collectives),
      BENCH_GOOGLE | BENCH_COMPARE},
+    {"--passes", "blocking|overlap|in-place|nonblocking|persistent|host",
+     "ways of calling, or all; with several, all but the first are measured at fewer sizes (blocking)", LIST,
+     FIELD(passes), BENCH_COMPARE},
+    {"--forms", "blocking|nonblocking|persistent", "forms of the call, or all (blocking)", LIST, FIELD(forms),
+     BENCH_GOOGLE},
+    {"--budget", "SECONDS", "fewer calls where all would take longer than this, and at last fewer sizes",
+     COUNT, FIELD(budget_s), BENCH_COMPARE},
+    {"--check", "windows|all",
+     "what of messages above 2 MiB is compared: windows of 1 MiB in all, or everything", TEXT, FIELD(check),
+     BENCH_ALL},
     {"--type", "float|double|int|long", "element type (float)", TYPE, FIELD(type), BENCH_ALL},
     {"--op", "sum|prod|max|min", "reduction (sum)", OP, FIELD(op), BENCH_ALL},
-    {"--in-place", NULL, "in place (MPI_IN_PLACE)", FLAG, FIELD(in_place), BENCH_DEMO | BENCH_COMPARE},
+    {"--in-place", NULL, "in place (MPI_IN_PLACE)", FLAG, FIELD(in_place), BENCH_DEMO},
     {"--memory", "auto|cuda|host", "where the buffers are; auto: on a GPU if there is one (auto)", TEXT,
      FIELD(memory), BENCH_ALL},
     {"--stage", NULL,
@@ -42,6 +54,8 @@ static const struct option_row rows[] = {
      FIELD(compare), BENCH_DEMO},
     {"--nccl", "PATH", "the NCCL library (auto: the dynamic linker's, else one of a Python package)", TEXT,
      FIELD(nccl), BENCH_COMPARE},
+    {"--cublas", "PATH", "the cuBLAS library for the computation of overlap, found as NCCL is (auto)", TEXT,
+     FIELD(cublas), BENCH_COMPARE},
     {"--libraries", "all|mpi|nccl", "what is measured; all: MPI, and NCCL where it can be (all)", TEXT,
      FIELD(libraries), BENCH_COMPARE},
 };
@@ -92,6 +106,35 @@ static bool is_listed(const char *list, const char *text)
     return false;
 }
 
+static bool are_listed(const char *list, const char *text)
+{
+    char name[64];
+    if (strcmp(text, "all") == 0)
+        return true;
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)length, text);
+        if (length == 0 || length >= sizeof(name) || !is_listed(list, name))
+            return false;
+        if (text[length] == '\0')
+            return true;
+        text += length + 1;
+    }
+}
+
+bool bench_is_listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    if (strcmp(list, "all") == 0)
+        return true;
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 static bool set(struct bench_options *options, const struct option_row *row, const char *text)
 {
     char *field = (char *)options + row->offset;
@@ -104,8 +147,6 @@ static bool set(struct bench_options *options, const struct option_row *row, con
             return false;
         *(int *)(void *)field = (int)number;
         return true;
-    case COLL:
-        return (*(const struct bench_coll **)(void *)field = bench_coll_find(text)) != NULL;
     case TYPE:
         return (*(const struct bench_type **)(void *)field = bench_type_find(text)) != NULL;
     case OP:
@@ -116,13 +157,16 @@ static bool set(struct bench_options *options, const struct option_row *row, con
     case TEXT:
         *(const char **)(void *)field = text;
         return is_listed(row->value, text);
+    case LIST:
+        *(const char **)(void *)field = text;
+        return are_listed(row->value, text);
     }
     return false;
 }
 
 static void show_help(enum bench_program_id program)
 {
-    printf("Usage: mpirun -n RANKS %s [OPTION]...\nTimes blocking collectives and checks their results.\n\n",
+    printf("Usage: mpirun -n RANKS %s [OPTION]...\nTimes collectives and checks their results.\n\n",
            bench_program);
     for (int i = 0; i < ROW_COUNT; i++) {
         char left[64];
@@ -180,7 +224,12 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
                                       .memory = "auto",
                                       .label = "gpucoll",
                                       .nccl = "auto",
-                                      .libraries = "all"};
+                                      .cublas = "auto",
+                                      .libraries = "all",
+                                      .collectives = "allreduce",
+                                      .passes = "blocking",
+                                      .forms = "blocking",
+                                      .check = program == BENCH_DEMO ? "all" : "windows"};
     for (int i = 1; i < argc; i++) {
         bool took_next = false;
         if (strcmp(argv[i], "--help") == 0) {

@@ -29,7 +29,14 @@ struct bench_options {
     const char *json;
     const char *compare;
     const char *nccl;      /* auto, or a path */
+    const char *cublas;    /* likewise */
     const char *libraries; /* all | mpi | nccl */
+    /* Lists, comma between the names, or all. */
+    const char *collectives;
+    const char *passes;
+    const char *forms;
+    const char *check; /* windows | all */
+    int budget_s;      /* 0: none */
 };
 
 enum bench_parsed { BENCH_PARSED_OK, BENCH_PARSED_HELP, BENCH_PARSED_BAD };
@@ -38,6 +45,9 @@ enum bench_parsed { BENCH_PARSED_OK, BENCH_PARSED_HELP, BENCH_PARSED_BAD };
  * error, and the help shown on standard output, by the caller with `speak` true (rank 0) alone. */
 enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_program_id program, int argc,
                                       char **argv, bool speak);
+
+/* Whether `name` is in one of the lists among the options. */
+bool bench_is_listed(const char *list, const char *name);
 
 /* "8", "64K", "4M", "1G" in `text` (of 16 bytes at least), exact where a unit fits, else bytes. */
 const char *bench_size_text(size_t bytes, char *text);

@@ -126,6 +126,18 @@ void bench_report_common(struct bench_report *report, const struct bench_group *
         bench_common_context(group, device, argc, argv, add_to_report, report);
 }
 
+static void write_overlap(FILE *file, const struct bench_overlap *overlap)
+{
+    fprintf(file,
+            ", \"comm_us\": %.3f, \"compute_us\": %.3f, \"compute_beside_us\": %.3f, \"hidden\": %.4f"
+            ", \"compute\": %.4f, \"computation\": \"%s\"",
+            overlap->comm_us, overlap->compute_us, overlap->compute_beside_us, overlap->hidden,
+            overlap->compute, overlap->computation);
+    if (overlap->compute_by_tests > 0)
+        fprintf(file, ", \"hidden_by_tests\": %.4f, \"compute_by_tests\": %.4f", overlap->hidden_by_tests,
+                overlap->compute_by_tests);
+}
+
 void bench_report_row(struct bench_report *report, const struct bench_case *measured, const char *library,
                       const struct bench_row *row)
 {
@@ -136,14 +148,21 @@ void bench_report_row(struct bench_report *report, const struct bench_case *meas
     fputs(report->rows_begun ? ",\n    {\"library\": " : "\n  },\n  \"rows\": [\n    {\"library\": ", file);
     report->rows_begun = true;
     write_string(file, library);
-    fprintf(file,
-            ", \"collective\": \"%s\", \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, \"bytes\": %zu"
-            ", \"ranks\": %d, \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f"
-            ", \"first_call_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"check\": \"%s\"}",
-            row->coll->name, measured->type->name, measured->op->name, row->in_place ? "true" : "false",
-            row->bytes, measured->group->size, times->iterations, times->median_us, times->p99_us,
-            times->min_us, times->first_us, bench_algbw(row->bytes, times->median_us),
-            bench_row_busbw(row, measured->group->size), bench_check_name(row->check));
+    fprintf(
+        file,
+        ", \"collective\": \"%s\", \"form\": \"%s\", \"buffers\": \"%s\", \"type\": \"%s\", \"op\": \"%s\""
+        ", \"in_place\": %s, \"bytes\": %zu"
+        ", \"ranks\": %d, \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f"
+        ", \"first_call_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"check\": \"%s\"",
+        row->coll->name, row->overlap.is_measured ? "overlap" : bench_form_name(row->form),
+        row->on_host ? "host" : "device", measured->type->name, measured->op->name,
+        row->in_place ? "true" : "false", row->bytes, measured->group->size, times->iterations,
+        times->median_us, times->p99_us, times->min_us, times->first_us,
+        bench_algbw(row->bytes, times->median_us), bench_row_busbw(row, measured->group->size),
+        bench_check_name(row->check));
+    if (row->overlap.is_measured)
+        write_overlap(file, &row->overlap);
+    fputc('}', file);
 }
 
 bool bench_report_close(struct bench_report *report)
@@ -152,7 +171,8 @@ bool bench_report_close(struct bench_report *report)
     if (!file)
         return true;
     report->file = NULL;
-    fputs(report->rows_begun ? "\n  ]\n}\n" : "\n  },\n  \"rows\": []\n}\n", file);
+    fputs(report->rows_begun ? "\n  ]" : "\n  },\n  \"rows\": []", file);
+    fprintf(file, ",\n  \"left_out\": %d\n}\n", report->left_out);
     bool written = !ferror(file);
     if (fclose(file) != 0 || !written) {
         fprintf(stderr, "%s: the results could not be written: %s\n", bench_program, strerror(errno));

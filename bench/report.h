@@ -16,6 +16,7 @@ struct bench_report {
     FILE *file; /* NULL: nothing is written */
     bool rows_begun;
     int entries;
+    int left_out; /* rows that the time budget did not allow */
 };
 
 /* On rank 0; `path` NULL: a report that writes nothing. False, with a message shown, if it cannot be written. */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/exchange.h"
 
 const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank)
 {
@@ -36,6 +37,12 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
         }
     }
     board->ring[request->call % GPUCOLL_RING] = request->post;
+    if (request->exported != NULL && gpucoll_is_exchange(request->coll)) {
+        for (uint32_t i = 0; i < team->size; i++) {
+            board->places[request->call % GPUCOLL_RING][i] =
+                (uintptr_t)request->runs.run[i].recv - request->exported->begin;
+        }
+    }
     if (!team->active) {
         team->active = true;
         atomic_store_explicit(&board->agreed, request->call - 1, memory_order_relaxed);
@@ -179,13 +186,14 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
             links->scratch[i] = request->gpu->scratch;
             continue;
         }
-        const struct gpucoll_connection *connection = NULL;
+        struct gpucoll_connection *connection = NULL;
         if (gpucoll_peer_connect(team->members[i].peer, request->gpu, links->card[i], &connection) !=
             GPUCOLL_OK) {
             *reached = false;
             continue;
         }
         links->scratch[i] = connection->endpoint.scratch;
+        links->connection[i] = connection;
         const struct gpucoll_tl_cost *cost = &connection->cost;
         take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, cost->latency_us, cost->bandwidth});
     }

@@ -16,6 +16,7 @@ struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
+    bool direct;            /* writes to the application's buffers: only when the input is direct */
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
     unsigned needs;         /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* NULL if it can run the input, else a constant clause that says why not. */
@@ -37,6 +38,12 @@ extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
 extern const struct gpucoll_algorithm gpucoll_exchange_ll;
 extern const struct gpucoll_algorithm gpucoll_exchange_simple;
 extern const struct gpucoll_algorithm gpucoll_exchange_phased;
+extern const struct gpucoll_algorithm gpucoll_exchange_copy;
+extern const struct gpucoll_algorithm gpucoll_allreduce_copy;
+extern const struct gpucoll_algorithm gpucoll_bcast_copy;
+extern const struct gpucoll_algorithm gpucoll_reduce_copy;
+extern const struct gpucoll_algorithm gpucoll_reduce_scatter_copy;
+extern const struct gpucoll_algorithm gpucoll_reduce_scatter_block_copy;
 extern const struct gpucoll_algorithm gpucoll_exchange_pipes;
 extern const struct gpucoll_algorithm gpucoll_allreduce_cpu;
 extern const struct gpucoll_algorithm gpucoll_exchange_cpu;

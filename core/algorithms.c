@@ -2,11 +2,22 @@
 #include "ucx_tl/tl.h"
 
 static const struct gpucoll_algorithm *const rows[] = {
-    &gpucoll_allreduce_oneshot, &gpucoll_allreduce_twoshot_ll128,
-    &gpucoll_allreduce_twoshot, &gpucoll_allreduce_phased,
-    &gpucoll_exchange_ll,       &gpucoll_exchange_simple,
-    &gpucoll_exchange_phased,   &gpucoll_allreduce_cpu,
-    &gpucoll_exchange_pipes,    &gpucoll_exchange_cpu,
+    &gpucoll_allreduce_oneshot,
+    &gpucoll_allreduce_twoshot_ll128,
+    &gpucoll_allreduce_twoshot,
+    &gpucoll_allreduce_phased,
+    &gpucoll_exchange_ll,
+    &gpucoll_exchange_simple,
+    &gpucoll_exchange_phased,
+    &gpucoll_allreduce_copy,
+    &gpucoll_exchange_copy,
+    &gpucoll_bcast_copy,
+    &gpucoll_reduce_copy,
+    &gpucoll_reduce_scatter_copy,
+    &gpucoll_reduce_scatter_block_copy,
+    &gpucoll_exchange_pipes,
+    &gpucoll_allreduce_cpu,
+    &gpucoll_exchange_cpu,
 };
 
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index)

@@ -64,3 +64,27 @@ int gpucoll_board_publish(struct gpucoll_board *board, const struct gpucoll_tl_c
     atomic_store_explicit(&board->header->card_count, count + 1, memory_order_release);
     return (int)count;
 }
+
+void gpucoll_board_export(struct gpucoll_board *board, uint32_t index, uint64_t key,
+                          const struct gpucoll_memory_handle *handle)
+{
+    struct gpucoll_board_export *entry = &board->header->exports[index];
+    atomic_store_explicit(&entry->key, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    if (key != 0) {
+        entry->handle = *handle;
+        atomic_store_explicit(&entry->key, key, memory_order_release);
+    }
+}
+
+bool gpucoll_board_read_export(const struct gpucoll_segment *segment, uint64_t key,
+                               struct gpucoll_memory_handle *handle)
+{
+    struct gpucoll_board_export *entry = &gpucoll_board_header(segment)->exports[key % 256];
+    if (atomic_load_explicit(&entry->key, memory_order_acquire) != key) {
+        return false;
+    }
+    *handle = entry->handle;
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->key, memory_order_relaxed) == key;
+}

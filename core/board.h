@@ -14,6 +14,7 @@
 
 enum {
     GPUCOLL_BOARD_CARDS = 16,   /* GPUs that one process can bind */
+    GPUCOLL_BOARD_EXPORTS = 64, /* allocations of the application that peers can map at once */
     GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
     GPUCOLL_RING = 4            /* calls a rank can be ahead of the slowest reader of its posts */
 };
@@ -31,7 +32,13 @@ struct gpucoll_post {
     uint32_t epoch;     /* the lane's, for this call */
     uint64_t lane;      /* offset of the lane in the card's scratch */
     uint64_t bytes;     /* of an exchange: the longest run that this rank sends or receives */
+    uint64_t export;    /* key of the allocation that peers may write to; 0: none */
+    uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
+    uint32_t direct;    /* peers can write all that this rank receives from them to where it belongs */
+    uint32_t reserved;
 };
+
+enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED, GPUCOLL_FLOWS };
 
 /*
  * One team on the owner's board.
@@ -47,7 +54,9 @@ struct gpucoll_post {
  *                it, or RING calls later, when all have ended the call.
  *   reach        How well this rank reaches its peers (core/agreement.c packs it), by call modulo GPUCOLL_RING. Stored before the
  *                barrier that ends connecting, read after it.
+ *   flow         How far this rank is in a call that goes by copies: call << 24 | chunks.
  *   ring         The posts, by call modulo GPUCOLL_RING.
+ *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
  */
 struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t head;
@@ -56,12 +65,21 @@ struct gpucoll_team_board {
     _Atomic uint64_t reach[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t agreed;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
+    _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][GPUCOLL_FLOWS];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
+    uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
+};
+
+/* An allocation of the application. `key` is stored after the rest; a reader takes the rest between two looks at it. */
+struct gpucoll_board_export {
+    _Atomic uint64_t key; /* 0: none */
+    struct gpucoll_memory_handle handle;
 };
 
 struct gpucoll_board_header {
     _Atomic uint32_t card_count; /* stored with release after the card */
     struct gpucoll_tl_card cards[GPUCOLL_BOARD_CARDS];
+    struct gpucoll_board_export exports[GPUCOLL_BOARD_EXPORTS];
 };
 
 struct gpucoll_board {
@@ -83,6 +101,13 @@ void gpucoll_board_give(struct gpucoll_board *board, uint32_t index);
 
 /* Appends a card and returns its index, or -1 when the board is full. Caller serialises. */
 int gpucoll_board_publish(struct gpucoll_board *board, const struct gpucoll_tl_card *card);
+
+/* Puts an allocation into an entry, or with key 0 takes it out. Caller serialises. */
+void gpucoll_board_export(struct gpucoll_board *board, uint32_t index, uint64_t key,
+                          const struct gpucoll_memory_handle *handle);
+/* Reads a peer's entry of that key; false if it is not there (any more). */
+bool gpucoll_board_read_export(const struct gpucoll_segment *segment, uint64_t key,
+                               struct gpucoll_memory_handle *handle);
 
 /* Views of a board, own or a peer's. */
 struct gpucoll_board_header *gpucoll_board_header(const struct gpucoll_segment *segment);

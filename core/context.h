@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include "core/board.h"
+#include "core/exports.h"
 #include "core/gpu.h"
 #include "core/gpucoll.h"
 #include "core/peer.h"
@@ -17,6 +18,7 @@ struct gpucoll_context {
     struct gpucoll_accel *accel; /* NULL: none here */
     pthread_mutex_t lock;
     struct gpucoll_board board; /* made with the first team */
+    struct gpucoll_exports exports;
     struct gpucoll_peer *peers;
     struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
     bool slow_said;                                /* that GPUs have no peer access */

@@ -36,7 +36,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double first = bytes < (double)pipes.chunk_bytes ? bytes : (double)pipes.chunk_bytes;
     const double through = input->coll == GPUCOLL_BCAST ? bytes : bytes * (input->nranks - 1);
     plan->predicted_us =
-        model->agree_us + 2 * model->copy_us + (first + through) / model->copy_bandwidth * 1e6;
+        model->agree_us + 2 * model->host_copy_us + (first + through) / model->host_bandwidth * 1e6;
 }
 
 /* ---- the call ---- */
@@ -78,7 +78,7 @@ static void describe(const struct gpucoll_request *request, struct gpucoll_moves
 }
 
 /* The own part first: it uses what is idle until the first chunk comes. */
-static gpucoll_status copy_own(const struct gpucoll_request *request, struct gpucoll_staging *staging)
+static gpucoll_status copy_own(struct gpucoll_request *request, struct gpucoll_staging *staging)
 {
     const struct gpucoll_kernel_run *own = &request->runs.run[request->team->rank];
     struct gpucoll_moves *moves = &staging->moves;
@@ -88,7 +88,7 @@ static gpucoll_status copy_own(const struct gpucoll_request *request, struct gpu
     moves->in_flight[0] = request->team->rank;
     moves->in[request->team->rank].given++;
     moves->in_left++;
-    return gpucoll_copies_give(&staging->in, own->recv, own->send, own->recv_bytes);
+    return gpucoll_copies_give(request, &staging->in, own->recv, own->send, own->recv_bytes);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)
@@ -118,7 +118,7 @@ static gpucoll_status send_chunk(struct gpucoll_request *request, uint32_t strea
     struct gpucoll_moves *moves = &staging->moves;
     struct gpucoll_move *move = &moves->out[stream];
     struct gpucoll_copies *out = &staging->out;
-    if (move->given == move->chunks || out->given - out->complete == GPUCOLL_IN_FLIGHT) {
+    if (move->given == move->chunks || gpucoll_copies_full(out)) {
         return GPUCOLL_OK;
     }
     void *slot = request->links->pipe->reserve(&moves->pipes, stream, move->given, missing);
@@ -128,7 +128,7 @@ static gpucoll_status send_chunk(struct gpucoll_request *request, uint32_t strea
     const uint64_t chunk = move->given++;
     *gone = true;
     moves->out_flight[out->given % GPUCOLL_IN_FLIGHT] = stream;
-    return gpucoll_copies_give(out, slot, move->place + chunk * moves->pipes.chunk_bytes,
+    return gpucoll_copies_give(request, out, slot, move->place + chunk * moves->pipes.chunk_bytes,
                                piece_bytes(&moves->pipes, move->bytes, chunk));
 }
 
@@ -146,8 +146,8 @@ static gpucoll_status take_chunk(struct gpucoll_request *request, uint32_t sourc
     struct gpucoll_moves *moves = &staging->moves;
     struct gpucoll_move *move = &moves->in[source];
     struct gpucoll_copies *in = &staging->in;
-    if (source == moves->pipes.rank || move->given == move->chunks ||
-        in->given - in->complete == GPUCOLL_IN_FLIGHT || !may_overwrite(moves, source, move->given)) {
+    if (source == moves->pipes.rank || move->given == move->chunks || gpucoll_copies_full(in) ||
+        !may_overwrite(moves, source, move->given)) {
         return GPUCOLL_OK;
     }
     const void *chunk_at = request->links->pipe->front(&moves->pipes, source, move->given);
@@ -158,7 +158,7 @@ static gpucoll_status take_chunk(struct gpucoll_request *request, uint32_t sourc
     const uint64_t chunk = move->given++;
     *gone = true;
     moves->in_flight[in->given % GPUCOLL_IN_FLIGHT] = source;
-    return gpucoll_copies_give(in, move->place + chunk * moves->pipes.chunk_bytes, chunk_at,
+    return gpucoll_copies_give(request, in, move->place + chunk * moves->pipes.chunk_bytes, chunk_at,
                                piece_bytes(&moves->pipes, move->bytes, chunk));
 }
 
@@ -192,8 +192,8 @@ static bool see_copies(struct gpucoll_request *request)
     const struct gpucoll_pipe_ops *pipe = request->links->pipe;
     uint64_t out = staging->out.complete;
     uint64_t in = staging->in.complete;
-    bool moved = gpucoll_copies_look(&staging->out);
-    moved |= gpucoll_copies_look(&staging->in);
+    bool moved = gpucoll_copies_look(request->gpu, &staging->out);
+    moved |= gpucoll_copies_look(request->gpu, &staging->in);
     for (; out < staging->out.complete; out++, moves->out_left--) {
         const uint32_t stream = moves->out_flight[out % GPUCOLL_IN_FLIGHT];
         pipe->push(&moves->pipes, stream, ++moves->out[stream].complete);
@@ -230,14 +230,9 @@ static gpucoll_status progress(struct gpucoll_request *request)
     return gpucoll_staging_wait(request, missing, "moving data through host memory");
 }
 
-static void stop(struct gpucoll_request *request)
-{
-    gpucoll_staging_stop(request->lane->staging);
-}
-
 const struct gpucoll_algorithm gpucoll_exchange_pipes = {
     .name = "pipes",
-    .protocol = "copy",
+    .protocol = "host",
     .help = "what is moved goes through host memory in chunks, by the copy engines; uses no SM",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .needs = GPUCOLL_TL_PIPES,
@@ -245,5 +240,5 @@ const struct gpucoll_algorithm gpucoll_exchange_pipes = {
     .shape = shape,
     .start = start,
     .progress = progress,
-    .stop = stop,
+    .stop = gpucoll_staging_stop,
 };

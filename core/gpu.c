@@ -36,6 +36,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
     if (gpu == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
+    pthread_mutex_init(&gpu->copies_lock, NULL);
     const struct gpucoll_config *config = accel->config;
     gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
@@ -61,17 +62,23 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
     if (gpu->device != NULL) {
         const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
         for (uint32_t i = 0; i < gpu->lane_count; i++) {
-            gpucoll_staging_close(gpu->lanes[i].staging);
+            free(gpu->lanes[i].staging);
             ops->stream_close(gpu->lanes[i].stream);
         }
         if (gpu->offered != NULL) {
             gpu->offered->withdraw(gpu->device, &gpu->outbox);
+        }
+        for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
+            if (gpu->copies[i].stream != NULL) {
+                ops->stream_close(gpu->copies[i].stream);
+            }
         }
         if (gpu->scratch != NULL) {
             ops->scratch_free(gpu->device, gpu->scratch);
         }
         ops->device_close(gpu->device);
     }
+    pthread_mutex_destroy(&gpu->copies_lock);
     free(gpu->lanes);
     free(gpu);
 }
@@ -146,7 +153,8 @@ bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu)
     }
     gpu->offered = tl;
     for (uint32_t i = 0; i < gpu->lane_count; i++) {
-        if (gpucoll_staging_open(gpu->device, &gpu->lanes[i].staging) != GPUCOLL_OK) {
+        gpu->lanes[i].staging = calloc(1, sizeof *gpu->lanes[i].staging);
+        if (gpu->lanes[i].staging == NULL) {
             return false;
         }
     }

@@ -5,6 +5,7 @@
 #ifndef GPUCOLL_GPU_H
 #define GPUCOLL_GPU_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include "core/accel/accel.h"
 #include "ucx_tl/tl.h"
@@ -20,6 +21,21 @@ struct gpucoll_lane {
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
 };
 
+/* More streams than a GPU has hardware queues, 8 unless the application asks for more, would wait for each other. */
+enum {
+    GPUCOLL_PEER_QUEUES = 4,                 /* for copies to the memory of peers */
+    GPUCOLL_QUEUE_OUT = GPUCOLL_PEER_QUEUES, /* for those into host memory */
+    GPUCOLL_QUEUE_IN,                        /* and for those out of it: both directions of PCIe at once */
+    GPUCOLL_COPY_QUEUES
+};
+
+/* A queue of copies (core/copies.h). */
+struct gpucoll_copy_queue {
+    struct gpucoll_stream *stream; /* NULL: not needed so far */
+    struct gpucoll_kernel_status *status;
+    uint32_t queued; /* number of the latest copy */
+};
+
 struct gpucoll_gpu {
     struct gpucoll_device *device;
     struct gpucoll_tl_card card;
@@ -28,6 +44,8 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    pthread_mutex_t copies_lock;
+    struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
     const struct gpucoll_tl_ops *offered; /* the transport that made the outbox; NULL: none has */
     bool offer_failed;                    /* said, and not tried again */
     struct gpucoll_segment outbox;

@@ -70,7 +70,7 @@ static bool connect_outboxes(struct gpucoll_request *request)
     bool reached = true;
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
-        const struct gpucoll_connection *connection = NULL;
+        struct gpucoll_connection *connection = NULL;
         if (i == team->rank) {
             links->outbox[i] = request->gpu->outbox.user;
         } else if (gpucoll_peer_connect_outbox(team->members[i].peer, request->gpu, links->card[i],

@@ -9,8 +9,6 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
-	core/accel/host_queue.c \
-	core/accel/host_queue.h \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
@@ -40,12 +38,21 @@ libgpucoll_la_SOURCES += \
 	core/board.h \
 	core/context.c \
 	core/context.h \
+	core/copies.c \
+	core/copies.h \
+	core/direct.c \
+	core/direct.h \
 	core/exchange.c \
 	core/exchange.h \
+	core/exchange_copy.c \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
 	core/exchange_pipes.c \
 	core/exchange_simple.c \
+	core/exports.c \
+	core/exports.h \
+	core/bcast_copy.c \
+	core/reduce_copy.c \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \
@@ -56,6 +63,8 @@ libgpucoll_la_SOURCES += \
 	core/model.h \
 	core/peer.c \
 	core/peer.h \
+	core/pipeline.c \
+	core/pipeline.h \
 	core/plan.h \
 	core/reduce_cpu.c \
 	core/request.c \
@@ -78,6 +87,5 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
-	core/accel/cuda_queue.c \
 	core/accel/cuda_stream.c
 endif

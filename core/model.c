@@ -14,10 +14,14 @@ const struct gpucoll_model gpucoll_model_default = {
     .ll128_cta_bandwidth = 20e9,
     .simple_cta_bandwidth = 20e9,
     .link_share = 0.94,
+    .copy_us = 12.0,
+    .copy_each_us = 2.0,
+    .copy_hop_us = 8.0,
+    .copy_link_share = 1.08,
     .barrier_us = 2.0,
-    /* PCIe 5 x16; not fitted yet: the order of their size only. */
-    .copy_us = 8.0,
-    .copy_bandwidth = 50e9,
+    /* Of PCIe 5 x16, as its specification promises; not fitted. */
+    .host_copy_us = 8.0,
+    .host_bandwidth = 50e9,
     .cpu_bandwidth = 12e9,
 };
 
@@ -61,4 +65,19 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned 
         plan->ctas = (unsigned)crew;
         plan->predicted_us = lingering;
     }
+}
+
+const char *gpucoll_model_copies_unusable(const struct gpucoll_plan_input *input)
+{
+    return input->direct
+               ? NULL
+               : "peers cannot write to the buffers: small, used for the first time, or not to be shared";
+}
+
+double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
+                               unsigned hops)
+{
+    const struct gpucoll_model *model = &gpucoll_model_default;
+    return model->agree_us + model->copy_us + copies * model->copy_each_us + hops * model->copy_hop_us +
+           leaves / (model->copy_link_share * input->bandwidth) * 1e6;
 }

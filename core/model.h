@@ -19,11 +19,14 @@ struct gpucoll_model {
     double ll128_cta_bandwidth; /* by LL128, flags counted, when there is no flag to wait for between */
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
-    double barrier_us;           /* host barrier between two kernels, stream completion included */
-    double
-        copy_us; /* a copy between device and outbox given to the copy engine, until the host sees its end */
-    double copy_bandwidth; /* bytes/s of each direction of PCIe, by copy engine */
-    double cpu_bandwidth;  /* bytes/s that one thread reads and reduces in host memory */
+    double copy_us;         /* a call by copies, until the first has begun and after the last is complete */
+    double copy_each_us;    /* of the host, for each copy that it queues */
+    double copy_hop_us;     /* a chunk seen by the next rank's host, and its copies queued */
+    double copy_link_share; /* of the bandwidth of stores by kernels, that copy engines reach */
+    double barrier_us;      /* host barrier between two kernels, stream completion included */
+    double host_copy_us;    /* a copy between device and outbox, until the host sees its end */
+    double host_bandwidth;  /* bytes/s of each direction of PCIe, by copy engine */
+    double cpu_bandwidth;   /* bytes/s that one thread reads and reduces in host memory */
 };
 
 extern const struct gpucoll_model gpucoll_model_default;
@@ -32,6 +35,12 @@ extern const struct gpucoll_model gpucoll_model_default;
  * have no steps; at least one, at most `most`. */
 double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
                                  double most, double cta_bandwidth);
+
+/* Why copy engines cannot run the input, or NULL. */
+const char *gpucoll_model_copies_unusable(const struct gpucoll_plan_input *input);
+/* Microseconds of a call in which `leaves` bytes leave each rank by `copies` copies at a time, `hops` one after another. */
+double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
+                               unsigned hops);
 
 /* Fills ctas, threads, linger and predicted_us of a plan for a kernel of the LL family: as a lingering crew or as a launch of
  * its own, whichever is predicted to be faster. `hops` steps one after the other; `stored` bytes leave each rank. */

@@ -19,6 +19,15 @@ gpucoll_status gpucoll_peer_open(const struct gpucoll_segment_name *name, const 
     return GPUCOLL_OK;
 }
 
+static void unmap(const struct gpucoll_connection *connection, struct gpucoll_mapping *mapping)
+{
+    struct gpucoll_device *device = connection->gpu->device;
+    if (mapping->key != 0) {
+        device->accel->ops->release(device, &mapping->handle, mapping->base);
+        mapping->key = 0;
+    }
+}
+
 void gpucoll_peer_close(struct gpucoll_peer *peer)
 {
     if (peer == NULL) {
@@ -27,6 +36,9 @@ void gpucoll_peer_close(struct gpucoll_peer *peer)
     while (peer->connections != NULL) {
         struct gpucoll_connection *connection = peer->connections;
         peer->connections = connection->next;
+        for (int i = 0; i < GPUCOLL_BOARD_EXPORTS; i++) {
+            unmap(connection, &connection->mappings[i]);
+        }
         if (connection->endpoint.tl != NULL) {
             connection->endpoint.tl->disconnect(&connection->endpoint);
         }
@@ -86,7 +98,7 @@ static struct gpucoll_connection *find_connection(const struct gpucoll_peer *pee
 }
 
 gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
-                                    const struct gpucoll_connection **out)
+                                    struct gpucoll_connection **out)
 {
     struct gpucoll_connection *connection = find_connection(peer, gpu, card);
     if (connection == NULL) {
@@ -105,7 +117,7 @@ gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpuc
 }
 
 gpucoll_status gpucoll_peer_connect_outbox(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu,
-                                           uint32_t card, const struct gpucoll_connection **out)
+                                           uint32_t card, struct gpucoll_connection **out)
 {
     struct gpucoll_connection *connection = find_connection(peer, gpu, card);
     if (connection == NULL) {
@@ -118,4 +130,32 @@ gpucoll_status gpucoll_peer_connect_outbox(struct gpucoll_peer *peer, const stru
     }
     *out = connection;
     return connection->outbox.tl != NULL ? GPUCOLL_OK : GPUCOLL_ERR_UNSUPPORTED;
+}
+
+/* Unmaps what the peer has taken back. */
+static void sweep(const struct gpucoll_peer *peer, struct gpucoll_connection *connection)
+{
+    for (int i = 0; i < GPUCOLL_BOARD_EXPORTS; i++) {
+        struct gpucoll_mapping *mapping = &connection->mappings[i];
+        struct gpucoll_memory_handle handle;
+        if (mapping->key != 0 && !gpucoll_board_read_export(&peer->board, mapping->key, &handle)) {
+            unmap(connection, mapping);
+        }
+    }
+}
+
+void *gpucoll_peer_map(struct gpucoll_peer *peer, struct gpucoll_connection *connection, uint64_t key)
+{
+    struct gpucoll_mapping *mapping = &connection->mappings[key % 256 % GPUCOLL_BOARD_EXPORTS];
+    if (mapping->key == key) {
+        return mapping->base;
+    }
+    sweep(peer, connection);
+    struct gpucoll_device *device = connection->gpu->device;
+    if (mapping->key != 0 || !gpucoll_board_read_export(&peer->board, key, &mapping->handle) ||
+        device->accel->ops->import(device, &mapping->handle, &mapping->base) != GPUCOLL_OK) {
+        return NULL;
+    }
+    mapping->key = key;
+    return mapping->base;
 }

@@ -15,15 +15,22 @@ struct gpucoll_peer {
     struct gpucoll_peer *next;
 };
 
+/* An allocation of the peer's application, as mapped here. */
+struct gpucoll_mapping {
+    uint64_t key; /* of the peer's export; 0: none */
+    void *base;
+    struct gpucoll_memory_handle handle;
+};
+
 /* From one GPU bound here to one card of the peer. */
 struct gpucoll_connection {
     const struct gpucoll_gpu *gpu;
     uint32_t card;
     struct gpucoll_tl_cost cost;
-    struct gpucoll_endpoint
-        endpoint; /* to store into the card's scratch; endpoint.tl is NULL if nothing can */
+    struct gpucoll_endpoint endpoint; /* to store into the card's scratch; tl is NULL if nothing can */
     bool outbox_tried;
-    struct gpucoll_endpoint outbox; /* to read the card's outbox; outbox.tl is NULL if nothing can */
+    struct gpucoll_endpoint outbox; /* to read the card's outbox; tl is NULL if nothing can */
+    struct gpucoll_mapping mappings[GPUCOLL_BOARD_EXPORTS]; /* by index of the export */
     struct gpucoll_connection *next;
 };
 
@@ -36,10 +43,14 @@ void gpucoll_peer_close(struct gpucoll_peer *peer); /* harmless on NULL */
  * GPUCOLL_ERR_UNSUPPORTED if no allowed transport stores into its scratch. What stood against it is shown once for the pair: by topic
  * "peer-unreachable" if there is no other way to try. */
 gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
-                                    const struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+                                    struct gpucoll_connection **connection) GPUCOLL_CHECKED;
 /* The same for the card's outbox, which its owner has offered. */
 gpucoll_status gpucoll_peer_connect_outbox(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu,
                                            uint32_t card,
-                                           const struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+                                           struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+
+/* Where the peer's export of that key is mapped; mapped now if it is new, and what the peer has dropped is unmapped. NULL if it
+ * cannot be. Caller serialises. */
+void *gpucoll_peer_map(struct gpucoll_peer *peer, struct gpucoll_connection *connection, uint64_t key);
 
 #endif

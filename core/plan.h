@@ -18,6 +18,7 @@ struct gpucoll_plan_input {
     uint32_t nranks;
     uint64_t data_bytes; /* data area of a lane */
     unsigned ways;       /* enum gpucoll_tl_way: how all ranks reach all others; 0 stands for stores */
+    bool direct;         /* peers can write to the application's buffers (core/direct.h) */
     bool shared_device;  /* two ranks of the team drive one GPU */
     unsigned crew;       /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
     bool whole_lines;    /* every link keeps 128 bytes stored at once whole */
@@ -30,9 +31,10 @@ struct gpucoll_plan {
     const struct gpucoll_algorithm *algorithm;
     uint32_t ctas;
     uint32_t threads;
-    bool linger;         /* the kernel may stay for the next call; then `ctas` is its crew */
-    uint64_t rounds;     /* of the channel with the most work */
-    double predicted_us; /* host-blocking: call to return, all ranks arriving at once */
+    bool linger;          /* the kernel may stay for the next call; then `ctas` is its crew */
+    uint64_t chunk_bytes; /* of algorithms that go by copies: of each slice */
+    uint64_t rounds;      /* of the channel with the most work */
+    double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
 };
 
 /* A number of threads without the last, incomplete warp. */

@@ -59,9 +59,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double bytes = blocks * (double)input->bytes;
     const double first = bytes < (double)sum.chunk_bytes ? bytes : (double)sum.chunk_bytes;
     /* Each rank reads its share of everybody's part by the calling thread, at least. */
-    const double copies = bytes / model->copy_bandwidth * 1e6;
+    const double copies = bytes / model->host_bandwidth * 1e6;
     const double sums = bytes / model->cpu_bandwidth * 1e6;
-    plan->predicted_us = model->agree_us + 2 * model->copy_us + first / model->copy_bandwidth * 1e6 +
+    plan->predicted_us = model->agree_us + 2 * model->host_copy_us + first / model->host_bandwidth * 1e6 +
                          (copies > sums ? copies : sums);
 }
 
@@ -201,7 +201,7 @@ static gpucoll_status bring(struct gpucoll_request *request, bool *moved, uint32
             break;
         }
         const struct gpucoll_sum_piece piece = gpucoll_sum_piece(sum, chunk);
-        status = gpucoll_copies_give(out, gpucoll_sum_slot(sum, request->team->rank, chunk),
+        status = gpucoll_copies_give(request, out, gpucoll_sum_slot(sum, request->team->rank, chunk),
                                      staging->send[piece.block] + piece.offset, piece.bytes);
         *moved = true;
     }
@@ -212,7 +212,7 @@ static void tell(struct gpucoll_request *request, bool *moved)
 {
     struct gpucoll_staging *staging = request->lane->staging;
     const uint32_t rank = request->team->rank;
-    if (gpucoll_copies_look(&staging->out)) {
+    if (gpucoll_copies_look(request->gpu, &staging->out)) {
         gpucoll_outbox_raise(&staging->sum.lane[rank]->filled[0], staging->sum.epoch[rank],
                              staging->out.complete);
         *moved = true;
@@ -225,8 +225,7 @@ static gpucoll_status fetch(struct gpucoll_request *request, bool *moved, uint32
     const struct gpucoll_sum *sum = &staging->sum;
     struct gpucoll_copies *in = &staging->in;
     gpucoll_status status = GPUCOLL_OK;
-    while (status == GPUCOLL_OK && staging->next_in < sum->chunks &&
-           in->given - in->complete < GPUCOLL_OUTBOX_SLOTS) {
+    while (status == GPUCOLL_OK && staging->next_in < sum->chunks && !gpucoll_copies_full(in)) {
         const uint64_t chunk = staging->next_in;
         if (!gpucoll_sum_is_done(sum, chunk)) {
             *missing = gpucoll_sum_unfilled(sum, chunk) % sum->nranks;
@@ -237,8 +236,8 @@ static gpucoll_status fetch(struct gpucoll_request *request, bool *moved, uint32
         *moved = true;
         if (source >= 0) {
             const struct gpucoll_sum_piece piece = gpucoll_sum_piece(sum, chunk);
-            staging->in_chunk[in->given % GPUCOLL_OUTBOX_SLOTS] = chunk;
-            status = gpucoll_copies_give(in, staging->recv + piece.offset,
+            staging->in_chunk[in->given % GPUCOLL_IN_FLIGHT] = chunk;
+            status = gpucoll_copies_give(request, in, staging->recv + piece.offset,
                                          gpucoll_sum_slot(sum, (uint32_t)source, chunk), piece.bytes);
         }
     }
@@ -249,15 +248,14 @@ static gpucoll_status fetch(struct gpucoll_request *request, bool *moved, uint32
 static uint64_t fetched(const struct gpucoll_staging *staging)
 {
     const struct gpucoll_copies *in = &staging->in;
-    return in->complete < in->given ? staging->in_chunk[in->complete % GPUCOLL_OUTBOX_SLOTS]
-                                    : staging->next_in;
+    return in->complete < in->given ? staging->in_chunk[in->complete % GPUCOLL_IN_FLIGHT] : staging->next_in;
 }
 
 static void give_back(struct gpucoll_request *request, bool *moved)
 {
     struct gpucoll_staging *staging = request->lane->staging;
     const uint32_t rank = request->team->rank;
-    *moved |= gpucoll_copies_look(&staging->in);
+    *moved |= gpucoll_copies_look(request->gpu, &staging->in);
     gpucoll_outbox_raise(&staging->sum.lane[rank]->emptied[0], staging->sum.epoch[rank], fetched(staging));
 }
 
@@ -292,14 +290,9 @@ static gpucoll_status progress(struct gpucoll_request *request)
     return gpucoll_staging_wait(request, missing, "waiting for a sum in host memory");
 }
 
-static void stop(struct gpucoll_request *request)
-{
-    gpucoll_staging_stop(request->lane->staging);
-}
-
 const struct gpucoll_algorithm gpucoll_allreduce_cpu = {
     .name = "cpu",
-    .protocol = "copy",
+    .protocol = "host",
     .help = "chunks to host memory by copy engine, summed there by CPU cores, and back; uses no SM",
     .coll = GPUCOLL_ALLREDUCE,
     .needs = GPUCOLL_TL_SUMS,
@@ -307,12 +300,12 @@ const struct gpucoll_algorithm gpucoll_allreduce_cpu = {
     .shape = shape,
     .start = start,
     .progress = progress,
-    .stop = stop,
+    .stop = gpucoll_staging_stop,
 };
 
 const struct gpucoll_algorithm gpucoll_exchange_cpu = {
     .name = "cpu",
-    .protocol = "copy",
+    .protocol = "host",
     .help = "what reduces: chunks to host memory by copy engine, summed there by CPU cores, and back",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .needs = GPUCOLL_TL_SUMS,
@@ -320,5 +313,5 @@ const struct gpucoll_algorithm gpucoll_exchange_cpu = {
     .shape = shape,
     .start = start,
     .progress = progress,
-    .stop = stop,
+    .stop = gpucoll_staging_stop,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/algorithm.h"
 #include "core/agreement.h"
+#include "core/direct.h"
 #include "core/exchange.h"
 #include "core/links.h"
 #include "core/watchdog.h"
@@ -72,6 +73,9 @@ static void take_lane(struct gpucoll_request *request)
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
     request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    if (request->lane != NULL) {
+        gpucoll_direct_post(request, &buffer);
+    }
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -109,6 +113,9 @@ static void end(struct gpucoll_request *request)
     if (request->lane != NULL) {
         pthread_mutex_lock(&team->context->lock);
         gpucoll_gpu_give_lane(request->lane);
+        if (request->exported != NULL) {
+            gpucoll_export_give(request->exported);
+        }
         pthread_mutex_unlock(&team->context->lock);
     }
     if (team->board != NULL && request->state > GPUCOLL_QUEUED) {
@@ -148,8 +155,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->coll = args->coll;
     request->op = args->op;
     request->type = args->type;
-    request->functor = functor;
     request->root = args->root;
+    request->functor = functor;
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
     request->unable = args->unable;
@@ -205,23 +212,56 @@ static gpucoll_status decide(struct gpucoll_request *request)
     return request->links->ways != 0 ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
-static gpucoll_status run(struct gpucoll_request *request)
+/* The plan, and what it needs first. */
+static gpucoll_status plan(struct gpucoll_request *request)
+{
+    return gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
+                             request->direct, &request->plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
+    request->state = GPUCOLL_RUNNING;
+    gpucoll_status status = request->plan.algorithm->start(request);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+static gpucoll_status run(struct gpucoll_request *request)
+{
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
         if (request->bytes == 0) {
+            request->team->decided = request->call;
             return GPUCOLL_OK;
         }
     }
-    gpucoll_status status = gpucoll_team_plan(request->team, request->links, request->coll, request->functor,
-                                              request->bytes, &request->plan);
+    request->direct = gpucoll_direct_possible(request);
+    gpucoll_status status = plan(request);
     if (status != GPUCOLL_OK) {
         return status;
     }
-    request->state = GPUCOLL_RUNNING;
-    status = request->plan.algorithm->start(request);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    if (!request->plan.algorithm->direct || gpucoll_direct_met(request)) {
+        return start(request);
+    }
+    gpucoll_barrier_enter(request, !gpucoll_direct_map(request));
+    gpucoll_watchdog_reset(request);
+    request->state = GPUCOLL_MAPPING;
+    return GPUCOLL_IN_PROGRESS;
+}
+
+/* After the barrier that ends mapping. */
+static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
+{
+    if (!all) {
+        gpucoll_direct_refuse(request);
+        request->direct = false;
+        gpucoll_status status = plan(request);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    return start(request);
 }
 
 /* One step; GPUCOLL_IN_PROGRESS when there is nothing more to do now. */
@@ -260,6 +300,11 @@ static gpucoll_status advance(struct gpucoll_request *request)
         }
         status = gpucoll_links_continue(request, status == GPUCOLL_OK);
         break;
+    case GPUCOLL_MAPPING:
+        status = gpucoll_barrier_done(request, &missing);
+        return status == GPUCOLL_IN_PROGRESS
+                   ? gpucoll_watchdog(request, missing, "waiting for all ranks to map a buffer")
+                   : run_mapped(request, status == GPUCOLL_OK);
     case GPUCOLL_RUNNING:
         return request->plan.algorithm->progress(request);
     }

@@ -7,11 +7,14 @@
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
+ *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
+ *              barrier tells who could not
  *   RUNNING    the plan's algorithm is at work
  */
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
 
+#include "core/copies.h"
 #include "core/team.h"
 
 enum gpucoll_request_state {
@@ -19,7 +22,22 @@ enum gpucoll_request_state {
     GPUCOLL_QUEUED,
     GPUCOLL_AGREEING,
     GPUCOLL_CONNECTING,
+    GPUCOLL_MAPPING,
     GPUCOLL_RUNNING
+};
+
+/* Chunks of a call that goes by copies; their scratch is reused after so many. */
+enum { GPUCOLL_PIPELINE_SLOTS = 4 };
+
+struct gpucoll_pipeline {
+    uint64_t block;  /* bytes of a chunk of one slice */
+    uint32_t chunks; /* of the longest slice */
+    uint32_t queued; /* chunks of which this rank's part is queued, */
+    uint32_t sent;   /* sent, */
+    uint32_t reduced;
+    bool reducing; /* a kernel is at work */
+    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
+    struct gpucoll_copy_ticket spreading[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
 };
 
 struct gpucoll_request {
@@ -28,20 +46,22 @@ struct gpucoll_request {
     enum gpucoll_coll coll;
     enum gpucoll_op op;
     enum gpucoll_type type;
-    int functor;
     uint32_t root;
+    int functor;
     const void *send; /* in place: equal to recv */
     void *recv;
     uint64_t bytes; /* of an exchange: once all have posted, of the longest run of any rank */
 
     uint64_t call; /* its number in the team, from 1 */
     struct gpucoll_post post;
-    struct gpucoll_gpu *gpu;   /* NULL: declined by this rank */
-    struct gpucoll_lane *lane; /* held from post to end when gpu is not NULL */
-    uint32_t arrived;          /* ranks below this one are known to have posted */
-    bool passed;               /* some rank passes this call */
-    uint32_t barriers;         /* entered */
-    uint32_t connecting;       /* step of core/links.h */
+    struct gpucoll_gpu *gpu;         /* NULL: declined by this rank */
+    struct gpucoll_lane *lane;       /* held from post to end when gpu is not NULL */
+    struct gpucoll_export *exported; /* held from post to end; NULL: none */
+    bool direct;                     /* the plan may write to the application's buffers */
+    uint32_t arrived;                /* ranks below this one are known to have posted */
+    bool passed;                     /* some rank passes this call */
+    uint32_t barriers;               /* entered */
+    uint32_t connecting;             /* step of core/links.h */
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 
@@ -51,9 +71,11 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
-    bool unable;                     /* as gpucoll_coll_args says */
-    bool idle;                       /* an exchange in which this rank neither sends nor receives */
-    struct gpucoll_kernel_runs runs; /* of an exchange; last, since it is not cleared for each call */
+    bool unable; /* as gpucoll_coll_args says */
+    bool idle;   /* an exchange in which this rank neither sends nor receives */
+    /* What follows is not cleared for each call. */
+    struct gpucoll_kernel_runs runs;  /* of an exchange */
+    struct gpucoll_pipeline pipeline; /* of algorithms that go by copies */
 };
 
 #endif

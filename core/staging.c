@@ -1,7 +1,8 @@
 #include "core/staging.h"
 
-#include <stdlib.h>
+#include <sched.h>
 #include "core/agreement.h"
+#include "core/base/clock.h"
 #include "core/watchdog.h"
 
 size_t gpucoll_staging_bytes(const struct gpucoll_config *config)
@@ -20,74 +21,51 @@ uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t most)
     return chunk < most ? chunk : most / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
 }
 
-gpucoll_status gpucoll_staging_open(struct gpucoll_device *device, struct gpucoll_staging **out)
+static void begin(struct gpucoll_copies *copies, uint32_t queue)
 {
-    const struct gpucoll_accel_ops *ops = device->accel->ops;
-    struct gpucoll_staging *staging = calloc(1, sizeof *staging);
-    if (staging == NULL) {
-        return GPUCOLL_ERR_NO_MEMORY;
-    }
-    gpucoll_status status = ops->queue_open(device, &staging->out.queue);
-    if (status == GPUCOLL_OK) {
-        status = ops->queue_open(device, &staging->in.queue);
-    }
-    if (status != GPUCOLL_OK) {
-        gpucoll_staging_close(staging);
-        return status;
-    }
-    *out = staging;
-    return GPUCOLL_OK;
-}
-
-static void close_queue(struct gpucoll_queue *queue)
-{
-    if (queue != NULL) {
-        queue->device->accel->ops->queue_close(queue);
-    }
-}
-
-void gpucoll_staging_close(struct gpucoll_staging *staging)
-{
-    if (staging != NULL) {
-        close_queue(staging->out.queue);
-        close_queue(staging->in.queue);
-        free(staging);
-    }
-}
-
-static void begin(struct gpucoll_copies *copies)
-{
-    copies->before += copies->given;
+    copies->queue = queue;
     copies->given = 0;
     copies->complete = 0;
 }
 
 void gpucoll_staging_begin(struct gpucoll_staging *staging)
 {
-    begin(&staging->out);
-    begin(&staging->in);
+    begin(&staging->out, GPUCOLL_QUEUE_OUT);
+    begin(&staging->in, GPUCOLL_QUEUE_IN);
 }
 
-void gpucoll_staging_stop(struct gpucoll_staging *staging)
+static bool in_flight(const struct gpucoll_gpu *gpu, struct gpucoll_copies *copies)
 {
-    const struct gpucoll_accel_ops *ops = staging->out.queue->device->accel->ops;
-    ops->queue_stop(staging->out.queue);
-    ops->queue_stop(staging->in.queue);
+    gpucoll_copies_look(gpu, copies);
+    return copies->complete < copies->given;
 }
 
-gpucoll_status gpucoll_copies_give(struct gpucoll_copies *copies, void *to, const void *from, size_t bytes)
+void gpucoll_staging_stop(struct gpucoll_request *request)
 {
-    copies->given++;
-    return copies->queue->device->accel->ops->queue_copy(copies->queue, to, from, bytes);
+    struct gpucoll_staging *staging = request->lane->staging;
+    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    while ((in_flight(request->gpu, &staging->out) || in_flight(request->gpu, &staging->in)) &&
+           gpucoll_now_ns() < end) {
+        sched_yield();
+    }
 }
 
-bool gpucoll_copies_look(struct gpucoll_copies *copies)
+gpucoll_status gpucoll_copies_give(struct gpucoll_request *request, struct gpucoll_copies *copies, void *to,
+                                   const void *from, uint64_t bytes)
+{
+    struct gpucoll_copy_ticket *ticket = &copies->ticket[copies->given % GPUCOLL_IN_FLIGHT];
+    gpucoll_status status = gpucoll_copy_in(request->gpu, copies->queue, to, from, bytes, ticket);
+    copies->given += status == GPUCOLL_OK;
+    return status;
+}
+
+bool gpucoll_copies_look(const struct gpucoll_gpu *gpu, struct gpucoll_copies *copies)
 {
     const uint64_t known = copies->complete;
-    if (known == copies->given) {
-        return false;
+    while (copies->complete < copies->given &&
+           gpucoll_copy_done(gpu, copies->ticket[copies->complete % GPUCOLL_IN_FLIGHT])) {
+        copies->complete++;
     }
-    copies->complete = copies->queue->device->accel->ops->queue_poll(copies->queue) - copies->before;
     return copies->complete != known;
 }
 
@@ -97,8 +75,8 @@ gpucoll_status gpucoll_staging_wait(struct gpucoll_request *request, uint32_t mi
     gpucoll_status status = gpucoll_watchdog(request, missing, doing);
     if (status == GPUCOLL_IN_PROGRESS && request->looked_ns != looked) {
         /* As often as the watchdog looks at the peers, ask the device whether it met an error. */
-        struct gpucoll_queue *queue = request->lane->staging->out.queue;
-        gpucoll_status health = queue->device->accel->ops->queue_health(queue);
+        const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
+        gpucoll_status health = ops->stream_health(request->lane->stream);
         return health == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : health;
     }
     return status;

@@ -1,25 +1,26 @@
 /*
- * What a lane needs to move data through host memory: a queue of copies for each direction, so that both run at once, and the
- * state of the call that the lane belongs to. Made with the GPU's outbox.
+ * What a lane keeps of a call that moves data through host memory, and what the algorithms that do so have in common.
  */
 #ifndef GPUCOLL_STAGING_H
 #define GPUCOLL_STAGING_H
 
+#include "core/copies.h"
 #include "ucx_tl/cpu_reduce/sum.h"
 #include "ucx_tl/pipe.h"
 #include "ucx_tl/tl.h"
 
+struct gpucoll_config;
 struct gpucoll_request;
 
-/* Copies of one direction that belong to the call: appended to the lane's queue in order, complete in order. */
+enum { GPUCOLL_IN_FLIGHT = 32 /* copies of one direction */ };
+
+/* Copies of one direction that belong to the call: queued in order, complete in order. */
 struct gpucoll_copies {
-    struct gpucoll_queue *queue;
-    uint64_t before; /* copies that the queue was given before this call */
+    uint32_t queue; /* of the GPU */
     uint64_t given;
     uint64_t complete;
+    struct gpucoll_copy_ticket ticket[GPUCOLL_IN_FLIGHT];
 };
-
-enum { GPUCOLL_IN_FLIGHT = 32 /* copies of one direction */ };
 
 /* One stream of chunks, or what comes from one rank: chunks below `given` have been given to the copy engine, below `complete` they
  * are where they belong. */
@@ -46,11 +47,11 @@ struct gpucoll_staging {
     struct gpucoll_copies out; /* from the device into the own outbox */
     struct gpucoll_copies in;  /* from outboxes to the device */
     struct gpucoll_sum sum;
-    const char *send[GPUCOLL_MAX_LOCAL];     /* own part of each block of the sum; NULL: this rank has none */
-    char *recv;                              /* where the own result goes; NULL: this rank gets none */
-    uint32_t recv_block;                     /* of a scattered sum */
-    uint64_t next_in;                        /* chunk whose result is to be fetched next */
-    uint64_t in_chunk[GPUCOLL_OUTBOX_SLOTS]; /* of the copies in flight, by their number */
+    const char *send[GPUCOLL_MAX_LOCAL];  /* own part of each block of the sum; NULL: this rank has none */
+    char *recv;                           /* where the own result goes; NULL: this rank gets none */
+    uint32_t recv_block;                  /* of a scattered sum */
+    uint64_t next_in;                     /* chunk whose result is to be fetched next */
+    uint64_t in_chunk[GPUCOLL_IN_FLIGHT]; /* of the copies in flight, by their number */
     struct gpucoll_moves moves;
 };
 
@@ -61,19 +62,20 @@ size_t gpucoll_staging_bytes(const struct gpucoll_config *config);
  * smaller than what a copy engine does well. */
 uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t most);
 
-gpucoll_status gpucoll_staging_open(struct gpucoll_device *device,
-                                    struct gpucoll_staging **staging) GPUCOLL_CHECKED;
-void gpucoll_staging_close(struct gpucoll_staging *staging); /* harmless on NULL */
-
 /* At the beginning of a call: nothing is in flight. */
 void gpucoll_staging_begin(struct gpucoll_staging *staging);
-/* Waits until no copy of the call is in flight. */
-void gpucoll_staging_stop(struct gpucoll_staging *staging);
+/* Waits, not for ever, until no copy of the call is in flight. An algorithm's `stop`. */
+void gpucoll_staging_stop(struct gpucoll_request *request);
 
-gpucoll_status gpucoll_copies_give(struct gpucoll_copies *copies, void *to, const void *from,
-                                   size_t bytes) GPUCOLL_CHECKED;
+/* Queues a copy of the call; no more than GPUCOLL_IN_FLIGHT at once. */
+gpucoll_status gpucoll_copies_give(struct gpucoll_request *request, struct gpucoll_copies *copies, void *to,
+                                   const void *from, uint64_t bytes) GPUCOLL_CHECKED;
+static inline bool gpucoll_copies_full(const struct gpucoll_copies *copies)
+{
+    return copies->given - copies->complete == GPUCOLL_IN_FLIGHT;
+}
 /* Looks for copies that have become complete; true if there are. */
-bool gpucoll_copies_look(struct gpucoll_copies *copies);
+bool gpucoll_copies_look(const struct gpucoll_gpu *gpu, struct gpucoll_copies *copies);
 
 /* Nothing moved: as gpucoll_watchdog, and an error that the device has met. */
 gpucoll_status gpucoll_staging_wait(struct gpucoll_request *request, uint32_t missing,

@@ -179,6 +179,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
         team->links = links->next;
         free(links);
     }
+    free(team->met);
     free(team->spare);
     free(team);
 }
@@ -210,7 +211,7 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
 }
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
                                  struct gpucoll_plan *plan)
 {
     uint64_t key =
@@ -218,7 +219,7 @@ gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll
     struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
     _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
     if (cached->links != links || cached->coll != coll || cached->functor != functor ||
-        cached->bytes != bytes) {
+        cached->bytes != bytes || cached->direct != direct) {
         const struct gpucoll_plan_input input = {
             .coll = coll,
             .functor = functor,
@@ -226,6 +227,7 @@ gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll
             .nranks = team->size,
             .data_bytes = links->gpu->data_bytes,
             .ways = links->ways,
+            .direct = direct,
             .shared_device = links->shared_device,
             .crew = links->crew,
             .whole_lines = links->whole_lines,
@@ -242,6 +244,7 @@ gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll
         cached->coll = coll;
         cached->functor = functor;
         cached->bytes = bytes;
+        cached->direct = direct;
         log_plan(team, &input, &cached->plan);
     }
     *plan = cached->plan;

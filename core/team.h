@@ -26,6 +26,7 @@ struct gpucoll_links {
     double bandwidth;
     uint32_t card[GPUCOLL_MAX_LOCAL];
     void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it; with GPUCOLL_TL_STORES */
+    struct gpucoll_connection *connection[GPUCOLL_MAX_LOCAL]; /* NULL: the own rank; likewise */
     const struct gpucoll_pipe_ops *pipe;
     void *outbox[GPUCOLL_MAX_LOCAL]; /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
     const struct gpucoll_gpu *gpu;
@@ -35,6 +36,7 @@ struct gpucoll_cached_plan {
     const struct gpucoll_links *links; /* NULL: empty */
     enum gpucoll_coll coll;
     int functor;
+    bool direct;
     uint64_t bytes;
     struct gpucoll_plan plan;
 };
@@ -53,6 +55,7 @@ struct gpucoll_team {
     bool given_up;                 /* a call has failed: nothing is run natively any more */
     bool forced_said;              /* that the forced algorithm cannot be used */
     struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
+    struct gpucoll_met *met;       /* exports that calls have brought (core/direct.c); NULL: none yet */
     struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
     struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
@@ -60,7 +63,7 @@ struct gpucoll_team {
 
 /* The plan for a call on these links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
                                  struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

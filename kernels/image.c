@@ -31,7 +31,8 @@ struct row {
                                [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_move",                           \
                                [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
                                [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_" #functor,                    \
-                               [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor}},
+                               [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
+                               [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
 #define ROW_FLOAT(name, op, element) ROW(name, FLOAT)
@@ -52,7 +53,7 @@ enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
         return GPUCOLL_IMAGE_MOVE;
     }
     enum gpucoll_image group = rows[functor].image;
-    return gpucoll_kernel_is_exchange(kernel) ? GPUCOLL_IMAGE_EXCHANGE + group : group;
+    return kernel >= GPUCOLL_KERNEL_REDUCE_LL ? GPUCOLL_IMAGE_EXCHANGE + group : group;
 }
 
 const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor)

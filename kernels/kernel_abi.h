@@ -60,6 +60,7 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_MOVE,          /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
+    GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces what copies have brought, in rank order */
     GPUCOLL_KERNEL_COUNT
 };
 
@@ -134,6 +135,11 @@ struct gpucoll_kernel_args {
     uint32_t reserved;
     struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
 };
+
+/*
+ * REDUCE_BLOCKS takes the same arguments, with other meanings: peer[i].lane is what rank i brought, `bytes` long and aligned to a pack,
+ * but for the own rank, whose part is `send`; the result goes to `recv`, which may equal `send`.
+ */
 
 /*
  * Second argument of the exchange kernels: what this rank and each other one, or this rank and itself, send each other.

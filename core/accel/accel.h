@@ -46,7 +46,6 @@ struct gpucoll_device_id {
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
-struct gpucoll_queue;  /* an in-order queue of copies by the copy engine, beside all kernels */
 
 struct gpucoll_launch {
     enum gpucoll_kernel kernel;
@@ -105,6 +104,10 @@ struct gpucoll_accel_ops {
     gpucoll_status (*import)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                              void **pointer) GPUCOLL_CHECKED;
     void (*release)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
+    /* The allocation of the application that holds `pointer`, as peers can import it: all of it, and nothing else.
+     * GPUCOLL_ERR_UNSUPPORTED, without a word, for memory that cannot be shared so. */
+    gpucoll_status (*export_memory)(struct gpucoll_device *device, const void *pointer,
+                                    struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
 
     gpucoll_status (*stream_open)(struct gpucoll_device *device,
                                   struct gpucoll_stream **stream) GPUCOLL_CHECKED;
@@ -116,6 +119,10 @@ struct gpucoll_accel_ops {
                               int functor) GPUCOLL_CHECKED;
     gpucoll_status (*launch)(struct gpucoll_stream *stream,
                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    /* Queues a copy between places that the stream's device reaches, by a copy engine, then a mark: status->done becomes
+     * `done` when the copy, and all that was queued before it, is complete. A stream has either kernels or copies. */
+    gpucoll_status (*copy_queue)(struct gpucoll_stream *stream, void *to, const void *from, uint64_t bytes,
+                                 uint32_t done) GPUCOLL_CHECKED;
     /* The status block the stream's kernels write, as the host sees it. */
     struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
     /* Polls for the end of the latest call: GPUCOLL_OK, GPUCOLL_IN_PROGRESS, or an error that has been shown. */
@@ -123,22 +130,11 @@ struct gpucoll_accel_ops {
     /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
-    /* Makes host memory of this process, own or mapped from a peer, such that the device's queues copy to and from it without
-     * the host. An error is shown, and the memory is then not to be given to queues. */
+    /* Makes host memory of this process, own or mapped from a peer, such that copy_queue takes it without the host's help. An error is
+     * shown, and the memory is then not to be given to copies. */
     gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
                                     size_t bytes) GPUCOLL_CHECKED;
     void (*host_unregister)(struct gpucoll_device *device, void *pointer);
-    gpucoll_status (*queue_open)(struct gpucoll_device *device, struct gpucoll_queue **queue) GPUCOLL_CHECKED;
-    void (*queue_close)(struct gpucoll_queue *queue);
-    /* Appends a copy between memory of the device and registered host memory, or within the device. Never waits for it. */
-    gpucoll_status (*queue_copy)(struct gpucoll_queue *queue, void *to, const void *from,
-                                 size_t bytes) GPUCOLL_CHECKED;
-    /* How many copies of the queue are complete since it was opened, in the order of their appending. */
-    uint64_t (*queue_poll)(struct gpucoll_queue *queue);
-    /* As stream_health. */
-    gpucoll_status (*queue_health)(struct gpucoll_queue *queue) GPUCOLL_CHECKED;
-    /* Waits, not for ever, until no copy of the queue touches memory any more. */
-    void (*queue_stop)(struct gpucoll_queue *queue);
 };
 
 /* Every implementation begins with this. */
@@ -154,10 +150,6 @@ struct gpucoll_device {
 };
 
 struct gpucoll_stream {
-    struct gpucoll_device *device;
-};
-
-struct gpucoll_queue {
     struct gpucoll_device *device;
 };
 

@@ -4,7 +4,6 @@
  *   cuda_copy.c    contexts that are used, copies, pinned host memory
  *   cuda_device.c  a bound GPU: identity, scratch, peers' scratch
  *   cuda_stream.c  kernels: loading, launching, completion
- *   cuda_queue.c   copies by the copy engine, beside kernels
  */
 #ifndef GPUCOLL_ACCEL_CUDA_ACCEL_H
 #define GPUCOLL_ACCEL_CUDA_ACCEL_H
@@ -97,6 +96,10 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void 
 void gpucoll_cuda_device_close(struct gpucoll_device *device);
 void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
+gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer,
+                                          struct gpucoll_memory_handle *handle);
+gpucoll_status gpucoll_cuda_copy_queue(struct gpucoll_stream *stream, void *to, const void *from,
+                                       uint64_t bytes, uint32_t done);
 enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device,
                                            const struct gpucoll_device_id *peer);
 gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *device, size_t bytes, void **pointer,
@@ -124,13 +127,5 @@ gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *stream) GPUCOLL
 gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *pointer,
                                           size_t bytes) GPUCOLL_CHECKED;
 void gpucoll_cuda_host_unregister(struct gpucoll_device *device, void *pointer);
-gpucoll_status gpucoll_cuda_queue_open(struct gpucoll_device *device,
-                                       struct gpucoll_queue **queue) GPUCOLL_CHECKED;
-void gpucoll_cuda_queue_close(struct gpucoll_queue *queue);
-gpucoll_status gpucoll_cuda_queue_copy(struct gpucoll_queue *queue, void *to, const void *from,
-                                       size_t bytes) GPUCOLL_CHECKED;
-uint64_t gpucoll_cuda_queue_poll(struct gpucoll_queue *queue);
-gpucoll_status gpucoll_cuda_queue_health(struct gpucoll_queue *queue) GPUCOLL_CHECKED;
-void gpucoll_cuda_queue_stop(struct gpucoll_queue *queue);
 
 #endif

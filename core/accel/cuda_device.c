@@ -211,6 +211,35 @@ void gpucoll_cuda_scratch_free(struct gpucoll_device *base, void *pointer)
     gpucoll_cuda_leave(accel, entered);
 }
 
+/* Allocations below the granularity share a block of the driver's, of which a peer would map the whole. */
+gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const void *pointer,
+                                          struct gpucoll_memory_handle *handle)
+{
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    CUipcMemHandle opaque;
+    if (accel->cuda->write_value == NULL) {
+        return GPUCOLL_ERR_UNSUPPORTED; /* copies could not be waited for */
+    }
+    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    CUresult result = accel->cuda->cuMemGetAddressRange(&begin, &bytes, (CUdeviceptr)(uintptr_t)pointer);
+    if (result == CUDA_SUCCESS && bytes >= granularity) {
+        result = accel->cuda->cuIpcGetMemHandle(&opaque, begin);
+    }
+    gpucoll_cuda_leave(accel, entered);
+    if (result != CUDA_SUCCESS || bytes < granularity) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    memset(handle, 0, sizeof(*handle));
+    gpucoll_process_id_self(&handle->owner);
+    handle->address = begin;
+    handle->bytes = bytes;
+    memcpy(handle->opaque, &opaque, sizeof(opaque));
+    return GPUCOLL_OK;
+}
+
 /* Of this process: the address is the same, the contexts may have to be introduced to each other. */
 static CUresult reach_own(const struct gpucoll_cuda_driver *cuda, CUcontext mine, CUdeviceptr address)
 {

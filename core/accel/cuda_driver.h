@@ -35,6 +35,7 @@
     F(cuIpcCloseMemHandle)                                                                                   \
     F(cuLaunchKernel)                                                                                        \
     F(cuMemAlloc)                                                                                            \
+    F(cuMemGetAddressRange)                                                                                  \
     F(cuMemFree)                                                                                             \
     F(cuMemcpyAsync)                                                                                         \
     F(cuMemsetD8Async)                                                                                       \
@@ -61,7 +62,7 @@ struct gpucoll_cuda_driver {
     CUresult(CUDAAPI *launch_cluster)(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                       void **extra);
     CUresult(CUDAAPI *cluster_size)(int *most, CUfunction function, const CUlaunchConfig *config);
-    CUresult(CUDAAPI *write_value)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
+    CUresult(CUDAAPI *write_value)(CUstream stream, CUdeviceptr to, cuuint32_t value, unsigned flags);
     CUresult(CUDAAPI *load_function)(
         CUfunction function); /* loads code that the driver would load at its first launch */
 };

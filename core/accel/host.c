@@ -1,6 +1,5 @@
 #include "core/accel/host.h"
 #include "core/accel/host_arena.h"
-#include "core/accel/host_queue.h"
 #include "core/accel/host_stream.h"
 #include "kernels/functors.h"
 #include <stdlib.h>
@@ -188,6 +187,25 @@ static enum gpucoll_link host_device_link(struct gpucoll_device *device, const s
     return mine.place == other.place ? GPUCOLL_LINK_NVLINK : GPUCOLL_LINK_NONE;
 }
 
+static void fill_handle(const struct gpucoll_segment_name *name, struct gpucoll_memory_handle *handle)
+{
+    *handle =
+        (struct gpucoll_memory_handle){.owner = name->owner, .address = name->address, .bytes = name->bytes};
+    memcpy(handle->opaque, name, sizeof(*name));
+}
+
+static gpucoll_status host_export_memory(struct gpucoll_device *device, const void *pointer,
+                                         struct gpucoll_memory_handle *handle)
+{
+    struct gpucoll_segment_name name;
+    (void)device;
+    if (!gpucoll_host_arena_share(pointer, &name)) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    fill_handle(&name, handle);
+    return GPUCOLL_OK;
+}
+
 static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t bytes, void **pointer,
                                          struct gpucoll_memory_handle *handle)
 {
@@ -201,10 +219,7 @@ static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t byt
         free(mapping);
         return status;
     }
-    const struct gpucoll_segment_name *name = &mapping->segment.name;
-    *handle =
-        (struct gpucoll_memory_handle){.owner = name->owner, .address = name->address, .bytes = name->bytes};
-    memcpy(handle->opaque, name, sizeof(*name));
+    fill_handle(&mapping->segment.name, handle);
     mapping->next = device->scratch;
     device->scratch = mapping;
     *pointer = mapping->segment.user;
@@ -294,6 +309,8 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .scratch_free = host_scratch_free,
     .import = host_import,
     .release = host_release,
+    .export_memory = host_export_memory,
+    .copy_queue = gpucoll_host_copy_queue,
     .stream_open = gpucoll_host_stream_open,
     .stream_close = gpucoll_host_stream_close,
     .stream_stop = gpucoll_host_stream_stop,
@@ -304,10 +321,4 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .stream_health = host_stream_health,
     .host_register = host_register,
     .host_unregister = host_unregister,
-    .queue_open = gpucoll_host_queue_open,
-    .queue_close = gpucoll_host_queue_close,
-    .queue_copy = gpucoll_host_queue_copy,
-    .queue_poll = gpucoll_host_queue_poll,
-    .queue_health = gpucoll_host_queue_health,
-    .queue_stop = gpucoll_host_queue_stop,
 };

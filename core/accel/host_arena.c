@@ -2,13 +2,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A buffer of no bytes still gets an address of its own. */
+/* A buffer of no bytes still gets an address of its own. Large device-like ones are segments, which peers can map as they map
+ * the memory of a GPU. */
 struct buffer {
     struct buffer *next;
     char *begin;
     size_t bytes;
     enum gpucoll_memory memory;
     uint64_t id;
+    struct gpucoll_segment segment; /* closed: the memory is of the C library */
 };
 
 /* The one registry of the process, shared by its contexts as a driver's is. Tests hold a handful of buffers,
@@ -20,6 +22,44 @@ static uint64_t last_id;
 /* What cudaMalloc guarantees. */
 static const size_t alignment = 256;
 
+/* Smaller ones are not worth a mapping. */
+static const size_t least_shared = (size_t)64 << 10;
+
+static void say_nothing(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static void show_nothing(void *arg, const char *topic, va_list args)
+{
+    (void)arg;
+    (void)topic;
+    (void)args;
+}
+
+/* The memory of a buffer: a segment where that is worth while and there is room for one. */
+static char *new_memory(struct buffer *buffer, size_t bytes, enum gpucoll_memory memory)
+{
+    static const struct gpucoll_log quiet = {.print = say_nothing, .help = show_nothing};
+    buffer->segment = (struct gpucoll_segment){.fd = -1};
+    if (memory == GPUCOLL_MEMORY_DEVICE && bytes >= least_shared &&
+        gpucoll_segment_create(&buffer->segment, bytes, &quiet) == GPUCOLL_OK) {
+        return buffer->segment.user;
+    }
+    return aligned_alloc(alignment, bytes);
+}
+
+static void free_memory(struct buffer *buffer)
+{
+    if (buffer->segment.map) {
+        gpucoll_segment_close(&buffer->segment);
+    } else {
+        free(buffer->begin);
+    }
+}
+
 void *gpucoll_host_malloc(size_t bytes, enum gpucoll_memory memory)
 {
     if (bytes > SIZE_MAX - alignment) {
@@ -27,14 +67,17 @@ void *gpucoll_host_malloc(size_t bytes, enum gpucoll_memory memory)
     }
     size_t whole = bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
     struct buffer *buffer = malloc(sizeof(*buffer));
-    char *begin = aligned_alloc(alignment, whole);
-    if (!buffer || !begin) {
+    char *begin = buffer ? new_memory(buffer, whole, memory) : NULL;
+    if (!begin) {
         free(buffer);
-        free(begin);
         return NULL;
     }
+    buffer->begin = begin;
+    buffer->bytes = bytes == 0 ? 1 : bytes;
+    buffer->memory = memory;
     pthread_mutex_lock(&lock);
-    *buffer = (struct buffer){buffers, begin, bytes == 0 ? 1 : bytes, memory, ++last_id};
+    buffer->id = ++last_id;
+    buffer->next = buffers;
     buffers = buffer;
     pthread_mutex_unlock(&lock);
     return begin;
@@ -56,22 +99,41 @@ void gpucoll_host_free(void *pointer)
     }
     pthread_mutex_unlock(&lock);
     if (buffer) {
-        free(buffer->begin);
+        free_memory(buffer);
         free(buffer);
     }
+}
+
+/* The buffer that holds `pointer`, or NULL. The caller holds the lock. */
+static const struct buffer *find(const void *pointer)
+{
+    const struct buffer *buffer = buffers;
+    while (buffer && (uintptr_t)pointer - (uintptr_t)buffer->begin >= buffer->bytes) {
+        buffer = buffer->next;
+    }
+    return buffer;
 }
 
 bool gpucoll_host_arena_find(const void *pointer, enum gpucoll_memory *memory, uint64_t *id)
 {
     pthread_mutex_lock(&lock);
-    const struct buffer *buffer = buffers;
-    while (buffer && (uintptr_t)pointer - (uintptr_t)buffer->begin >= buffer->bytes) {
-        buffer = buffer->next;
-    }
+    const struct buffer *buffer = find(pointer);
     if (buffer) {
         *memory = buffer->memory;
         *id = buffer->id;
     }
     pthread_mutex_unlock(&lock);
     return buffer != NULL;
+}
+
+bool gpucoll_host_arena_share(const void *pointer, struct gpucoll_segment_name *name)
+{
+    pthread_mutex_lock(&lock);
+    const struct buffer *buffer = find(pointer);
+    bool shared = buffer && buffer->segment.map;
+    if (shared) {
+        *name = buffer->segment.name;
+    }
+    pthread_mutex_unlock(&lock);
+    return shared;
 }

@@ -8,5 +8,7 @@
 
 /* True if `pointer` lies in such a buffer; then its kind and id are filled in. */
 bool gpucoll_host_arena_find(const void *pointer, enum gpucoll_memory *memory, uint64_t *id);
+/* True if it lies in one that other processes can map; then *name is of its segment. */
+bool gpucoll_host_arena_share(const void *pointer, struct gpucoll_segment_name *name);
 
 #endif

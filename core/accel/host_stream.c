@@ -7,11 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call launches one kernel at a time, so more than a few never wait here. */
+/* A call launches one kernel at a time, so more than a few never wait here; of copies there may be more. */
 enum { QUEUE = 8 };
 
 struct entry {
     enum gpucoll_kernel kernel;
+    void *copy_to; /* NULL: a kernel */
+    const void *copy_from;
+    uint64_t copy_bytes;
+    uint32_t copy_done;
     int functor;
     uint32_t channels;
     struct gpucoll_kernel_args args;
@@ -49,7 +53,12 @@ static void *work(void *arg)
         }
         const struct entry *entry = &stream->queue[stream->runs % QUEUE];
         pthread_mutex_unlock(&stream->lock);
-        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+        if (entry->copy_to) {
+            memcpy(entry->copy_to, entry->copy_from, entry->copy_bytes);
+            __atomic_store_n(&stream->status.done, entry->copy_done, __ATOMIC_RELEASE);
+        } else {
+            gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+        }
         pthread_mutex_lock(&stream->lock);
         stream->runs++;
         pthread_cond_broadcast(&stream->ran);
@@ -118,6 +127,37 @@ void gpucoll_host_stream_close(struct gpucoll_stream *base)
     free(stream);
 }
 
+/* A free entry of the queue. The caller holds the lock. */
+static struct entry *next_entry(struct host_stream *stream)
+{
+    while (stream->launches - stream->runs == QUEUE) {
+        pthread_cond_wait(&stream->ran, &stream->lock);
+    }
+    return &stream->queue[stream->launches % QUEUE];
+}
+
+/* Gives the worker the entry that was filled. */
+static void give_entry(struct host_stream *stream)
+{
+    stream->launches++;
+    pthread_cond_signal(&stream->launched);
+}
+
+gpucoll_status gpucoll_host_copy_queue(struct gpucoll_stream *base, void *to, const void *from,
+                                       uint64_t bytes, uint32_t done)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    entry->copy_to = to;
+    entry->copy_from = from;
+    entry->copy_bytes = bytes;
+    entry->copy_done = done;
+    give_entry(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
+}
+
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct host_stream *stream = (struct host_stream *)base;
@@ -129,10 +169,8 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         return GPUCOLL_ERR_INVALID;
     }
     pthread_mutex_lock(&stream->lock);
-    while (stream->launches - stream->runs == QUEUE) {
-        pthread_cond_wait(&stream->ran, &stream->lock);
-    }
-    struct entry *entry = &stream->queue[stream->launches % QUEUE];
+    struct entry *entry = next_entry(stream);
+    entry->copy_to = NULL;
     entry->kernel = launch->kernel;
     entry->functor = launch->functor;
     entry->channels = launch->ctas;
@@ -142,8 +180,7 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
     stream->done_value = args->done_value;
-    stream->launches++;
-    pthread_cond_signal(&stream->launched);
+    give_entry(stream);
     pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
 }

@@ -36,12 +36,13 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased|cpu", 3,
         "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
         "share a GPU), cpu (sums in host memory by CPU cores, where transports names cpu_reduce or GPUs have "
-        "no "
-        "peer access), or auto (by message size)."),
-    ROW(protocol, STRING, "auto", "auto|ll|ll128|simple|copy", 3,
+        "no peer access), or auto (by message size)."),
+    ROW(protocol, STRING, "auto", "auto|ll|ll128|simple|copy|host", 3,
         "Protocol of the kernels: ll (4 bytes of data and 4 of flag in each 8), ll128 (112 bytes of data in "
         "each 128; NVLink), "
-        "simple (plain stores, then a flag), copy (no kernel: the copy engine), or auto."),
+        "simple (plain stores, then a flag), copy (copy engines), host (copy engines through host memory), "
+        "or "
+        "auto."),
     ROW(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
@@ -63,6 +64,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(cpu_threads, INT, "-1", "-1..256", 4,
         "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
         "call; -1 takes a fair share of the cores that the process may run on, at most 4."),
+    ROW(zero_copy, SIZE, "512K", "0..1T", 5,
+        "Least size of a call whose result peers may write straight into the application's buffer, by copy "
+        "engines; the "
+        "buffer is mapped by them when it is used for the second time. 0 turns it off."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

@@ -176,14 +176,14 @@ static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32
     memset(&sweep, 0, sizeof(sweep));
     ranks_open(&sweep.ranks, gpus, n, (size_t)64 << 20, options->most);
     for (uint32_t r = 0; r < n; r++) {
-        for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
+        for (int kernel = 0; kernel <= GPUCOLL_KERNEL_TWOSHOT; kernel++) {
             if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernel, GPUCOLL_FN_sum_f32) !=
                 GPUCOLL_OK) {
                 exit(1);
             }
         }
     }
-    for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
+    for (int kernel = 0; kernel <= GPUCOLL_KERNEL_TWOSHOT; kernel++) {
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             bool fits = sizes[i] <= options->most &&
                         (kernel != GPUCOLL_KERNEL_ONESHOT || sizes[i] <= gpucoll_ll_capacity(n)) &&

@@ -52,6 +52,15 @@ static void go_wrong(void)
     }
 }
 
+/* Without gpucoll, Open MPI takes device memory only if it was built for it. */
+static bool has_gpucoll(void)
+{
+    const char *accelerator = getenv("OMPI_MCA_coll_gpucoll_accelerator");
+    const char *enable = getenv("OMPI_MCA_coll_gpucoll_enable");
+    return (accelerator == NULL || strcmp(accelerator, "none") != 0) &&
+           (enable == NULL || strcmp(enable, "0") != 0);
+}
+
 int main(int argc, char **argv)
 {
     struct test_buffer send, recv;
@@ -60,8 +69,9 @@ int main(int argc, char **argv)
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, options);
     wrong = test.rank == test.size - 1 && strcmp(mode, "none") != 0;
-    test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(float), 0, false);
-    test_buffer_make(&recv, TEST_DEVICE, COUNT * sizeof(float), 0, false);
+    const enum test_memory kind = has_gpucoll() ? TEST_DEVICE : TEST_HOST;
+    test_buffer_make(&send, kind, COUNT * sizeof(float), 0, false);
+    test_buffer_make(&recv, kind, COUNT * sizeof(float), 0, false);
     for (int round = 0; round < ROUNDS; round++) {
         code = reduce(&send, &recv, COUNT);
         if (code != MPI_SUCCESS)

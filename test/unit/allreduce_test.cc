@@ -75,7 +75,7 @@ struct Way {
 };
 
 const Way ways[] = {{"auto", "auto"},      {"oneshot", "ll"},    {"twoshot", "ll128"},
-                    {"twoshot", "simple"}, {"phased", "simple"}, {"cpu", "copy", "cpu_reduce"}};
+                    {"twoshot", "simple"}, {"phased", "simple"}, {"cpu", "host", "cpu_reduce"}};
 
 Settings forced(const Way &way)
 {

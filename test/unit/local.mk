@@ -8,6 +8,9 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/direct_test.cc \
+	test/unit/exchange_part.cc \
+	test/unit/exchange_part.h \
 	test/unit/exchange_test.cc \
 	test/unit/failure_test.cc \
 	test/unit/host_accel_test.cc \

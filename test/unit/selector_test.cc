@@ -24,6 +24,7 @@ struct Input : gpucoll_plan_input {
         data_bytes = size_t{64} << 20;
         ways = GPUCOLL_TL_STORES;
         shared_device = false;
+        direct = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
         latency_us = 0.62;
@@ -127,6 +128,22 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
     }
 }
 
+TEST(selector, large_messages_that_can_be_direct_go_by_copies)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST,
+                              GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        Input input(uint64_t{1} << 28, 4);
+        input.coll = coll;
+        EXPECT_STRNE(plan_of(input).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+        input.direct = true;
+        gpucoll_plan plan = plan_of(input);
+        EXPECT_STREQ(plan.algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+        EXPECT_GT(plan.chunk_bytes, 0u);
+        input.bytes = 4096;
+        EXPECT_STRNE(plan_of(input).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+    }
+}
+
 TEST(selector, is_a_function_of_its_input)
 {
     Input input(123456, 5);
@@ -211,13 +228,13 @@ TEST(algorithms, have_names_and_help_and_can_be_forced)
         if (gpucoll_algorithm_runs(row, GPUCOLL_ALLREDUCE)) {
             EXPECT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", row->name), GPUCOLL_OK) << row->name;
         } else {
-            EXPECT_TRUE(gpucoll_algorithm_runs(row, GPUCOLL_BCAST) &&
-                        gpucoll_algorithm_runs(row, GPUCOLL_SCAN));
+            EXPECT_TRUE(
+                gpucoll_algorithm_runs(row, row->coll == GPUCOLL_ANY_EXCHANGE ? GPUCOLL_SCAN : row->coll));
         }
         EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK) << row->protocol;
         EXPECT_GT(strlen(row->help), 20u);
     }
-    EXPECT_EQ(rows, 10);
+    EXPECT_EQ(rows, 16);
     EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
 }
 

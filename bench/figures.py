@@ -1,0 +1,216 @@
+"""Figures of gpucoll's benchmarks: reading them, putting libraries side by side, and judging by targets.txt.
+
+All formats (bench_compare and gpucoll_demo --json, bench_mpi --benchmark_out, side_by_side --json) become rows
+{library, collective, form, buffers, type, op, in_place, bytes, ranks, median_us, ...}, and rows become lines: one for each
+call, with every library's row in "times".
+"""
+
+import json
+import re
+
+UNITS = "KMGT"
+COLLECTIVES = ("allreduce", "reduce", "bcast", "allgather", "reduce_scatter", "reduce_scatter_block", "alltoall", "gather",
+               "scatter", "barrier")
+FORMS = ("blocking", "nonblocking", "persistent", "overlap")
+
+# Of the contexts only what describes the run; paths and host names stay out of published results.
+CONTEXT_KEYS = ("command", "settings", "ranks", "memory", "gpus", "device", "cuda_driver", "mpi", "gpucoll_version",
+                "nccl_version", "nccl_exchanges", "nccl_comm_ms", "nccl-symmetric_comm_ms", "compute", "date", "library",
+                "left_out")
+
+
+class BadInput(Exception):
+    """Shown without a traceback; exit status 2."""
+
+
+def size_of(text):
+    match = re.fullmatch(r"(\d+)([KMGT]?)", text)
+    if not match:
+        raise BadInput(f"'{text}' is not a size such as 8, 64K or 4M")
+    return int(match[1]) << 10 * (UNITS.index(match[2]) + 1 if match[2] else 0)
+
+
+def size_text(size):
+    unit = ""
+    for larger in UNITS:
+        if size < 1024 or size % 1024:
+            break
+        size, unit = size // 1024, larger
+    return f"{size}{unit}"
+
+
+# Reading.
+
+def row_of_google(entry, context):
+    collective, type_name, op, form = entry["name"].split("/")[:4]
+    row = {"library": context.get("library", "gpucoll"), "collective": collective, "form": form, "buffers": "device",
+           "type": type_name, "op": op, "in_place": bool(entry["in_place"]), "bytes": int(entry["bytes"]),
+           "ranks": int(entry["ranks"]), "iterations": int(entry["iterations"])}
+    for key in ("median_us", "p99_us", "min_us", "first_call_us", "algbw", "busbw"):
+        row[key] = round(entry[key], 4)
+    row["check"] = "ok" if entry["same_bits"] else "ok, bits differ" if entry["correct"] else "WRONG"
+    return row
+
+
+def read(path):
+    """Contexts and rows of a file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: {error}") from error
+    contexts = data["runs"] if "runs" in data else [data.get("context", {})]
+    contexts = [{key: value for key, value in context.items() if key in CONTEXT_KEYS} for context in contexts]
+    if data.get("left_out"):
+        contexts[0]["left_out"] = data["left_out"]
+    try:
+        if "benchmarks" in data:
+            rows = [row_of_google(entry, contexts[0]) for entry in data["benchmarks"]
+                    if entry.get("run_type") == "iteration" and "bytes" in entry]
+        else:
+            # Results of gpucoll 0.1 are of blocking calls on device buffers and do not say so.
+            rows = [{"form": "blocking", "buffers": "device"} | row for row in data["rows"]]
+        rows = [{"memory": contexts[0].get("memory", "cuda")} | row for row in rows]
+        for row in rows:
+            row["median_us"] + row["bytes"] + row["ranks"]  # KeyError: not ours
+            row["library"], row["collective"], row["in_place"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{path}: not a result of gpucoll's benchmarks (no {error})") from error
+    if not rows:
+        raise BadInput(f"{path}: holds no results: did the run end early?")
+    return contexts, rows
+
+
+def read_targets(path):
+    targets = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                words = line.split("#")[0].split()
+                if not words:
+                    continue
+                if len(words) != 7 or words[5] not in ("<=", ">="):
+                    raise BadInput(f"{path}:{number}: a target is: collective ranks from to figure <= (or >=) bound")
+                targets.append({"collective": words[0], "ranks": [int(ranks) for ranks in words[1].split(",")],
+                                "from": size_of(words[2]), "to": size_of(words[3]), "figure": words[4],
+                                "sense": words[5], "bound": float(words[6])})
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: {error}") from error
+    return targets
+
+
+# Merging: one line for each call.
+
+LINE_KEY = ("collective", "form", "buffers", "type", "op", "in_place", "ranks", "bytes")
+
+
+def order_of(key):
+    """Collectives and forms in the order of our tables, unknown ones last."""
+    collective = COLLECTIVES.index(key[0]) if key[0] in COLLECTIVES else len(COLLECTIVES)
+    return (FORMS.index(key[1]), key[2], key[5], collective, key)
+
+
+def merge(rows, targets):
+    lines = {}
+    for row in rows:
+        line = lines.setdefault(tuple(row[key] for key in LINE_KEY), {"times": {}, "wrong": []})
+        line["times"][row["library"]] = row
+        if row.get("check") == "WRONG":
+            line["wrong"].append(row["library"])
+    merged = []
+    for key in sorted(lines, key=order_of):
+        line = lines[key] | dict(zip(LINE_KEY, key))
+        judge(line, targets)
+        merged.append(line)
+    return merged
+
+
+def figures_of(line):
+    """What targets can be about. `best` is the better of NCCL's figures: with plain buffers, and in symmetric windows."""
+    ours = line["times"].get("gpucoll")
+    if not ours:
+        return {}
+    found = {"us": ours["median_us"]}
+    found |= {key: ours[key] for key in ("hidden", "compute") if key in ours}
+    for library, ratio in line["ratios"].items():
+        found[f"time/{library}"] = ratio
+    nccl = [ratio for library, ratio in line["ratios"].items() if library.startswith("nccl")]
+    if nccl:
+        found["time/best"] = max(nccl)
+        found["busbw/best"] = 1 / max(nccl)
+    return found
+
+
+def is_met(target, figures):
+    value = figures[target["figure"]]
+    return value <= target["bound"] if target["sense"] == "<=" else value >= target["bound"]
+
+
+def judge(line, targets):
+    """Adds ratios (gpucoll's time over each other library's), targets and verdict; None where they do not apply.
+
+    Targets are about blocking calls out of place on device buffers; those for hidden and compute about overlap."""
+    ours = line["times"].get("gpucoll")
+    line["ratios"] = {library: ours["median_us"] / row["median_us"] for library, row in line["times"].items()
+                      if ours and library != "gpucoll" and library not in line["wrong"]}
+    line["figures"] = figures_of(line)
+    plain = line["buffers"] == "device" and not line["in_place"] and line["form"] in ("blocking", "overlap")
+    # On the host accelerator no target applies.
+    on_gpus = ours and ours["memory"] == "cuda"
+    line["targets"] = [target for target in targets if plain and on_gpus and
+                       target["collective"] == line["collective"] and line["ranks"] in target["ranks"] and
+                       target["from"] <= line["bytes"] <= target["to"] and target["figure"] in line["figures"] and
+                       (line["form"] == "overlap") == (target["figure"] in ("hidden", "compute"))]
+    line["missed"] = [target for target in line["targets"] if not is_met(target, line["figures"])]
+    if line["wrong"]:
+        line["verdict"] = "WRONG"
+    else:
+        line["verdict"] = "MISSED" if line["missed"] else "met" if line["targets"] else None
+
+
+def name_of(line):
+    """For people: "alltoall 4M", "allreduce 8 nonblocking in place"."""
+    words = [line["collective"], size_text(line["bytes"])]
+    words += [line["form"]] if line["form"] != "blocking" else []
+    words += ["host buffers"] if line["buffers"] == "host" else []
+    return " ".join(words + (["in place"] if line["in_place"] else []))
+
+
+def target_text(target):
+    return f"{target['figure']} {target['sense']} {target['bound']:g}"
+
+
+def summary(lines):
+    """Exit status and verdict."""
+    wrong = [line for line in lines if line["verdict"] == "WRONG"]
+    missed = [(line, target) for line in lines for target in line["missed"]]
+    targets = sum(len(line["targets"]) for line in lines)
+    if wrong:
+        return 1, f"FAILED: wrong results at {', '.join(name_of(line) for line in wrong)}"
+    if missed:
+        names = "; ".join(f"{name_of(line)} ({line['figures'][target['figure']]:.2f}, not {target_text(target)})"
+                          for line, target in missed)
+        return 1, f"MISSED: {len(missed)} of {targets} targets: {names}. Results right"
+    if targets:
+        return 0, f"MET: all {targets} targets; results right"
+    return 0, "NO TARGET applies to this run; results right"
+
+
+def library_order(lines):
+    """gpucoll first, NCCL next, whatever else last."""
+    names = {library for line in lines for library in line["times"]}
+    return sorted(names, key=lambda name: (name != "gpucoll", not name.startswith("nccl"), name))
+
+
+def groups_of(lines):
+    """Lines that differ in size only."""
+    groups = {}
+    for line in lines:
+        groups.setdefault(tuple(line[key] for key in LINE_KEY if key != "bytes"), []).append(line)
+    return groups
+
+
+def title_of(line):
+    words = [line["collective"], f"{line['type']} {line['op']}", line["form"], f"{line['ranks']} ranks"]
+    words += ["in place"] if line["in_place"] else []
+    return ", ".join(words + (["host buffers"] if line["buffers"] == "host" else []))

@@ -1,0 +1,117 @@
+/*
+ * Direct broadcast of long messages: the root's copy engines scatter a slice to each other rank, in chunks, and each rank passes
+ * its chunks on to the rest as they come. Every byte leaves the root once, and arrives at each rank once: the least there is.
+ * (Scatter and all-gather, van de Geijn 1994, pipelined.)
+ */
+#include "core/direct.h"
+#include "core/exchange.h"
+#include "core/model.h"
+#include "core/pipeline.h"
+
+static const uint64_t most_block = (uint64_t)4 << 20;
+static const uint64_t line = 128;
+
+static uint64_t slice_bytes(uint64_t bytes, uint32_t nranks)
+{
+    const uint64_t slices = nranks - 1;
+    return ((bytes + slices - 1) / slices + line - 1) / line * line;
+}
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (input->nranks < 3) {
+        return "with two ranks there is nobody to pass chunks on to";
+    }
+    return gpucoll_model_copies_unusable(input);
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const uint64_t slice = slice_bytes(input->bytes, input->nranks);
+    plan->chunk_bytes = gpucoll_pipeline_block(slice, most_block);
+    plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
+    const double fill = (double)(plan->chunk_bytes * (input->nranks - 1));
+    plan->predicted_us = gpucoll_model_copies_us(input, (double)input->bytes + fill, input->nranks - 1, 2);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    gpucoll_pipeline_start(request, slice_bytes(request->bytes, request->team->size));
+    return GPUCOLL_OK;
+}
+
+/* Where chunk `chunk` of the slice of `rank` is in the message, and its length. */
+static uint64_t chunk_of(const struct gpucoll_request *request, uint32_t rank, uint32_t chunk,
+                         uint64_t *begin)
+{
+    const uint32_t size = request->team->size;
+    const uint64_t slice = slice_bytes(request->bytes, size);
+    const uint64_t first = slice * ((rank + size - request->root - 1) % size);
+    const uint64_t most = first + slice < request->bytes ? first + slice : request->bytes;
+    *begin = first + chunk * request->pipeline.block;
+    const uint64_t left = *begin < most ? most - *begin : 0;
+    return left < request->pipeline.block ? left : request->pipeline.block;
+}
+
+/* The root sends each rank its part of a chunk; another rank passes its own on to the rest. */
+static gpucoll_status queue_chunk(struct gpucoll_request *request, uint32_t chunk)
+{
+    const struct gpucoll_team *team = request->team;
+    const bool is_root = team->rank == request->root;
+    const struct gpucoll_kernel_run *run =
+        &request->runs.run[is_root ? (team->rank + 1) % team->size : request->root];
+    const char *from = is_root ? run->send : run->recv;
+    struct gpucoll_copy_ticket *tickets = request->pipeline.sending[chunk % GPUCOLL_PIPELINE_SLOTS];
+    for (uint32_t turn = 1; turn < team->size; turn++) {
+        const uint32_t peer = (team->rank + turn) % team->size;
+        if (peer == request->root) {
+            continue;
+        }
+        uint64_t at;
+        const uint64_t bytes = chunk_of(request, is_root ? peer : team->rank, chunk, &at);
+        char *to = (char *)gpucoll_direct_result(request, peer) + at;
+        gpucoll_status status = gpucoll_pipeline_copy(request, peer, to, from + at, bytes, &tickets[peer]);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status progress(struct gpucoll_request *request)
+{
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
+    const bool is_root = request->team->rank == request->root;
+    const uint32_t there =
+        is_root ? pipeline->chunks : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, request->root);
+    while (pipeline->queued < there && pipeline->queued - pipeline->sent < GPUCOLL_PIPELINE_SLOTS) {
+        gpucoll_status status = queue_chunk(request, pipeline->queued);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        pipeline->queued++;
+    }
+    while (pipeline->sent < pipeline->queued &&
+           gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS])) {
+        pipeline->sent++;
+        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, pipeline->sent);
+    }
+    if (pipeline->sent == pipeline->chunks) {
+        return gpucoll_pipeline_end(request);
+    }
+    return gpucoll_pipeline_idle(request, is_root ? request->team->rank : request->root);
+}
+
+const struct gpucoll_algorithm gpucoll_bcast_copy = {
+    .name = "scatter_allgather",
+    .protocol = "copy",
+    .help = "copy engines scatter the message from the root and gather it between the others, in chunks; "
+            "takes no SM; for "
+            "large messages in buffers that are used again",
+    .direct = true,
+    .coll = GPUCOLL_BCAST,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = progress,
+};

@@ -1,0 +1,23 @@
+/*
+ * Copies by a GPU's copy engines: a few queues, each in order. They take no SM, and go on while the host computes. A copy has a
+ * ticket; it is complete when its queue has passed the ticket. Queues belong to the GPU and are shared by all calls.
+ */
+#ifndef GPUCOLL_COPIES_H
+#define GPUCOLL_COPIES_H
+
+#include "core/gpu.h"
+
+struct gpucoll_copy_ticket {
+    uint32_t queue;
+    uint32_t number; /* 0: there was nothing to copy */
+};
+
+/* Queues a copy to or from a place of `peer`, seen from `rank`: copies that concern different peers run at the same time. */
+gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
+                            uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
+/* The same in a queue of choice. */
+gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue, void *to, const void *from,
+                               uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
+bool gpucoll_copy_done(const struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Direct calls: what a rank receives is written by its peers' copy engines to where it belongs, in the application's own
+ * buffer. A post says whether that is possible on its rank, and by which export (core/exports.h). Before the first call with
+ * an export that a team has not met, every rank maps it, and a barrier tells whether all could.
+ */
+#ifndef GPUCOLL_DIRECT_H
+#define GPUCOLL_DIRECT_H
+
+#include "core/request.h"
+
+/* Fills what the request's post says about direct calls, and takes the export. `buffer` describes the rank's device memory;
+ * caller serialises. */
+void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_buffer *buffer);
+
+/* Is the call possible as a direct one, by the posts? The same on every rank. */
+bool gpucoll_direct_possible(const struct gpucoll_request *request);
+
+/* Has the team mapped all exports of the call? Counts them as met. The same on every rank. */
+bool gpucoll_direct_met(struct gpucoll_request *request);
+/* Maps the exports of the call; false if one cannot be. */
+bool gpucoll_direct_map(struct gpucoll_request *request);
+/* Some rank could not: no call of this team is direct by these exports any more. */
+void gpucoll_direct_refuse(struct gpucoll_request *request);
+
+/* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it. */
+void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank);
+void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank);
+
+#endif

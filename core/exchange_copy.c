@@ -1,0 +1,65 @@
+/*
+ * Direct exchange of what is only moved: every rank's copy engines write its runs to where they belong in its peers' buffers. No
+ * kernel, no scratch; one barrier of the hosts tells that all has arrived. For long runs.
+ */
+#include "core/direct.h"
+#include "core/exchange.h"
+#include "core/model.h"
+#include "core/pipeline.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (gpucoll_coll_reduces(input->coll)) {
+        return "copy engines do not reduce";
+    }
+    return gpucoll_model_copies_unusable(input);
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const double leaves = (double)(input->nranks - 1) * (double)input->bytes;
+    plan->chunk_bytes = input->bytes;
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, input->nranks - 1, 0);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    struct gpucoll_copy_ticket *tickets = request->pipeline.sending[0];
+    gpucoll_pipeline_start(request, 0);
+    for (uint32_t turn = 1; turn <= team->size; turn++) { /* the own part last */
+        const uint32_t peer = (team->rank + turn) % team->size;
+        const struct gpucoll_kernel_run *run = &request->runs.run[peer];
+        if (run->send_bytes == 0 || (peer == team->rank && run->send == run->recv)) {
+            continue;
+        }
+        void *to = peer == team->rank ? run->recv : gpucoll_direct_place(request, peer);
+        gpucoll_status status =
+            gpucoll_pipeline_copy(request, peer, to, run->send, run->send_bytes, &tickets[peer]);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status progress(struct gpucoll_request *request)
+{
+    if (!request->in_barrier && !gpucoll_pipeline_copied(request, request->pipeline.sending[0])) {
+        return gpucoll_pipeline_idle(request, request->team->rank);
+    }
+    return gpucoll_pipeline_end(request);
+}
+
+const struct gpucoll_algorithm gpucoll_exchange_copy = {
+    .name = "exchange",
+    .protocol = "copy",
+    .help = "copy engines write from the application's buffers to those of the peers; takes no SM; for large "
+            "messages in buffers that are used again",
+    .direct = true,
+    .coll = GPUCOLL_ANY_EXCHANGE,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = progress,
+};

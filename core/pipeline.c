@@ -1,0 +1,80 @@
+#include "core/pipeline.h"
+
+#include <string.h>
+#include "core/watchdog.h"
+
+static const uint64_t wanted_chunks = 8;
+static const uint64_t least_block = (uint64_t)512 << 10;
+static const uint64_t line = 128;
+
+uint64_t gpucoll_pipeline_block(uint64_t slice, uint64_t most)
+{
+    uint64_t block = (slice / wanted_chunks + line - 1) / line * line;
+    block = block < least_block ? least_block : block;
+    return block < most ? block : most;
+}
+
+void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice)
+{
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
+    memset(pipeline, 0, sizeof *pipeline);
+    pipeline->block = request->plan.chunk_bytes;
+    pipeline->chunks = (uint32_t)((slice + pipeline->block - 1) / pipeline->block);
+    request->in_barrier = false;
+    gpucoll_watchdog_reset(request);
+}
+
+/* A count is of no other call than the one beside it. */
+void gpucoll_pipeline_tell(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t chunks)
+{
+    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
+    atomic_store_explicit(word, request->call << 24 | chunks, memory_order_release);
+}
+
+uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank)
+{
+    const struct gpucoll_team_board *board = request->team->members[rank].board;
+    uint64_t word =
+        atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING][flow], memory_order_acquire);
+    return word >> 24 == request->call ? (uint32_t)(word & 0xffffff) : 0;
+}
+
+gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint32_t peer, void *to,
+                                     const void *from, uint64_t bytes, struct gpucoll_copy_ticket *ticket)
+{
+    return gpucoll_copy(request->gpu, request->team->rank, peer, to, from, bytes, ticket);
+}
+
+bool gpucoll_pipeline_copied(const struct gpucoll_request *request, const struct gpucoll_copy_ticket *tickets)
+{
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        if (!gpucoll_copy_done(request->gpu, tickets[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)
+{
+    uint64_t looked = request->looked_ns;
+    gpucoll_status status = gpucoll_watchdog(request, missing, "waiting for copies between the GPUs");
+    if (status == GPUCOLL_IN_PROGRESS && request->looked_ns != looked) {
+        /* As often as the watchdog looks at the peers, ask the device whether it met an error. */
+        gpucoll_status health = request->gpu->device->accel->ops->stream_health(request->lane->stream);
+        return health == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : health;
+    }
+    return status;
+}
+
+gpucoll_status gpucoll_pipeline_end(struct gpucoll_request *request)
+{
+    if (!request->in_barrier) {
+        gpucoll_barrier_enter(request, false);
+        gpucoll_watchdog_reset(request);
+        request->in_barrier = true;
+    }
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_barrier_done(request, &missing);
+    return status == GPUCOLL_IN_PROGRESS ? gpucoll_pipeline_idle(request, missing) : status;
+}

@@ -1,0 +1,194 @@
+/*
+ * Calls whose result peers write straight into the application's buffers, by copies: every collective that can, in buffers that are
+ * used again and again, freed and made anew, too many for the table, or that cannot be mapped.
+ */
+#include "test/unit/exchange_part.h"
+
+namespace
+{
+/* Small messages are direct too, and nothing else is if it can be. */
+const Settings forced = {{"zero_copy", "1"}, {"protocol", "copy"}, {"verbose", "5"}};
+
+std::string said(const Rank &rank)
+{
+    std::string lines;
+    for (const std::string &line : rank.log.lines()) {
+        lines += line + "\n";
+    }
+    return lines;
+}
+
+bool goes_by_copies(gpucoll_coll coll)
+{
+    return coll != GPUCOLL_SCAN && coll != GPUCOLL_EXSCAN;
+}
+
+/* An all-reduce of ranks' numbers, `count` ints, by buffers that stay. */
+struct Sum {
+    Sum(size_t count, size_t offset) : count(count), send(count * 4, offset), recv(count * 4, offset) {}
+
+    void check(Rank &rank, bool in_place)
+    {
+        auto *in = reinterpret_cast<char *>(in_place ? recv.data() : send.data());
+        const uint32_t size = rank.meeting.size;
+        for (size_t i = 0; i < count; i++) {
+            const auto value = static_cast<int32_t>(i * 7 + rank.number * (i % 13) + round);
+            memcpy(in + 4 * i, &value, 4);
+        }
+        if (!in_place) {
+            recv.poison();
+        }
+        ASSERT_EQ(rank.call(reduce_all(GPUCOLL_SUM, GPUCOLL_INT32, in_place ? GPUCOLL_IN_PLACE : send.data(),
+                                       recv.data(), count)),
+                  GPUCOLL_OK);
+        for (size_t i = 0; i < count; i++) {
+            int32_t value;
+            memcpy(&value, recv.data() + 4 * i, 4);
+            const auto wanted =
+                static_cast<int32_t>(size * (i * 7 + round) + (size * (size - 1) / 2) * (i % 13));
+            ASSERT_EQ(value, wanted) << "element " << i << " of " << count << " in round " << round;
+        }
+        EXPECT_TRUE(recv.guards_intact());
+        round++;
+    }
+
+    size_t count;
+    Buffer send;
+    Buffer recv;
+    size_t round = 0;
+};
+
+void exchange_thrice(Rank &rank, const Kind &kind, size_t count, size_t offset)
+{
+    ExchangeCall call = call_of(kind, count);
+    call.root = 1 % rank.meeting.size;
+    call.offset = offset;
+    ExchangePart part(call, rank.number, rank.meeting.size);
+    for (int use = 0; use < 3; use++) {
+        EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text() << " use " << use;
+        EXPECT_TRUE(part.right()) << part.text() << " use " << use;
+        part.poison();
+    }
+    rank.log.topics();
+}
+} // namespace
+
+class direct : public testing::TestWithParam<uint32_t>
+{
+};
+
+TEST_P(direct, every_exchange)
+{
+    on_threads(GetParam(), forced, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            for (size_t count : {70000, 300007}) {
+                exchange_thrice(rank, kind, count, count % 2 ? 3 : 0);
+            }
+            if (rank.number == 0 && goes_by_copies(kind.coll)) {
+                EXPECT_NE(said(rank).find(std::string(gpucoll_coll_name(kind.coll)) + " of"),
+                          std::string::npos);
+            }
+        }
+        if (rank.number == 0) {
+            EXPECT_NE(said(rank).find("exchange by copy"), std::string::npos);
+            EXPECT_NE(said(rank).find("scatter_gather by copy"), std::string::npos);
+        }
+    });
+}
+
+TEST_P(direct, allreduce_in_place_or_not_at_any_alignment)
+{
+    on_threads(GetParam(), forced, [](Rank &rank) {
+        for (size_t count : {17000, 70001, 1500003}) {
+            Sum sum(count, count % 2 ? 4 : 0);
+            for (int use = 0; use < 3; use++) {
+                sum.check(rank, use % 2 == 1);
+                sum.check(rank, false);
+            }
+        }
+        if (rank.number == 0) {
+            EXPECT_NE(said(rank).find("twoshot by copy"), std::string::npos);
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, direct, testing::Values(2, 3, 4, 7));
+
+TEST(direct_processes, map_each_others_buffers)
+{
+    on_processes(4, forced, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            exchange_thrice(rank, kind, 100003, 1);
+        }
+        Sum sum(200001, 4);
+        for (int use = 0; use < 3; use++) {
+            sum.check(rank, use == 1);
+        }
+        EXPECT_EQ(shm_traces(), std::vector<std::string>());
+    });
+}
+
+TEST(direct_buffers, are_freed_and_made_again)
+{
+    on_threads(3, forced, [](Rank &rank) {
+        for (int life = 0; life < 150; life++) { /* more than the table holds */
+            Sum sum(16500 + static_cast<size_t>(life), 0);
+            sum.check(rank, false);
+            sum.check(rank, false);
+        }
+    });
+}
+
+TEST(direct_buffers, may_be_more_than_the_table_holds)
+{
+    on_threads(2, forced, [](Rank &rank) {
+        std::vector<std::unique_ptr<Sum>> sums;
+        for (int i = 0; i < 40; i++) { /* two buffers each */
+            sums.push_back(std::make_unique<Sum>(16500, 0));
+        }
+        for (int use = 0; use < 3; use++) {
+            for (auto &sum : sums) {
+                sum->check(rank, false);
+            }
+        }
+    });
+}
+
+TEST(direct_buffers, that_one_rank_cannot_share_go_another_way)
+{
+    on_threads(3, {{"zero_copy", "1"}, {"verbose", "5"}}, [](Rank &rank) {
+        Sum sum(rank.number == 1 ? 100 : 100, 0); /* too small to be mapped */
+        sum.check(rank, false);
+        sum.check(rank, false);
+        sum.check(rank, true);
+        EXPECT_EQ(said(rank).find("by copy,"), std::string::npos);
+    });
+}
+
+TEST(direct_buffers, serve_several_teams)
+{
+    on_threads(3, forced, [](Rank &rank) {
+        gpucoll_team *second = nullptr;
+        ASSERT_EQ(rank.make_team(rank.meeting, rank.number, &second), GPUCOLL_OK);
+        Sum sum(50000, 0);
+        for (int use = 0; use < 4; use++) {
+            std::swap(rank.team, second);
+            sum.check(rank, use % 2 == 0);
+        }
+        rank.barrier();
+        gpucoll_team_destroy(second == rank.team ? nullptr : second);
+    });
+}
+
+TEST(direct_buffers, are_left_alone_below_the_threshold_and_when_turned_off)
+{
+    for (const char *least : {"0", "1G"}) {
+        on_threads(2, {{"zero_copy", least}, {"verbose", "5"}}, [](Rank &rank) {
+            Sum sum(300000, 0);
+            for (int use = 0; use < 3; use++) {
+                sum.check(rank, false);
+            }
+            EXPECT_EQ(said(rank).find("by copy,"), std::string::npos);
+        });
+    }
+}

@@ -127,16 +127,18 @@ void gpucoll_gpu_give_lane(struct gpucoll_lane *lane)
     lane->taken = false;
 }
 
-/* The first allowed transport that needs one. */
+/* The allowed transport that needs one and does most with it: what the others do is among that. */
 static const struct gpucoll_tl_ops *find_offering(const char *allowed)
 {
+    const struct gpucoll_tl_ops *found = NULL;
     const struct gpucoll_tl_ops *tl;
     for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
-        if (tl->offer != NULL && gpucoll_tl_is_allowed(allowed, tl)) {
-            return tl;
+        if (tl->offer != NULL && gpucoll_tl_is_allowed(allowed, tl) &&
+            (found == NULL || tl->does > found->does)) {
+            found = tl;
         }
     }
-    return NULL;
+    return found;
 }
 
 bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu)

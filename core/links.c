@@ -55,9 +55,11 @@ static bool offer(struct gpucoll_request *request)
     struct gpucoll_context *context = request->team->context;
     pthread_mutex_lock(&context->lock);
     bool offered = gpucoll_gpu_offer(request->gpu);
-    if (offered) { /* the peers read it after the coming barrier */
-        gpucoll_board_header(&context->board.segment)->cards[request->gpu->card_index].outbox =
-            request->gpu->card.outbox;
+    struct gpucoll_board_header *board = gpucoll_board_header(&context->board.segment);
+    struct gpucoll_tl_card *card = &board->cards[request->gpu->card_index];
+    if (offered && card->outbox.bytes == 0) { /* new: the peers read it after the coming barrier */
+        card->outbox = request->gpu->card.outbox;
+        card->cores = request->gpu->card.cores;
     }
     pthread_mutex_unlock(&context->lock);
     return offered;
@@ -83,6 +85,28 @@ static bool connect_outboxes(struct gpucoll_request *request)
     }
     pthread_mutex_unlock(&team->context->lock);
     return reached;
+}
+
+/* The process's threads for sums, at the first links that have any. They share the cores with the ranks that may use the same. */
+static void open_pool(struct gpucoll_request *request)
+{
+    struct gpucoll_team *team = request->team;
+    struct gpucoll_context *context = team->context;
+    uint32_t sharers = 0;
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < team->size; i++) {
+        const struct gpucoll_board_header *board = gpucoll_board_header(&team->members[i].peer->board);
+        if (board->cards[request->links->card[i]].cores == request->gpu->card.cores) {
+            index += i < team->rank;
+            sharers++;
+        }
+    }
+    pthread_mutex_lock(&context->lock);
+    if (!context->pool_tried) {
+        context->pool_tried = true;
+        context->pool = gpucoll_pool_open(context->config->cpu_threads, sharers, index, context->log);
+    }
+    pthread_mutex_unlock(&context->lock);
 }
 
 static gpucoll_status outcome(const struct gpucoll_links *links)
@@ -112,6 +136,9 @@ gpucoll_status gpucoll_links_continue(struct gpucoll_request *request, bool all)
     default:
         if (all) {
             links->ways |= gpucoll_tl_allowed_ways(config->transports) & ~(unsigned)GPUCOLL_TL_STORES;
+        }
+        if (links->ways & GPUCOLL_TL_SUMS) {
+            open_pool(request);
         }
         if (links->ways != 0 && (links->ways & GPUCOLL_TL_STORES) == 0) {
             say_slow(request);

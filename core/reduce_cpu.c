@@ -22,6 +22,8 @@ static const uint32_t slots = 8;
 /* A share takes a core some microseconds: much more than taking it does. */
 static const uint64_t most_share = 64 << 10;
 static const uint64_t least_share = 8 << 10;
+/* Below this the callers are done before a thread that sleeps has come. */
+static const uint64_t least_for_threads = 256 << 10;
 
 _Static_assert(GPUCOLL_OUTBOX_SLOTS >= 8, "a lane counts as many slots");
 
@@ -119,8 +121,17 @@ static gpucoll_status start(struct gpucoll_request *request)
     if (request->team->rank == 0) {
         gpucoll_sum_open(sum);
     }
+    struct gpucoll_pool *pool = request->bytes < least_for_threads ? NULL : request->team->context->pool;
+    staging->posted = gpucoll_pool_post(pool, sum);
     gpucoll_watchdog_reset(request);
     return GPUCOLL_OK;
+}
+
+static void dismiss(struct gpucoll_request *request)
+{
+    struct gpucoll_staging *staging = request->lane->staging;
+    gpucoll_pool_withdraw(request->team->context->pool, staging->posted);
+    staging->posted = GPUCOLL_POOL_NONE;
 }
 
 /* The ranks that fetch the result which lies in the slot of `owner` for a chunk: first to last, none if first > last. */
@@ -281,6 +292,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
         return status;
     }
     if (fetched(staging) == staging->sum.chunks) {
+        dismiss(request);
         return gpucoll_staging_leave(request);
     }
     if (moved) {
@@ -288,6 +300,12 @@ static gpucoll_status progress(struct gpucoll_request *request)
         return GPUCOLL_IN_PROGRESS;
     }
     return gpucoll_staging_wait(request, missing, "waiting for a sum in host memory");
+}
+
+static void stop(struct gpucoll_request *request)
+{
+    dismiss(request);
+    gpucoll_staging_stop(request);
 }
 
 const struct gpucoll_algorithm gpucoll_allreduce_cpu = {
@@ -300,7 +318,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_cpu = {
     .shape = shape,
     .start = start,
     .progress = progress,
-    .stop = gpucoll_staging_stop,
+    .stop = stop,
 };
 
 const struct gpucoll_algorithm gpucoll_exchange_cpu = {
@@ -313,5 +331,5 @@ const struct gpucoll_algorithm gpucoll_exchange_cpu = {
     .shape = shape,
     .start = start,
     .progress = progress,
-    .stop = gpucoll_staging_stop,
+    .stop = stop,
 };

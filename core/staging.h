@@ -47,6 +47,7 @@ struct gpucoll_staging {
     struct gpucoll_copies out; /* from the device into the own outbox */
     struct gpucoll_copies in;  /* from outboxes to the device */
     struct gpucoll_sum sum;
+    int posted;                           /* to the process's threads */
     const char *send[GPUCOLL_MAX_LOCAL];  /* own part of each block of the sum; NULL: this rank has none */
     char *recv;                           /* where the own result goes; NULL: this rank gets none */
     uint32_t recv_block;                  /* of a scattered sum */

@@ -7,7 +7,13 @@ libgpucoll_la_SOURCES += \
 	ucx_tl/shm/pipe.c \
 	ucx_tl/shm/shm.c \
 	ucx_tl/shm/shm.h \
+	ucx_tl/cpu_reduce/cores.c \
+	ucx_tl/cpu_reduce/cores.h \
 	ucx_tl/cpu_reduce/cpu_reduce.c \
+	ucx_tl/cpu_reduce/pool.c \
+	ucx_tl/cpu_reduce/pool.h \
 	ucx_tl/cpu_reduce/sum.c \
 	ucx_tl/cpu_reduce/sum.h
+libgpucoll_la_CPPFLAGS += $(HWLOC_CFLAGS)
+libgpucoll_la_LIBADD += $(HWLOC_LIBS)
 EXTRA_DIST += ucx_tl/README.md

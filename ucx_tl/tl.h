@@ -19,6 +19,7 @@ struct gpucoll_tl_card {
     struct gpucoll_device_id device;
     struct gpucoll_memory_handle scratch;
     struct gpucoll_segment_name outbox; /* zero until it is offered */
+    uint64_t cores; /* SUMS: names those that the process may use, so that ranks know who shares them */
 };
 
 /* What a transport does for two devices. Algorithms need one of these; the links of a team say which there are. */

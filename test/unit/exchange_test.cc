@@ -116,6 +116,24 @@ TEST(exchange_sizes, many_rounds)
     }
 }
 
+TEST(exchange_sizes, many_chunks_through_host_memory)
+{
+    for (const char *threads : {"0", "2"}) {
+        const Settings settings = {
+            {"transports", "cpu_reduce"}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
+        on_threads(3, settings, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                for (size_t bytes : {(1u << 15) - 4, (1u << 18) + 12, (1u << 20) + 12348}) {
+                    Call call = call_of(kind, bytes / gpucoll_type_size(call_of(kind, 1).type));
+                    call.root = 1;
+                    call.in_place = bytes > 1u << 18;
+                    check(rank, call);
+                }
+            }
+        });
+    }
+}
+
 TEST(exchange_sizes, around_the_capacity_of_ll)
 {
     on_threads(3, {{"protocol", "ll"}}, [](Rank &rank) {
@@ -144,17 +162,19 @@ TEST(exchange_order, of_collectives_is_free_and_lanes_are_reused)
 
 TEST(exchange_processes, every_collective)
 {
-    on_processes(4, {}, [](Rank &rank) {
-        for (const Kind &kind : kinds) {
-            for (size_t count : {1, 1001, 200003}) {
-                Call call = call_of(kind, count);
-                call.root = 2;
-                call.offset = 3;
-                check(rank, call);
+    for (const char *transports : {"all", "cpu_reduce"}) {
+        on_processes(4, {{"transports", transports}}, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                for (size_t count : {1, 1001, 200003}) {
+                    Call call = call_of(kind, count);
+                    call.root = 2;
+                    call.offset = 3;
+                    check(rank, call);
+                }
             }
-        }
-        EXPECT_EQ(shm_traces(), std::vector<std::string>());
-    });
+            EXPECT_EQ(shm_traces(), std::vector<std::string>());
+        });
+    }
 }
 
 /* ---- what all ranks decline, or refuse, alike ---- */

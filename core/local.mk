@@ -9,6 +9,11 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
+	core/accel/host_loops.h \
+	core/accel/host_loops_avx2.c \
+	core/accel/host_loops_avx512.c \
+	core/accel/host_loops_body.h \
+	core/accel/host_loops_plain.c \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \

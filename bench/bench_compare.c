@@ -43,6 +43,7 @@ struct compare {
     struct bench_rivals rivals;
     struct bench_compute compute;
     double deadline; /* by MPI_Wtime of rank 0; 0: none */
+    bool spent;      /* the deadline has passed */
     int points;      /* still to be measured */
     int wrong;       /* results */
     uint64_t seed;   /* of the data of the present size */
@@ -58,7 +59,7 @@ static bool is_size_wanted(const struct compare *compare, int pass, size_t bytes
 {
     bool sparse = false;
     if (passes[pass].beside)
-        return bytes >= OVERLAP_LEAST;
+        return bytes >= OVERLAP_LEAST || bytes == compare->options.max;
     for (int i = 0; i < pass; i++)
         sparse = sparse || is_pass_wanted(compare, i);
     for (size_t few = 4096; few <= bytes && sparse; few *= 16)
@@ -138,12 +139,19 @@ static void print_rows(const struct compare *compare, const struct pass *pass)
     fflush(stdout);
 }
 
-static void time_in_turns(struct bench_contender **contender, int count)
+/* The trials may have told less than the truth: on a busy machine the turns end early. */
+static void time_in_turns(struct compare *compare, struct bench_contender **contender, int count,
+                          double seconds)
 {
+    double begin = MPI_Wtime();
     for (int turn = 0; turn < TURNS; turn++) {
+        bool limited = turn > 0 && compare->deadline > 0;
+        if (limited && bench_max(&compare->group, MPI_Wtime() - begin) > OVERRUN * seconds)
+            return;
         for (int i = 0; i < count; i++) {
             int calls = contender[i]->calls;
-            int timed = calls * (turn + 1) / TURNS - calls * turn / TURNS;
+            /* Rounded up: each has some in the first turn. */
+            int timed = (calls * (turn + 1) + TURNS - 1) / TURNS - (calls * turn + TURNS - 1) / TURNS;
             if (timed > 0)
                 bench_case_warm(&contender[i]->measured, contender[i]->warmup);
             for (int j = 0; j < timed; j++)
@@ -159,7 +167,7 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
         bench_case_begin(&contender[i]->measured, bytes, &contender[i]->row);
         plan_calls(compare, contender[i], bytes, seconds / count);
     }
-    time_in_turns(contender, count);
+    time_in_turns(compare, contender, count, seconds);
     for (int i = 0; i < count; i++)
         bench_case_end(&contender[i]->measured, &contender[i]->row);
 }
@@ -167,8 +175,11 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
 static void time_beside(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
                         double seconds)
 {
-    if (!compare->compute.device)
+    if (!compare->compute.device) {
         bench_compute_open(&compare->compute, &compare->group, &compare->device, compare->options.cublas);
+        if (compare->group.rank == 0)
+            printf("Computation: %s.\n", compare->compute.kind->name);
+    }
     for (int i = 0; i < count; i++)
         bench_overlap_measure(contender[i], &compare->compute, bytes, compare->options.iterations,
                               seconds / count);
@@ -206,43 +217,60 @@ static size_t largest(const struct compare *compare, const struct pass *pass)
     return 0;
 }
 
-static void set_cases(struct compare *compare, const struct pass *pass, const struct bench_coll *coll)
+static void set_cases(struct compare *compare, const struct pass *pass, const struct bench_coll *coll,
+                      MPI_Comm comm)
 {
     for (int i = 0; i < compare->rivals.count; i++) {
         struct bench_case *measured = &compare->rivals.contender[i].measured;
         measured->coll = coll;
         measured->form = pass->form;
         measured->in_place = pass->in_place;
+        measured->comm = comm;
     }
 }
 
-/* All sizes of one collective in one pass; with `count_only` they are counted and not measured. */
+static int count_sizes(const struct compare *compare, int pass, size_t max, size_t room)
+{
+    int count = 0;
+    for (size_t bytes = compare->options.min; bytes && bytes <= room; bytes = bench_next_size(bytes, max))
+        count += is_size_wanted(compare, pass, bytes);
+    return count;
+}
+
+/* All sizes of one collective in one pass; with `count_only`, or when no time is left, they are counted and not measured. */
 static void run_sizes(struct compare *compare, int index, const struct bench_coll *coll, bool count_only)
 {
     const struct pass *pass = &passes[index];
     const struct bench_options *options = &compare->options;
-    set_cases(compare, pass, coll);
+    MPI_Comm comm;
+    set_cases(compare, pass, coll, MPI_COMM_WORLD);
     size_t max = coll->has_data ? options->max : options->min;
     size_t room = largest(compare, pass);
     if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
         (pass->beside && !bench_overlap_can(coll)))
         return;
-    if (!count_only && compare->group.rank == 0)
+    if (count_only || compare->spent) {
+        int count = count_sizes(compare, index, max, room);
+        *(count_only ? &compare->points : &compare->report.left_out) += count;
+        return;
+    }
+    /* A new one, so that the first call of the first size is the first on a communicator. */
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    set_cases(compare, pass, coll, comm);
+    if (compare->group.rank == 0)
         print_head(compare, coll, pass);
     for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
         if (!is_size_wanted(compare, index, bytes))
             continue;
-        if (count_only) {
-            compare->points++;
-            continue;
-        }
-        double left = compare->deadline > 0 ? seconds_left(compare) : 0;
-        if (compare->deadline > 0 && left <= 0)
+        double left = compare->deadline > 0 && !compare->spent ? seconds_left(compare) : 0;
+        compare->spent = compare->deadline > 0 && left <= 0;
+        if (compare->spent)
             compare->report.left_out++;
         else
             measure_point(compare, pass, bytes, left / compare->points);
         compare->points--;
     }
+    MPI_Comm_free(&comm);
 }
 
 static void run_passes(struct compare *compare, bool count_only)

@@ -70,7 +70,7 @@ gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32
 static void log_declined(const struct gpucoll_request *request, uint32_t rank, const char *why)
 {
     const struct gpucoll_team *team = request->team;
-    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u %s", team->name,
+    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u declines: %s", team->name,
                 (unsigned long long)request->call, rank, why);
 }
 
@@ -87,7 +87,9 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             break;
         }
         if (post->kind != GPUCOLL_POST_DEVICE) {
-            log_declined(request, i, "has buffers that are not device memory of one GPU, or no free lane");
+            const enum gpucoll_reason reason = (enum gpucoll_reason)post->card;
+            log_declined(request, i, gpucoll_reason_text(reason));
+            request->reason = status == GPUCOLL_OK ? reason : request->reason;
             status = GPUCOLL_DECLINED;
         }
     }
@@ -135,6 +137,7 @@ static bool shares_device(const struct gpucoll_request *request)
 struct reach {
     bool whole_lines;
     unsigned crew;
+    int model; /* index of the constants built in for the GPU and its links; the slower have the higher */
     double latency_us;
     double bandwidth;
 };
@@ -143,24 +146,27 @@ static void take_worst(struct reach *worst, const struct reach *reach)
 {
     worst->whole_lines &= reach->whole_lines;
     worst->crew = reach->crew < worst->crew ? reach->crew : worst->crew;
+    worst->model = reach->model > worst->model ? reach->model : worst->model;
     worst->latency_us = reach->latency_us > worst->latency_us ? reach->latency_us : worst->latency_us;
     worst->bandwidth = reach->bandwidth < worst->bandwidth ? reach->bandwidth : worst->bandwidth;
 }
 
 static const struct reach nothing_worse = {.whole_lines = true, .crew = GPUCOLL_CREW_CTAS, .bandwidth = 1e15};
 
-/* One word: MB/s in bits 32 up, ns in 9 to 31, crew in 1 to 8, whole_lines in bit 0. */
+/* One word: MB/s in bits 32 up, ns in 9 to 31, model in 5 to 8, crew in 1 to 4, whole_lines in bit 0. */
+_Static_assert(GPUCOLL_CREW_CTAS <= 15 && GPUCOLL_MODEL_UNKNOWN <= 15, "four bits each");
 static uint64_t pack_reach(const struct reach *reach)
 {
     return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)(reach->latency_us * 1e3) << 9 |
-           (uint64_t)reach->crew << 1 | reach->whole_lines;
+           (uint64_t)reach->model << 5 | (uint64_t)reach->crew << 1 | reach->whole_lines;
 }
 
 static struct reach unpack_reach(uint64_t word)
 {
     return (struct reach){
         .whole_lines = word & 1,
-        .crew = word >> 1 & 0xff,
+        .crew = word >> 1 & 0xf,
+        .model = (int)(word >> 5 & 0xf),
         .latency_us = (double)(word >> 9 & 0x7fffff) / 1e3,
         .bandwidth = (double)(word >> 32) * 1e6,
     };
@@ -195,8 +201,10 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
         links->scratch[i] = connection->endpoint.scratch;
         links->connection[i] = connection;
         const struct gpucoll_tl_cost *cost = &connection->cost;
-        take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, cost->latency_us, cost->bandwidth});
+        take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, worst.model, cost->latency_us,
+                                           cost->bandwidth});
     }
+    worst.model = gpucoll_model_find(request->gpu->device->name, worst.whole_lines);
     pthread_mutex_unlock(&team->context->lock);
     atomic_store_explicit(&team->board->reach[request->call % GPUCOLL_RING], pack_reach(&worst),
                           memory_order_relaxed);
@@ -217,6 +225,8 @@ void gpucoll_agreement_connected(struct gpucoll_request *request)
     links->crew = worst.crew;
     links->latency_us = worst.latency_us;
     links->bandwidth = worst.bandwidth;
+    links->model = *gpucoll_model_of(worst.model);
+    gpucoll_tuning_apply(&team->context->tuning, &links->model);
 }
 
 /* What a rank that has entered the request's present barrier has stored, without the failure bit. */

@@ -19,6 +19,9 @@ struct gpucoll_algorithm {
     bool direct;            /* writes to the application's buffers: only when the input is direct */
     enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
     unsigned needs;         /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
+    /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
+     * do not depend on them: what coll_gpucoll_deterministic asks for. */
+    bool rank_order;
     /* NULL if it can run the input, else a constant clause that says why not. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
@@ -31,32 +34,18 @@ struct gpucoll_algorithm {
     void (*stop)(struct gpucoll_request *request);
 };
 
-extern const struct gpucoll_algorithm gpucoll_allreduce_oneshot;
-extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot;
-extern const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128;
-extern const struct gpucoll_algorithm gpucoll_allreduce_phased;
-extern const struct gpucoll_algorithm gpucoll_exchange_ll;
-extern const struct gpucoll_algorithm gpucoll_exchange_simple;
-extern const struct gpucoll_algorithm gpucoll_exchange_phased;
-extern const struct gpucoll_algorithm gpucoll_exchange_copy;
-extern const struct gpucoll_algorithm gpucoll_allreduce_copy;
-extern const struct gpucoll_algorithm gpucoll_bcast_copy;
-extern const struct gpucoll_algorithm gpucoll_reduce_copy;
-extern const struct gpucoll_algorithm gpucoll_reduce_scatter_copy;
-extern const struct gpucoll_algorithm gpucoll_reduce_scatter_block_copy;
-extern const struct gpucoll_algorithm gpucoll_exchange_pipes;
-extern const struct gpucoll_algorithm gpucoll_allreduce_cpu;
-extern const struct gpucoll_algorithm gpucoll_exchange_cpu;
-
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
+
+/* The place of a row in the table. */
+int gpucoll_algorithm_index(const struct gpucoll_algorithm *row);
 
 /* Does the row run this collective? */
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll);
 
-/* NULL if the row can run the input, else why not. */
-const char *gpucoll_algorithm_unusable(const struct gpucoll_algorithm *row,
-                                       const struct gpucoll_plan_input *input);
+/* NULL if the ranks reach each other as the row needs, else why it cannot be used. */
+const char *gpucoll_algorithm_lacks(const struct gpucoll_algorithm *row,
+                                    const struct gpucoll_plan_input *input);
 
 /* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);

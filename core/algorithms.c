@@ -1,28 +1,43 @@
 #include "core/algorithm.h"
 #include "ucx_tl/tl.h"
 
-static const struct gpucoll_algorithm *const rows[] = {
-    &gpucoll_allreduce_oneshot,
-    &gpucoll_allreduce_twoshot_ll128,
-    &gpucoll_allreduce_twoshot,
-    &gpucoll_allreduce_phased,
-    &gpucoll_exchange_ll,
-    &gpucoll_exchange_simple,
-    &gpucoll_exchange_phased,
-    &gpucoll_allreduce_copy,
-    &gpucoll_exchange_copy,
-    &gpucoll_bcast_copy,
-    &gpucoll_reduce_copy,
-    &gpucoll_reduce_scatter_copy,
-    &gpucoll_reduce_scatter_block_copy,
-    &gpucoll_exchange_pipes,
-    &gpucoll_allreduce_cpu,
-    &gpucoll_exchange_cpu,
-};
+/* What can be set, is tested and is shown by gpucoll_info follows from this table. */
+#define ALGORITHMS(ROW)                                                                                      \
+    ROW(allreduce_oneshot)                                                                                   \
+    ROW(allreduce_twoshot_ll128)                                                                             \
+    ROW(allreduce_twoshot)                                                                                   \
+    ROW(allreduce_phased)                                                                                    \
+    ROW(exchange_ll)                                                                                         \
+    ROW(exchange_simple)                                                                                     \
+    ROW(exchange_phased)                                                                                     \
+    ROW(allreduce_copy)                                                                                      \
+    ROW(exchange_copy)                                                                                       \
+    ROW(bcast_copy)                                                                                          \
+    ROW(reduce_copy)                                                                                         \
+    ROW(reduce_scatter_copy)                                                                                 \
+    ROW(reduce_scatter_block_copy)                                                                           \
+    ROW(exchange_pipes)                                                                                      \
+    ROW(allreduce_cpu)                                                                                       \
+    ROW(exchange_cpu)
+
+#define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
+ALGORITHMS(DECLARATION)
+
+#define ADDRESS(name) &gpucoll_##name,
+static const struct gpucoll_algorithm *const rows[] = {ALGORITHMS(ADDRESS)};
 
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index)
 {
     return index >= 0 && index < (int)(sizeof rows / sizeof rows[0]) ? rows[index] : NULL;
+}
+
+int gpucoll_algorithm_index(const struct gpucoll_algorithm *row)
+{
+    int index = 0;
+    while (rows[index] != row) {
+        index++;
+    }
+    return index;
 }
 
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll)
@@ -30,8 +45,8 @@ bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_co
     return row->coll == coll || (row->coll == GPUCOLL_ANY_EXCHANGE && coll != GPUCOLL_ALLREDUCE);
 }
 
-const char *gpucoll_algorithm_unusable(const struct gpucoll_algorithm *row,
-                                       const struct gpucoll_plan_input *input)
+const char *gpucoll_algorithm_lacks(const struct gpucoll_algorithm *row,
+                                    const struct gpucoll_plan_input *input)
 {
     const unsigned needs = row->needs != 0 ? row->needs : GPUCOLL_TL_STORES;
     const unsigned lacks = needs & ~(input->ways != 0 ? input->ways : GPUCOLL_TL_STORES);
@@ -44,5 +59,5 @@ const char *gpucoll_algorithm_unusable(const struct gpucoll_algorithm *row,
     if (lacks != 0) {
         return "the ranks do not use the transport shm or cpu_reduce";
     }
-    return row->unusable(input);
+    return NULL;
 }

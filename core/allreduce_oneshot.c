@@ -20,7 +20,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     double stored = 2.0 * (double)input->bytes * (input->nranks - 1); /* half of each word is flag */
-    gpucoll_model_shape_lines(input, 1, stored, gpucoll_model_default.ll_cta_bandwidth, plan);
+    gpucoll_model_shape_lines(input, 1, stored, input->model->ll_cta_bandwidth, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)
@@ -35,6 +35,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {
     .protocol = "ll",
     .help = "one kernel: all to all, every rank reduces everything; lowest latency",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

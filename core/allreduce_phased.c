@@ -20,7 +20,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     gpucoll_twoshot_shape(input, plan);
     double passes = (double)((plan->rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS);
     plan->predicted_us += model->agree_us + passes * (3 * model->launch_us + 2 * model->barrier_us);
@@ -57,6 +57,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_phased = {
     .help =
         "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

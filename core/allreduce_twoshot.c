@@ -3,6 +3,7 @@
  * order, and stores the result to everyone. 2 (n - 1) / n of the message leaves each GPU: the least there is. (Reduce-scatter
  * and all-gather, Rabenseifner 2004, in their direct form for fully connected GPUs.)
  */
+#include <math.h>
 #include "core/algorithm.h"
 #include "core/model.h"
 #include "core/twoshot.h"
@@ -21,10 +22,11 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     uint64_t most = input->data_bytes / (least_block_bytes * 2 * GPUCOLL_SLOTS * input->nranks);
-    most = most < (uint64_t)input->config->max_ctas ? most : (uint64_t)input->config->max_ctas;
-    uint64_t ctas = (input->bytes + least_channel_bytes - 1) / least_channel_bytes;
+    most = most < gpucoll_most_ctas(input) ? most : gpucoll_most_ctas(input);
+    double share = gpucoll_wanted_ctas(input, (double)input->bytes / (double)least_channel_bytes);
+    uint64_t ctas = (uint64_t)ceil(share);
     plan->threads = gpucoll_whole_warps(input->config->threads);
     plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);
     uint64_t begin;
@@ -34,14 +36,13 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     uint64_t bytes = end > begin ? (end - begin) * GPUCOLL_PACK_BYTES : 1;
     plan->rounds = (bytes + round - 1) / round;
     double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
-    double share = (double)input->bytes / (double)least_channel_bytes;
     plan->predicted_us =
         gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     gpucoll_twoshot_shape(input, plan);
     plan->predicted_us += model->agree_us + model->launch_us + 2 * (input->latency_us + model->fence_us);
 }
@@ -58,6 +59,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot = {
     .protocol = "simple",
     .help = "one kernel, in rounds: reduce-scatter then all-gather by stores; least traffic",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

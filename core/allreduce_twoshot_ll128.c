@@ -24,7 +24,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     /* Not rounded to whole lines, so that a prediction has no steps. */
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
     double stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes;
-    gpucoll_model_shape_lines(input, 2, stored, gpucoll_model_default.ll128_cta_bandwidth, plan);
+    gpucoll_model_shape_lines(input, 2, stored, input->model->ll128_cta_bandwidth, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)
@@ -40,6 +40,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
     .help = "one kernel: reduce-scatter then all-gather by stores, each line with its flag; for middle sizes "
             "over NVLink",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

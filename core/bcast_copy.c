@@ -28,7 +28,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint64_t slice = slice_bytes(input->bytes, input->nranks);
-    plan->chunk_bytes = gpucoll_pipeline_block(slice, most_block);
+    plan->chunk_bytes = gpucoll_pipeline_block(input->config, slice, most_block);
     plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     const double fill = (double)(plan->chunk_bytes * (input->nranks - 1));
     plan->predicted_us = gpucoll_model_copies_us(input, (double)input->bytes + fill, input->nranks - 1, 2);
@@ -85,16 +85,15 @@ static gpucoll_status progress(struct gpucoll_request *request)
     const uint32_t there =
         is_root ? pipeline->chunks : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, request->root);
     while (pipeline->queued < there && pipeline->queued - pipeline->sent < GPUCOLL_PIPELINE_SLOTS) {
-        gpucoll_status status = queue_chunk(request, pipeline->queued);
-        if (status != GPUCOLL_OK) {
-            return status;
+        gpucoll_status queued = queue_chunk(request, pipeline->queued);
+        if (queued != GPUCOLL_OK) {
+            return queued;
         }
         pipeline->queued++;
     }
-    while (pipeline->sent < pipeline->queued &&
-           gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS])) {
-        pipeline->sent++;
-        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, pipeline->sent);
+    gpucoll_status status = gpucoll_pipeline_sent(request);
+    if (status != GPUCOLL_OK) {
+        return status;
     }
     if (pipeline->sent == pipeline->chunks) {
         return gpucoll_pipeline_end(request);

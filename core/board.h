@@ -28,7 +28,7 @@ enum gpucoll_post_kind {
 struct gpucoll_post {
     uint32_t kind;
     uint32_t signature; /* of what must be equal on all ranks */
-    uint32_t card;      /* index of the bound GPU's card in the owner's header */
+    uint32_t card;      /* index of the bound GPU's card in the owner's header; declined: a gpucoll_reason */
     uint32_t epoch;     /* the lane's, for this call */
     uint64_t lane;      /* offset of the lane in the card's scratch */
     uint64_t bytes;     /* of an exchange: the longest run that this rank sends or receives */
@@ -49,6 +49,7 @@ enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED, GPUCOLL_FLOWS };
  *   broken       Non-zero once this rank has given up on the team: peers stop waiting for it.
  *   agreed       Calls whose posts this rank reads no more; a writer may reuse a ring entry once no active rank
  *                reads it.
+ *   barriers     Barriers of the application that this rank has entered (core/barrier.c).
  *   step         Host barriers of the calls in the ring. Entry [call % RING][k & 1] holds (call << 16 | k) << 1 | failed of
  *                barrier k = 1, 2, ... of that call. It is overwritten two barriers later, which nobody reaches before all have read
  *                it, or RING calls later, when all have ended the call.
@@ -64,6 +65,7 @@ struct gpucoll_team_board {
     _Atomic uint32_t broken;
     _Atomic uint64_t reach[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t agreed;
+    _Alignas(64) _Atomic uint64_t barriers;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][GPUCOLL_FLOWS];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];

@@ -2,6 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/trace.h"
+
+/* Of contexts whose calls nobody wants counted. */
+static struct gpucoll_stats nobodys;
 
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **out)
@@ -12,6 +16,8 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     }
     context->config = config;
     context->log = log;
+    context->stats = &nobodys;
+    gpucoll_trace_open();
     gpucoll_status status = gpucoll_accel_open(config, log, &context->accel);
     if (status != GPUCOLL_OK) {
         free(context);
@@ -20,9 +26,18 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     if (context->accel != NULL && !gpucoll_tl_all_known(config->transports)) {
         gpucoll_help(log, "unknown-transport", config->transports);
     }
+    if (context->accel != NULL && config->tuning_file[0] != '\0' &&
+        gpucoll_tuning_read(config->tuning_file, log, &context->tuning) == GPUCOLL_OK) {
+        gpucoll_log(log, GPUCOLL_LOG_SETUP, "the cost model has constants of %s", config->tuning_file);
+    }
     pthread_mutex_init(&context->lock, NULL);
     *out = context;
     return GPUCOLL_OK;
+}
+
+void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats)
+{
+    context->stats = stats;
 }
 
 void gpucoll_context_disconnect(struct gpucoll_context *context)

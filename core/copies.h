@@ -9,7 +9,7 @@
 
 struct gpucoll_copy_ticket {
     uint32_t queue;
-    uint32_t number; /* 0: there was nothing to copy */
+    uint64_t number; /* 0: there was nothing to copy */
 };
 
 /* Queues a copy to or from a place of `peer`, seen from `rank`: copies that concern different peers run at the same time. */
@@ -18,6 +18,7 @@ gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t pee
 /* The same in a queue of choice. */
 gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue, void *to, const void *from,
                                uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-bool gpucoll_copy_done(const struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket);
+/* GPUCOLL_OK when the copy is complete, GPUCOLL_IN_PROGRESS, or an error that has been shown. */
+gpucoll_status gpucoll_copy_done(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket) GPUCOLL_CHECKED;
 
 #endif

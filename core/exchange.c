@@ -172,6 +172,7 @@ static bool joins(struct gpucoll_accel *accel, const void *place, struct gpucoll
     struct gpucoll_buffer found;
     accel->ops->classify(accel, place, &found);
     if (found.memory != GPUCOLL_MEMORY_DEVICE || (*pointer != NULL && found.device != buffer->device)) {
+        buffer->memory = GPUCOLL_MEMORY_HOST; /* not all of it is on one GPU */
         return false;
     }
     *buffer = found;

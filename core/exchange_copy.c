@@ -45,10 +45,14 @@ static gpucoll_status start(struct gpucoll_request *request)
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    if (!request->in_barrier && !gpucoll_pipeline_copied(request, request->pipeline.sending[0])) {
+    if (request->in_barrier) {
+        return gpucoll_pipeline_end(request);
+    }
+    gpucoll_status status = gpucoll_pipeline_copied(request, request->pipeline.sending[0]);
+    if (status == GPUCOLL_IN_PROGRESS) {
         return gpucoll_pipeline_idle(request, request->team->rank);
     }
-    return gpucoll_pipeline_end(request);
+    return status == GPUCOLL_OK ? gpucoll_pipeline_end(request) : status;
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_copy = {

@@ -19,7 +19,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     gpucoll_exchange_shape(input, plan);
     double passes = (double)((plan->rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS);
     plan->predicted_us += model->agree_us + passes * 2 * (model->launch_us + model->barrier_us);
@@ -60,6 +60,7 @@ const struct gpucoll_algorithm gpucoll_exchange_phased = {
     .help =
         "the exchange in two kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -29,7 +29,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     struct gpucoll_pipes pipes;
     cut(&pipes, input->coll, input->nranks, input->bytes, gpucoll_staging_bytes(input->config));
     const double bytes = (double)input->bytes;
@@ -185,15 +185,17 @@ static gpucoll_status give_copies(struct gpucoll_request *request, bool *moved, 
 }
 
 /* Tells of the copies that have become complete. */
-static bool see_copies(struct gpucoll_request *request)
+static gpucoll_status see_copies(struct gpucoll_request *request, bool *moved)
 {
     struct gpucoll_staging *staging = request->lane->staging;
     struct gpucoll_moves *moves = &staging->moves;
     const struct gpucoll_pipe_ops *pipe = request->links->pipe;
     uint64_t out = staging->out.complete;
     uint64_t in = staging->in.complete;
-    bool moved = gpucoll_copies_look(request->gpu, &staging->out);
-    moved |= gpucoll_copies_look(request->gpu, &staging->in);
+    gpucoll_status status = gpucoll_copies_look(request->gpu, &staging->out, moved);
+    if (status == GPUCOLL_OK) {
+        status = gpucoll_copies_look(request->gpu, &staging->in, moved);
+    }
     for (; out < staging->out.complete; out++, moves->out_left--) {
         const uint32_t stream = moves->out_flight[out % GPUCOLL_IN_FLIGHT];
         pipe->push(&moves->pipes, stream, ++moves->out[stream].complete);
@@ -205,7 +207,7 @@ static bool see_copies(struct gpucoll_request *request)
             pipe->pop(&moves->pipes, source, complete);
         }
     }
-    return moved;
+    return status;
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
@@ -215,8 +217,11 @@ static gpucoll_status progress(struct gpucoll_request *request)
     if (request->in_barrier) {
         return gpucoll_staging_leave(request);
     }
-    bool moved = see_copies(request);
-    gpucoll_status status = give_copies(request, &moved, &missing);
+    bool moved = false;
+    gpucoll_status status = see_copies(request, &moved);
+    if (status == GPUCOLL_OK) {
+        status = give_copies(request, &moved, &missing);
+    }
     if (status != GPUCOLL_OK) {
         return status;
     }
@@ -227,7 +232,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
         gpucoll_watchdog_reset(request);
         return GPUCOLL_IN_PROGRESS;
     }
-    return gpucoll_staging_wait(request, missing, "moving data through host memory");
+    return gpucoll_watchdog(request, missing, "moving data through host memory");
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_pipes = {
@@ -235,6 +240,7 @@ const struct gpucoll_algorithm gpucoll_exchange_pipes = {
     .protocol = "host",
     .help = "what is moved goes through host memory in chunks, by the copy engines; uses no SM",
     .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
     .needs = GPUCOLL_TL_PIPES,
     .unusable = unusable,
     .shape = shape,

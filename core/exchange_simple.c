@@ -12,11 +12,11 @@ static const uint64_t least_block_bytes = 1024;
 
 void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     uint64_t most = input->data_bytes / (least_block_bytes * GPUCOLL_SLOTS * input->nranks);
-    most = most < (uint64_t)input->config->max_ctas ? most : (uint64_t)input->config->max_ctas;
+    most = most < gpucoll_most_ctas(input) ? most : gpucoll_most_ctas(input);
     double leaves = (double)(input->nranks - 1) * (double)input->bytes;
-    double share = leaves / (double)least_channel_bytes;
+    double share = gpucoll_wanted_ctas(input, leaves / (double)least_channel_bytes);
     plan->threads = gpucoll_whole_warps(input->config->threads);
     plan->ctas = share + 1 < (double)most ? (uint32_t)(share + 1) : (uint32_t)most;
     uint64_t begin;
@@ -38,7 +38,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     gpucoll_exchange_shape(input, plan);
     plan->predicted_us += model->agree_us + model->launch_us + input->latency_us + model->fence_us;
 }
@@ -54,6 +54,7 @@ const struct gpucoll_algorithm gpucoll_exchange_simple = {
     .help = "one kernel, in rounds: every rank stores to its peers, and takes what they have stored; for "
             "large messages",
     .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

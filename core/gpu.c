@@ -65,13 +65,13 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
             free(gpu->lanes[i].staging);
             ops->stream_close(gpu->lanes[i].stream);
         }
+        for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
+            if (gpu->copies[i].copier != NULL) {
+                ops->copier_close(gpu->copies[i].copier);
+            }
+        }
         if (gpu->offered != NULL) {
             gpu->offered->withdraw(gpu->device, &gpu->outbox);
-        }
-        for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
-            if (gpu->copies[i].stream != NULL) {
-                ops->stream_close(gpu->copies[i].stream);
-            }
         }
         if (gpu->scratch != NULL) {
             ops->scratch_free(gpu->device, gpu->scratch);

@@ -31,9 +31,9 @@ enum {
 
 /* A queue of copies (core/copies.h). */
 struct gpucoll_copy_queue {
-    struct gpucoll_stream *stream; /* NULL: not needed so far */
-    struct gpucoll_kernel_status *status;
-    uint32_t queued; /* number of the latest copy */
+    struct gpucoll_copier *copier; /* NULL: not needed so far */
+    uint64_t queued;               /* number of the latest copy */
+    uint64_t passed;               /* of the latest known to be complete */
 };
 
 struct gpucoll_gpu {

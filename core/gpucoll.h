@@ -22,6 +22,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/types.h"
+#include "core/stats.h"
 
 #define GPUCOLL_IN_PLACE ((const void *)1)
 
@@ -72,11 +73,14 @@ struct gpucoll_coll_args {
     const struct gpucoll_block *recv_blocks;
     bool
         unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
+    enum gpucoll_form form; /* for statistics and profilers */
 };
 
 /* `config` and `log` must outlive the context. Creating a context touches no GPU. */
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **context) GPUCOLL_CHECKED;
+/* Counts the context's calls in `stats`, which must outlive it. */
+void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats);
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
  * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped. */
 void gpucoll_context_disconnect(struct gpucoll_context *context);
@@ -93,6 +97,12 @@ gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct
 /* Local. No request may be outstanding. Harmless on NULL. */
 void gpucoll_team_destroy(struct gpucoll_team *team);
 
+/* A barrier of the team's ranks, beside the calls that are posted: no device memory is asked for, and every rank takes part. At most one
+ * at a time. Start, then test until it no longer says GPUCOLL_IN_PROGRESS; an error has been shown, and some rank may wait
+ * for ever. */
+void gpucoll_barrier_start(struct gpucoll_team *team);
+gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team) GPUCOLL_CHECKED;
+
 /* Counts a collective of this team in which this process takes no part. Only before the first gpucoll_post of
  * the process on this team. */
 void gpucoll_pass(struct gpucoll_team *team);
@@ -107,6 +117,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
  * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
  * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Why the call of the team that was declined last was. */
+enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team);
 /* Gives a call up that cannot complete any more (the communicator was revoked, a rank has failed) and frees the request. The
  * receive buffer is undefined and the team is left as after an error. */
 void gpucoll_cancel(struct gpucoll_request *request);

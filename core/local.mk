@@ -28,6 +28,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
 	core/allreduce_twoshot_ll128.c \
+	core/base/clock.c \
 	core/base/clock.h \
 	core/base/config.c \
 	core/base/config.h \
@@ -39,6 +40,7 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
+	core/barrier.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
@@ -66,11 +68,15 @@ libgpucoll_la_SOURCES += \
 	core/links.h \
 	core/model.c \
 	core/model.h \
+	core/observe.c \
+	core/observe.h \
 	core/peer.c \
 	core/peer.h \
 	core/pipeline.c \
 	core/pipeline.h \
 	core/plan.h \
+	core/plan_cache.c \
+	core/plan_cache.h \
 	core/reduce_cpu.c \
 	core/request.c \
 	core/request.h \
@@ -78,8 +84,16 @@ libgpucoll_la_SOURCES += \
 	core/selector.h \
 	core/staging.c \
 	core/staging.h \
+	core/stats.c \
+	core/stats.h \
+	core/stats_report.c \
+	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/trace.c \
+	core/trace.h \
+	core/tuning.c \
+	core/tuning.h \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
@@ -88,6 +102,7 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_copier.c \
 	core/accel/cuda_copy.c \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \

@@ -1,34 +1,115 @@
 #include "core/model.h"
 
+#include <string.h>
 #include "kernels/kernel_abi.h"
 
-/* Of H200 with NVLink 4: fitted to bench/results/kernels-4xH200.json (docs/design.md). */
-const struct gpucoll_model gpucoll_model_default = {
-    .agree_us = 0.5,
-    .launch_us = 10.4,
-    .ring_us = 4.9,
-    .crew_us = 1.0,
-    .hop_us = 0.5,
-    .fence_us = 3.0,
-    .ll_cta_bandwidth = 20e9,
-    .ll128_cta_bandwidth = 20e9,
-    .simple_cta_bandwidth = 20e9,
-    .link_share = 0.94,
-    .copy_us = 12.0,
-    .copy_each_us = 2.0,
-    .copy_hop_us = 8.0,
-    .copy_link_share = 1.08,
-    .barrier_us = 2.0,
-    /* Of PCIe 5 x16, as its specification promises; not fitted. */
-    .host_copy_us = 8.0,
-    .host_bandwidth = 50e9,
-    .cpu_bandwidth = 12e9,
+/* An entry is measured by `gpucoll_info --tune` on the machine that `source` names, or comes from a file under bench/results. */
+static const struct gpucoll_model_entry entries[] = {
+    {
+        .gpu = "H200",
+        .whole_lines = true,
+        .source = "4 x NVIDIA H200, NVLink 4 (bench/results/kernels-4xH200.json)",
+        .model =
+            {
+                .agree_us = 0.5,
+                .launch_us = 10.4,
+                .ring_us = 4.9,
+                .crew_us = 1.0,
+                .hop_us = 0.5,
+                .fence_us = 3.0,
+                .ll_cta_bandwidth = 20e9,
+                .ll128_cta_bandwidth = 20e9,
+                .simple_cta_bandwidth = 20e9,
+                .link_share = 0.94,
+                .copy_us = 12.0,
+                .copy_each_us = 2.0,
+                .copy_hop_us = 8.0,
+                .copy_link_share = 1.08,
+                .barrier_us = 2.0,
+                /* Of PCIe 5 x16, as its specification promises; not measured. */
+                .host_copy_us = 8.0,
+                .host_bandwidth = 50e9,
+                .cpu_bandwidth = 12e9,
+            },
+    },
 };
+
+const struct gpucoll_model_entry *gpucoll_model_entry_at(int index)
+{
+    return index >= 0 && index < (int)(sizeof entries / sizeof entries[0]) ? &entries[index] : NULL;
+}
+
+int gpucoll_model_find(const char *gpu, bool whole_lines)
+{
+    const struct gpucoll_model_entry *entry;
+    for (int i = 0; (entry = gpucoll_model_entry_at(i)) != NULL; i++) {
+        if (entry->whole_lines == whole_lines && strstr(gpu, entry->gpu) != NULL) {
+            return i;
+        }
+    }
+    return GPUCOLL_MODEL_UNKNOWN;
+}
+
+const struct gpucoll_model *gpucoll_model_of(int index)
+{
+    const struct gpucoll_model_entry *entry = gpucoll_model_entry_at(index);
+    return entry != NULL ? &entry->model : &entries[0].model;
+}
+
+#define MICROSECONDS(field, sentence)                                                                        \
+    {                                                                                                        \
+        .name = #field, .unit = "us", .scale = 1, .offset = offsetof(struct gpucoll_model, field##_us),      \
+        .help = sentence,                                                                                    \
+    }
+#define BANDWIDTH(field, sentence)                                                                           \
+    {                                                                                                        \
+        .name = #field, .unit = "GB/s", .scale = 1e9, .offset = offsetof(struct gpucoll_model, field),       \
+        .help = sentence,                                                                                    \
+    }
+static const struct gpucoll_model_constant constants[] = {
+    MICROSECONDS(agree, "all ranks see each other's calls"),
+    MICROSECONDS(launch, "a kernel's launch until it runs, and its end until the host sees it"),
+    MICROSECONDS(ring, "the same for a call that is given to a lingering kernel"),
+    MICROSECONDS(crew, "what several CTAs of a lingering kernel cost above one"),
+    MICROSECONDS(hop, "one step of LL or LL128, without the latency of the link"),
+    MICROSECONDS(fence, "one step of Simple, without the latency of the link"),
+    BANDWIDTH(ll_cta_bandwidth, "what one CTA stores by LL, flags counted"),
+    BANDWIDTH(ll128_cta_bandwidth, "what one CTA stores by LL128, flags counted"),
+    BANDWIDTH(simple_cta_bandwidth, "what one CTA stores by Simple"),
+    {
+        .name = "link_share",
+        .unit = "",
+        .scale = 1,
+        .offset = offsetof(struct gpucoll_model, link_share),
+        .help = "of the transport's bandwidth that kernels reach with many CTAs",
+    },
+    MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
+    MICROSECONDS(copy_each, "of the host, for each copy that it queues"),
+    MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),
+    {
+        .name = "copy_link_share",
+        .unit = "",
+        .scale = 1,
+        .offset = offsetof(struct gpucoll_model, copy_link_share),
+        .help = "of the transport's bandwidth that copy engines reach",
+    },
+    MICROSECONDS(barrier, "barrier of the hosts between two kernels"),
+    MICROSECONDS(host_copy, "a copy between device and host memory, until the host sees its end"),
+    BANDWIDTH(host_bandwidth, "what a copy engine moves between device and host memory, each way"),
+    BANDWIDTH(cpu_bandwidth, "what a thread reads and reduces in host memory"),
+};
+_Static_assert(sizeof constants / sizeof constants[0] == GPUCOLL_MODEL_CONSTANTS,
+               "every constant has its row");
+
+const struct gpucoll_model_constant *gpucoll_model_constant_at(int index)
+{
+    return index >= 0 && index < GPUCOLL_MODEL_CONSTANTS ? &constants[index] : NULL;
+}
 
 double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
                                  double most, double cta_bandwidth)
 {
-    double link = gpucoll_model_default.link_share * input->bandwidth;
+    double link = input->model->link_share * input->bandwidth;
     double bandwidth = cta_bandwidth * (ctas < 1 ? 1 : ctas > most ? most : ctas);
     return bytes / (bandwidth < link ? bandwidth : link) * 1e6;
 }
@@ -41,20 +122,22 @@ static double least(double a, double b)
 void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored,
                                double cta_bandwidth, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     const struct gpucoll_config *config = input->config;
-    const double most = config->max_ctas;
+    const double most = gpucoll_most_ctas(input);
     plan->threads = gpucoll_whole_warps(config->threads);
     /* A CTA for every pack that each thread can take. The prediction takes part of a CTA for what it is, or it would
      * fall at each new one. */
-    double ctas = (double)input->bytes / ((double)plan->threads * GPUCOLL_PACK_BYTES);
+    double share = (double)input->bytes / ((double)plan->threads * GPUCOLL_PACK_BYTES);
+    double ctas = gpucoll_wanted_ctas(input, share);
     plan->ctas = (unsigned)least(ctas + 1, most);
     double steps = model->agree_us + hops * (model->hop_us + input->latency_us);
     plan->predicted_us =
         steps + model->launch_us + gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
     const double crew = least(input->crew, most);
-    if (config->linger == 0 || crew == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
+    if (config->linger == 0 || crew == 0 || config->channels > crew ||
+        input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
     double alone = gpucoll_model_transfer_us(input, stored, 1, 1, cta_bandwidth);
@@ -77,7 +160,7 @@ const char *gpucoll_model_copies_unusable(const struct gpucoll_plan_input *input
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     return model->agree_us + model->copy_us + copies * model->copy_each_us + hops * model->copy_hop_us +
            leaves / (model->copy_link_share * input->bandwidth) * 1e6;
 }

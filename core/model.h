@@ -1,6 +1,7 @@
 /*
- * The constants of the cost model, in one place, each with its unit and where it was measured (docs/design.md names the
- * programs). What depends on the link (latency, bandwidth) comes from the transport instead.
+ * The constants of the cost model, in one place, each with its unit: those that were measured on some kind of GPU, built in, and
+ * below them what a tuning file sets (core/tuning.h). What depends on the link (latency, bandwidth) comes from the
+ * transport instead.
  */
 #ifndef GPUCOLL_MODEL_H
 #define GPUCOLL_MODEL_H
@@ -29,7 +30,44 @@ struct gpucoll_model {
     double cpu_bandwidth;   /* bytes/s that one thread reads and reduces in host memory */
 };
 
-extern const struct gpucoll_model gpucoll_model_default;
+/* A constant as files and gpucoll_info write it: value in `unit`, which is `scale` of the field's own. */
+struct gpucoll_model_constant {
+    const char *name;
+    const char *unit; /* "": none */
+    double scale;
+    size_t offset; /* of the double in struct gpucoll_model */
+    const char *help;
+};
+
+/* The constants; NULL past the end. */
+const struct gpucoll_model_constant *gpucoll_model_constant_at(int index);
+enum { GPUCOLL_MODEL_CONSTANTS = sizeof(struct gpucoll_model) / sizeof(double) };
+
+static inline double *gpucoll_model_field(struct gpucoll_model *model,
+                                          const struct gpucoll_model_constant *constant)
+{
+    return (double *)((char *)model + constant->offset);
+}
+
+/* Constants that were measured, and on what. */
+struct gpucoll_model_entry {
+    const char *gpu;  /* part of the name that the driver gives it */
+    bool whole_lines; /* over links that keep 128 bytes whole: NVLink */
+    const char *source;
+    struct gpucoll_model model;
+};
+
+/* The entries, the faster first; NULL past the end. */
+const struct gpucoll_model_entry *gpucoll_model_entry_at(int index);
+
+/* Stands for GPUs and links that were not measured. */
+#define GPUCOLL_MODEL_UNKNOWN 15
+
+/* The index of the entry for this GPU and link, or GPUCOLL_MODEL_UNKNOWN. */
+int gpucoll_model_find(const char *gpu, bool whole_lines);
+
+/* The constants of an entry; of the first for GPUCOLL_MODEL_UNKNOWN. */
+const struct gpucoll_model *gpucoll_model_of(int index);
 
 /* Microseconds until `bytes` have left a rank, by `ctas` CTAs of `cta_bandwidth` each: not a whole number, so that predictions
  * have no steps; at least one, at most `most`. */

@@ -6,11 +6,14 @@
 static const uint64_t wanted_chunks = 8;
 static const uint64_t least_block = (uint64_t)512 << 10;
 static const uint64_t line = 128;
+static const uint64_t page = 4096;
 
-uint64_t gpucoll_pipeline_block(uint64_t slice, uint64_t most)
+uint64_t gpucoll_pipeline_block(const struct gpucoll_config *config, uint64_t slice, uint64_t most)
 {
-    uint64_t block = (slice / wanted_chunks + line - 1) / line * line;
-    block = block < least_block ? least_block : block;
+    /* Boards count the chunks of a call in 24 bits: those that are asked for are not too small. */
+    uint64_t block = config->chunk > 0 ? (config->chunk + page - 1) / page * page
+                                       : (slice / wanted_chunks + line - 1) / line * line;
+    block = config->chunk == 0 && block < least_block ? least_block : block;
     return block < most ? block : most;
 }
 
@@ -45,14 +48,31 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
     return gpucoll_copy(request->gpu, request->team->rank, peer, to, from, bytes, ticket);
 }
 
-bool gpucoll_pipeline_copied(const struct gpucoll_request *request, const struct gpucoll_copy_ticket *tickets)
+gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
+                                       struct gpucoll_copy_ticket *tickets)
 {
     for (uint32_t i = 0; i < request->team->size; i++) {
-        if (!gpucoll_copy_done(request->gpu, tickets[i])) {
-            return false;
+        gpucoll_status status = gpucoll_copy_done(request->gpu, tickets[i]);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        tickets[i].number = 0;
+    }
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_pipeline_sent(struct gpucoll_request *request)
+{
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
+    gpucoll_status status = GPUCOLL_OK;
+    while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
+        status = gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS]);
+        if (status == GPUCOLL_OK) {
+            pipeline->sent++;
+            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, pipeline->sent);
         }
     }
-    return true;
+    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
 }
 
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)

@@ -9,6 +9,7 @@
 #include "core/base/config.h"
 
 struct gpucoll_algorithm;
+struct gpucoll_model;
 
 /* What a plan is made from. */
 struct gpucoll_plan_input {
@@ -24,6 +25,7 @@ struct gpucoll_plan_input {
     bool whole_lines;    /* every link keeps 128 bytes stored at once whole */
     double latency_us;   /* of the slowest link of the team */
     double bandwidth;    /* bytes/s out of one rank, all peers together */
+    const struct gpucoll_model *model; /* constants of the prediction (core/model.h) */
     const struct gpucoll_config *config;
 };
 
@@ -36,6 +38,17 @@ struct gpucoll_plan {
     uint64_t rounds;      /* of the channel with the most work */
     double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
 };
+
+/* The most CTAs that a plan may have, and how many it takes that would like `share` of them: those that
+ * config->channels forces, if it does. */
+static inline uint32_t gpucoll_most_ctas(const struct gpucoll_plan_input *input)
+{
+    return (uint32_t)(input->config->channels > 0 ? input->config->channels : input->config->max_ctas);
+}
+static inline double gpucoll_wanted_ctas(const struct gpucoll_plan_input *input, double share)
+{
+    return input->config->channels > 0 ? input->config->channels : share;
+}
 
 /* A number of threads without the last, incomplete warp. */
 static inline uint32_t gpucoll_whole_warps(int threads)

@@ -91,10 +91,11 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint64_t slice = slice_bytes(input->coll, input->bytes, input->nranks);
-    plan->chunk_bytes = gpucoll_pipeline_block(slice, slot_block_bytes(input->data_bytes, input->nranks));
+    plan->chunk_bytes =
+        gpucoll_pipeline_block(input->config, slice, slot_block_bytes(input->data_bytes, input->nranks));
     plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     plan->threads = gpucoll_whole_warps(input->config->threads);
-    plan->ctas = (uint32_t)input->config->max_ctas;
+    plan->ctas = gpucoll_most_ctas(input);
     double leaves = (double)slice * (input->nranks - 1);
     double fill = (double)plan->chunk_bytes * (input->nranks - 1);
     if (input->coll == GPUCOLL_ALLREDUCE) {
@@ -204,16 +205,21 @@ static gpucoll_status spread_chunk(struct gpucoll_request *request, const struct
     return GPUCOLL_OK;
 }
 
-/* Have all ranks sent the chunk that is to be reduced next, and is its slot free of an older result? */
-static bool may_reduce(const struct gpucoll_request *request, uint32_t *missing)
+/* GPUCOLL_OK when all ranks have sent the chunk that is to be reduced next, and its slot is free of an older result. */
+static gpucoll_status may_reduce(struct gpucoll_request *request, uint32_t *missing)
 {
-    const struct gpucoll_pipeline *pipeline = &request->pipeline;
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
     const uint32_t chunk = pipeline->reduced;
     for (uint32_t i = 0; i < request->team->size; i++) {
         if (i != request->team->rank && gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, i) <= chunk) {
             *missing = i;
-            return false;
+            return GPUCOLL_IN_PROGRESS;
         }
+    }
+    /* In place, the result of a reduce-scatter takes the place of what this rank sends another. */
+    if (request->coll != GPUCOLL_ALLREDUCE && request->coll != GPUCOLL_REDUCE && pipeline->sent <= chunk) {
+        *missing = request->team->rank;
+        return GPUCOLL_IN_PROGRESS;
     }
     return gpucoll_pipeline_copied(request, pipeline->spreading[chunk % GPUCOLL_PIPELINE_SLOTS]);
 }
@@ -228,12 +234,7 @@ static gpucoll_status send_more(struct gpucoll_request *request, uint32_t *missi
             return status;
         }
     }
-    while (pipeline->sent < pipeline->queued &&
-           gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS])) {
-        pipeline->sent++;
-        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, pipeline->sent);
-    }
-    return GPUCOLL_OK;
+    return gpucoll_pipeline_sent(request);
 }
 
 static gpucoll_status reduce_more(struct gpucoll_request *request, uint32_t *missing)
@@ -250,12 +251,12 @@ static gpucoll_status reduce_more(struct gpucoll_request *request, uint32_t *mis
                 status = spread_chunk(request, &own, bytes);
             }
         } else if (bytes > 0) {
-            if (!may_reduce(request, missing)) {
-                return GPUCOLL_OK;
-            }
-            status = reduce_chunk(request, &own, bytes);
+            status = may_reduce(request, missing);
             if (status == GPUCOLL_OK) {
-                return GPUCOLL_OK;
+                status = reduce_chunk(request, &own, bytes);
+                if (status == GPUCOLL_OK) {
+                    return GPUCOLL_OK;
+                }
             }
         }
         if (status != GPUCOLL_OK) {
@@ -268,34 +269,34 @@ static gpucoll_status reduce_more(struct gpucoll_request *request, uint32_t *mis
     return GPUCOLL_OK;
 }
 
-static bool is_spread(const struct gpucoll_request *request)
+static gpucoll_status is_spread(struct gpucoll_request *request)
 {
-    for (int i = 0; i < GPUCOLL_PIPELINE_SLOTS; i++) {
-        if (!gpucoll_pipeline_copied(request, request->pipeline.spreading[i])) {
-            return false;
-        }
+    gpucoll_status status = GPUCOLL_OK;
+    for (int i = 0; i < GPUCOLL_PIPELINE_SLOTS && status == GPUCOLL_OK; i++) {
+        status = gpucoll_pipeline_copied(request, request->pipeline.spreading[i]);
     }
-    return true;
+    return status;
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
     const struct gpucoll_pipeline *pipeline = &request->pipeline;
     uint32_t missing = request->team->rank;
-    if (!request->in_barrier) {
-        gpucoll_status status = send_more(request, &missing);
-        if (status == GPUCOLL_OK) {
-            status = reduce_more(request, &missing);
-        }
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-        if (pipeline->sent < pipeline->chunks || pipeline->reduced < pipeline->chunks ||
-            !is_spread(request)) {
-            return gpucoll_pipeline_idle(request, missing);
-        }
+    if (request->in_barrier) {
+        return gpucoll_pipeline_end(request);
     }
-    return gpucoll_pipeline_end(request);
+    gpucoll_status status = send_more(request, &missing);
+    if (status == GPUCOLL_OK) {
+        status = reduce_more(request, &missing);
+    }
+    if (status == GPUCOLL_OK) {
+        const bool all = pipeline->sent == pipeline->chunks && pipeline->reduced == pipeline->chunks;
+        status = all ? is_spread(request) : GPUCOLL_IN_PROGRESS;
+    }
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_pipeline_idle(request, missing);
+    }
+    return status == GPUCOLL_OK ? gpucoll_pipeline_end(request) : status;
 }
 
 #define ROW(row, collective, text)                                                                           \
@@ -307,6 +308,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
             "chunks; for large messages in buffers that are used again",                                     \
         .direct = true,                                                                                      \
         .coll = collective,                                                                                  \
+        .rank_order = true,                                                                                  \
         .unusable = unusable,                                                                                \
         .shape = shape,                                                                                      \
         .start = start,                                                                                      \

@@ -52,7 +52,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = &gpucoll_model_default;
+    const struct gpucoll_model *model = input->model;
     struct gpucoll_sum sum;
     cut(&sum, input->bytes, gpucoll_staging_bytes(input->config));
     const double blocks = input->coll == GPUCOLL_REDUCE_SCATTER || input->coll == GPUCOLL_REDUCE_SCATTER_BLOCK
@@ -219,15 +219,18 @@ static gpucoll_status bring(struct gpucoll_request *request, bool *moved, uint32
     return status;
 }
 
-static void tell(struct gpucoll_request *request, bool *moved)
+static gpucoll_status tell(struct gpucoll_request *request, bool *moved)
 {
     struct gpucoll_staging *staging = request->lane->staging;
     const uint32_t rank = request->team->rank;
-    if (gpucoll_copies_look(request->gpu, &staging->out)) {
+    bool complete = false;
+    gpucoll_status status = gpucoll_copies_look(request->gpu, &staging->out, &complete);
+    if (complete) {
         gpucoll_outbox_raise(&staging->sum.lane[rank]->filled[0], staging->sum.epoch[rank],
                              staging->out.complete);
         *moved = true;
     }
+    return status;
 }
 
 static gpucoll_status fetch(struct gpucoll_request *request, bool *moved, uint32_t *missing)
@@ -262,12 +265,13 @@ static uint64_t fetched(const struct gpucoll_staging *staging)
     return in->complete < in->given ? staging->in_chunk[in->complete % GPUCOLL_IN_FLIGHT] : staging->next_in;
 }
 
-static void give_back(struct gpucoll_request *request, bool *moved)
+static gpucoll_status give_back(struct gpucoll_request *request, bool *moved)
 {
     struct gpucoll_staging *staging = request->lane->staging;
     const uint32_t rank = request->team->rank;
-    *moved |= gpucoll_copies_look(request->gpu, &staging->in);
+    gpucoll_status status = gpucoll_copies_look(request->gpu, &staging->in, moved);
     gpucoll_outbox_raise(&staging->sum.lane[rank]->emptied[0], staging->sum.epoch[rank], fetched(staging));
+    return status;
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
@@ -280,11 +284,15 @@ static gpucoll_status progress(struct gpucoll_request *request)
         return gpucoll_staging_leave(request);
     }
     if (request->team->rank < staging->sum.contributors) {
-        tell(request, &moved);
-        status = bring(request, &moved, &missing);
+        status = tell(request, &moved);
+        if (status == GPUCOLL_OK) {
+            status = bring(request, &moved, &missing);
+        }
     }
     moved |= gpucoll_sum_share(&staging->sum);
-    give_back(request, &moved);
+    if (status == GPUCOLL_OK) {
+        status = give_back(request, &moved);
+    }
     if (status == GPUCOLL_OK) {
         status = fetch(request, &moved, &missing);
     }
@@ -299,7 +307,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
         gpucoll_watchdog_reset(request);
         return GPUCOLL_IN_PROGRESS;
     }
-    return gpucoll_staging_wait(request, missing, "waiting for a sum in host memory");
+    return gpucoll_watchdog(request, missing, "waiting for a sum in host memory");
 }
 
 static void stop(struct gpucoll_request *request)
@@ -313,6 +321,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_cpu = {
     .protocol = "host",
     .help = "chunks to host memory by copy engine, summed there by CPU cores, and back; uses no SM",
     .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
     .needs = GPUCOLL_TL_SUMS,
     .unusable = unusable,
     .shape = shape,
@@ -326,6 +335,7 @@ const struct gpucoll_algorithm gpucoll_exchange_cpu = {
     .protocol = "host",
     .help = "what reduces: chunks to host memory by copy engine, summed there by CPU cores, and back",
     .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
     .needs = GPUCOLL_TL_SUMS,
     .unusable = unusable,
     .shape = shape,

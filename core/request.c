@@ -1,5 +1,6 @@
 #include "core/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/algorithm.h"
@@ -7,6 +8,7 @@
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/links.h"
+#include "core/observe.h"
 #include "core/watchdog.h"
 
 /* What must be equal on all ranks, in one word. */
@@ -57,18 +59,19 @@ static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
     return gpus[0];
 }
 
-/* A lane on the GPU that holds the buffers; request->lane stays NULL if there is none. */
-static void take_lane(struct gpucoll_request *request)
+/* A lane on the GPU that holds the buffers; request->lane stays NULL if there is none, and the result says why. */
+static enum gpucoll_reason take_lane(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
-    struct gpucoll_buffer buffer;
+    struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
     const void *pointer = NULL;
     if (!is_able(request, &buffer, &pointer)) {
-        return;
+        bool on_device = gpucoll_is_exchange(request->coll) && buffer.memory == GPUCOLL_MEMORY_DEVICE;
+        return on_device ? GPUCOLL_REASON_OVERLAP : GPUCOLL_REASON_MEMORY;
     }
     if (context->config->sync_device && pointer != NULL &&
         context->accel->ops->synchronize(context->accel, pointer) != GPUCOLL_OK) {
-        return;
+        return GPUCOLL_REASON_GPU;
     }
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
@@ -77,6 +80,7 @@ static void take_lane(struct gpucoll_request *request)
         gpucoll_direct_post(request, &buffer);
     }
     pthread_mutex_unlock(&context->lock);
+    return request->gpu == NULL ? GPUCOLL_REASON_GPU : GPUCOLL_REASON_LANES;
 }
 
 static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
@@ -85,9 +89,8 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args);
     post->bytes = request->bytes;
-    if (!args->unable) {
-        take_lane(request);
-    }
+    const enum gpucoll_reason reason = args->unable ? GPUCOLL_REASON_LAYOUT : take_lane(request);
+    post->card = reason;
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
         post->card = (uint32_t)request->gpu->card_index;
@@ -140,6 +143,24 @@ static struct gpucoll_request *new_request(struct gpucoll_team *team)
     return request;
 }
 
+struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team)
+{
+    struct gpucoll_request *request = calloc(1, sizeof *request);
+    if (request != NULL) {
+        request->team = team;
+        request->coll = GPUCOLL_BARRIER;
+        request->call = team->barriers;
+        request->state = GPUCOLL_RUNNING;
+        request->in_barrier = true;
+    }
+    return request;
+}
+
+void gpucoll_request_drop(struct gpucoll_request *request)
+{
+    free(request);
+}
+
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {
@@ -160,11 +181,13 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
     request->unable = args->unable;
+    request->form = (uint8_t)args->form;
     if (gpucoll_is_exchange(args->coll)) {
         gpucoll_exchange_runs(request, args);
     } else {
         request->bytes = args->count * gpucoll_type_size(args->type);
     }
+    gpucoll_observe_post(request);
     request->call = ++team->calls;
     if (team->size > 1 && !team->given_up) {
         request->state = GPUCOLL_QUEUED;
@@ -197,6 +220,7 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
 /* Every rank has posted: all take the same way from here. */
 static gpucoll_status decide(struct gpucoll_request *request)
 {
+    gpucoll_observe_arrived(request);
     gpucoll_status status = gpucoll_agreement_decide(request);
     if (status != GPUCOLL_OK) {
         return status;
@@ -223,6 +247,7 @@ static gpucoll_status start(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
     request->state = GPUCOLL_RUNNING;
+    gpucoll_observe_run(request);
     gpucoll_status status = request->plan.algorithm->start(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
@@ -311,21 +336,55 @@ static gpucoll_status advance(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? run(request) : status;
 }
 
+/* How it went, in words. */
+static void outcome(const struct gpucoll_request *request, gpucoll_status status, char *text, size_t size)
+{
+    const struct gpucoll_plan *plan = &request->plan;
+    if (status == GPUCOLL_DECLINED) {
+        snprintf(text, size, "declined: %s", gpucoll_reason_text(request->reason));
+    } else if (status != GPUCOLL_OK) {
+        snprintf(text, size, "%s", gpucoll_status_name(status));
+    } else if (plan->algorithm == NULL) {
+        snprintf(text, size, "ran natively: nothing to exchange");
+    } else {
+        snprintf(text, size, "ran natively by %s/%s, %u CTAs%s", plan->algorithm->name,
+                 plan->algorithm->protocol, plan->ctas, plan->linger ? " that linger" : "");
+    }
+}
+
 static void log_call(const struct gpucoll_request *request, gpucoll_status status)
 {
     const struct gpucoll_log *log = request->team->context->log;
     if (log->verbosity >= GPUCOLL_LOG_CALL) {
+        char how[160];
+        outcome(request, status, how, sizeof how);
         gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
                     (unsigned long long)request->call, gpucoll_coll_name(request->coll),
-                    (unsigned long long)request->bytes,
-                    status == GPUCOLL_OK ? "ran natively" : gpucoll_status_name(status));
+                    (unsigned long long)request->bytes, how);
     }
+}
+
+/* Where no rank's post says it. */
+static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
+{
+    if (request->state == GPUCOLL_GIVEN_UP) {
+        return GPUCOLL_REASON_GIVEN_UP;
+    }
+    if (request->passed) {
+        return GPUCOLL_REASON_PASSED;
+    }
+    return request->links != NULL && request->links->ways == 0 ? GPUCOLL_REASON_LINKS : GPUCOLL_REASON_PLAN;
 }
 
 gpucoll_status gpucoll_test(struct gpucoll_request *request)
 {
     gpucoll_status status = request->team->size == 1 ? test_alone(request) : advance(request);
     if (status != GPUCOLL_IN_PROGRESS) {
+        if (status == GPUCOLL_DECLINED) {
+            request->reason = request->reason != GPUCOLL_REASON_NONE ? request->reason : find_reason(request);
+            request->team->reason = request->reason;
+        }
+        gpucoll_observe_end(request, status);
         log_call(request, status);
         /* Arguments that differ are seen by all ranks alike before anything is started. */
         if (status < 0 && status != GPUCOLL_ERR_MISMATCH) {
@@ -336,8 +395,14 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
     return status;
 }
 
+enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)
+{
+    return team->reason;
+}
+
 void gpucoll_cancel(struct gpucoll_request *request)
 {
+    gpucoll_observe_end(request, GPUCOLL_ERR_TIMEOUT);
     gpucoll_watchdog_abandon(request);
     end(request);
 }

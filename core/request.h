@@ -15,6 +15,7 @@
 #define GPUCOLL_REQUEST_H
 
 #include "core/copies.h"
+#include "core/stats.h"
 #include "core/team.h"
 
 enum gpucoll_request_state {
@@ -24,6 +25,16 @@ enum gpucoll_request_state {
     GPUCOLL_CONNECTING,
     GPUCOLL_MAPPING,
     GPUCOLL_RUNNING
+};
+
+/* What statistics and profilers want to know of a request (core/observe.h). */
+struct gpucoll_observed {
+    bool begun;       /* when it was posted, somebody wanted to know */
+    bool traced;      /* ranges are open */
+    uint64_t posted;  /* ticks */
+    uint64_t arrived; /* ticks: all ranks had; without agreement as `posted` */
+    uint64_t call;    /* ranges: of the call, and of the part it is in */
+    uint64_t part;
 };
 
 /* Chunks of a call that goes by copies; their scratch is reused after so many. */
@@ -71,11 +82,18 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
-    bool unable; /* as gpucoll_coll_args says */
-    bool idle;   /* an exchange in which this rank neither sends nor receives */
+    bool unable;                /* as gpucoll_coll_args says */
+    bool idle;                  /* an exchange in which this rank neither sends nor receives */
+    uint8_t form;               /* enum gpucoll_form */
+    enum gpucoll_reason reason; /* why it is declined */
+    struct gpucoll_observed observed;
     /* What follows is not cleared for each call. */
     struct gpucoll_kernel_runs runs;  /* of an exchange */
     struct gpucoll_pipeline pipeline; /* of algorithms that go by copies */
 };
+
+/* A request that is not a call, by which the watchdog looks after the team's present barrier; NULL without memory. */
+struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team);
+void gpucoll_request_drop(struct gpucoll_request *request);
 
 #endif

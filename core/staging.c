@@ -34,10 +34,11 @@ void gpucoll_staging_begin(struct gpucoll_staging *staging)
     begin(&staging->in, GPUCOLL_QUEUE_IN);
 }
 
-static bool in_flight(const struct gpucoll_gpu *gpu, struct gpucoll_copies *copies)
+static bool in_flight(struct gpucoll_gpu *gpu, struct gpucoll_copies *copies)
 {
-    gpucoll_copies_look(gpu, copies);
-    return copies->complete < copies->given;
+    bool moved;
+    /* After an error nothing is known, nor to be waited for. */
+    return gpucoll_copies_look(gpu, copies, &moved) == GPUCOLL_OK && copies->complete < copies->given;
 }
 
 void gpucoll_staging_stop(struct gpucoll_request *request)
@@ -59,27 +60,15 @@ gpucoll_status gpucoll_copies_give(struct gpucoll_request *request, struct gpuco
     return status;
 }
 
-bool gpucoll_copies_look(const struct gpucoll_gpu *gpu, struct gpucoll_copies *copies)
+gpucoll_status gpucoll_copies_look(struct gpucoll_gpu *gpu, struct gpucoll_copies *copies, bool *moved)
 {
-    const uint64_t known = copies->complete;
-    while (copies->complete < copies->given &&
-           gpucoll_copy_done(gpu, copies->ticket[copies->complete % GPUCOLL_IN_FLIGHT])) {
-        copies->complete++;
+    gpucoll_status status = GPUCOLL_OK;
+    while (status == GPUCOLL_OK && copies->complete < copies->given) {
+        status = gpucoll_copy_done(gpu, copies->ticket[copies->complete % GPUCOLL_IN_FLIGHT]);
+        copies->complete += status == GPUCOLL_OK;
+        *moved |= status == GPUCOLL_OK;
     }
-    return copies->complete != known;
-}
-
-gpucoll_status gpucoll_staging_wait(struct gpucoll_request *request, uint32_t missing, const char *doing)
-{
-    const uint64_t looked = request->looked_ns;
-    gpucoll_status status = gpucoll_watchdog(request, missing, doing);
-    if (status == GPUCOLL_IN_PROGRESS && request->looked_ns != looked) {
-        /* As often as the watchdog looks at the peers, ask the device whether it met an error. */
-        const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
-        gpucoll_status health = ops->stream_health(request->lane->stream);
-        return health == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : health;
-    }
-    return status;
+    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
 }
 
 gpucoll_status gpucoll_staging_leave(struct gpucoll_request *request)

@@ -75,12 +75,10 @@ static inline bool gpucoll_copies_full(const struct gpucoll_copies *copies)
 {
     return copies->given - copies->complete == GPUCOLL_IN_FLIGHT;
 }
-/* Looks for copies that have become complete; true if there are. */
-bool gpucoll_copies_look(const struct gpucoll_gpu *gpu, struct gpucoll_copies *copies);
+/* Looks for copies that have become complete; sets `*moved` if there are. An error that the device has met has been shown. */
+gpucoll_status gpucoll_copies_look(struct gpucoll_gpu *gpu, struct gpucoll_copies *copies,
+                                   bool *moved) GPUCOLL_CHECKED;
 
-/* Nothing moved: as gpucoll_watchdog, and an error that the device has met. */
-gpucoll_status gpucoll_staging_wait(struct gpucoll_request *request, uint32_t missing,
-                                    const char *doing) GPUCOLL_CHECKED;
 /* This rank has all it wants. Its lane of the outbox must stay until the others do too, and until they look at no flag of it any
  * more: a barrier. To be called until it no longer says GPUCOLL_IN_PROGRESS. */
 gpucoll_status gpucoll_staging_leave(struct gpucoll_request *request) GPUCOLL_CHECKED;

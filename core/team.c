@@ -27,16 +27,23 @@ static uint64_t hash(uint64_t seed, const void *data, size_t bytes)
 }
 
 /* Plans must be equal on all ranks, so what they are made from must be. */
-static uint64_t settings_hash(const struct gpucoll_config *config)
+static uint64_t settings_hash(const struct gpucoll_context *context)
 {
+    const struct gpucoll_config *config = context->config;
     uint64_t value = 14695981039346656037u;
-    value = hash(value, config->allreduce_algorithm, strlen(config->allreduce_algorithm) + 1);
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        value = hash(value, config->algorithm[coll], strlen(config->algorithm[coll]) + 1);
+    }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
+    value = hash(value, &config->channels, sizeof config->channels);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
+    value = hash(value, &config->chunk, sizeof config->chunk);
+    value = hash(value, &config->deterministic, sizeof config->deterministic);
     value = hash(value, &config->threads, sizeof config->threads);
+    value = hash(value, &context->tuning, sizeof context->tuning);
     return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
 }
 
@@ -45,7 +52,7 @@ static void fill_card(struct gpucoll_team *team, struct team_card *card)
     struct gpucoll_context *context = team->context;
     memset(card, 0, sizeof *card);
     memcpy(card->version, version, sizeof version);
-    card->settings = settings_hash(context->config);
+    card->settings = settings_hash(context);
     if (context->accel == NULL || gpucoll_context_board(context) != GPUCOLL_OK ||
         gpucoll_board_take(&context->board, &team->region) != GPUCOLL_OK) {
         return;
@@ -180,6 +187,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
         free(links);
     }
     free(team->met);
+    free(team->barrier_watch);
     free(team->spare);
     free(team);
 }
@@ -210,43 +218,45 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
         plan->linger ? " that linger" : "", plan->predicted_us, why);
 }
 
+struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
+                                             const struct gpucoll_links *links, enum gpucoll_coll coll,
+                                             int functor, uint64_t bytes, bool direct)
+{
+    return (struct gpucoll_plan_input){
+        .coll = coll,
+        .functor = functor,
+        .bytes = bytes,
+        .nranks = team->size,
+        .data_bytes = links->gpu->data_bytes,
+        .ways = links->ways,
+        .direct = direct,
+        .shared_device = links->shared_device,
+        .crew = links->crew,
+        .whole_lines = links->whole_lines,
+        .latency_us = links->latency_us,
+        .bandwidth = links->bandwidth,
+        .model = &links->model,
+        .config = team->context->config,
+    };
+}
+
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
                                  enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
                                  struct gpucoll_plan *plan)
 {
-    uint64_t key =
-        (bytes ^ bytes >> 7 ^ (uint64_t)functor * 31 ^ (uint64_t)coll * 8191) * 0x9E3779B97F4A7C15u;
-    struct gpucoll_cached_plan *cached = &team->plans[key >> 58];
-    _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
-    if (cached->links != links || cached->coll != coll || cached->functor != functor ||
-        cached->bytes != bytes || cached->direct != direct) {
-        const struct gpucoll_plan_input input = {
-            .coll = coll,
-            .functor = functor,
-            .bytes = bytes,
-            .nranks = team->size,
-            .data_bytes = links->gpu->data_bytes,
-            .ways = links->ways,
-            .direct = direct,
-            .shared_device = links->shared_device,
-            .crew = links->crew,
-            .whole_lines = links->whole_lines,
-            .latency_us = links->latency_us,
-            .bandwidth = links->bandwidth,
-            .config = team->context->config,
-        };
-        cached->links = NULL;
-        gpucoll_status status = gpucoll_select(&input, team->context->log, &team->forced_said, &cached->plan);
+    const struct gpucoll_plan *kept = gpucoll_plan_find(&team->plans, links, coll, functor, bytes, direct);
+    if (kept == NULL) {
+        const struct gpucoll_plan_input input = gpucoll_team_input(team, links, coll, functor, bytes, direct);
+        bool fresh;
+        gpucoll_status status =
+            gpucoll_plan_make(&team->plans, links, &input, team->context->log, &fresh, &kept);
         if (status != GPUCOLL_OK) {
             return status;
         }
-        cached->links = links;
-        cached->coll = coll;
-        cached->functor = functor;
-        cached->bytes = bytes;
-        cached->direct = direct;
-        log_plan(team, &input, &cached->plan);
+        if (fresh) {
+            log_plan(team, &input, kept);
+        }
     }
-    *plan = cached->plan;
+    *plan = *kept;
     return GPUCOLL_OK;
 }

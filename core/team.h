@@ -5,9 +5,7 @@
 #define GPUCOLL_TEAM_H
 
 #include "core/context.h"
-#include "core/plan.h"
-
-enum { GPUCOLL_PLAN_CACHE = 64 };
+#include "core/plan_cache.h"
 
 struct gpucoll_member {
     struct gpucoll_peer *peer;
@@ -24,21 +22,13 @@ struct gpucoll_links {
     unsigned crew; /* CTAs that can linger together on a GPU */
     double latency_us;
     double bandwidth;
+    struct gpucoll_model model; /* of the GPUs, with what the tuning file sets */
     uint32_t card[GPUCOLL_MAX_LOCAL];
     void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it; with GPUCOLL_TL_STORES */
     struct gpucoll_connection *connection[GPUCOLL_MAX_LOCAL]; /* NULL: the own rank; likewise */
     const struct gpucoll_pipe_ops *pipe;
     void *outbox[GPUCOLL_MAX_LOCAL]; /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
     const struct gpucoll_gpu *gpu;
-};
-
-struct gpucoll_cached_plan {
-    const struct gpucoll_links *links; /* NULL: empty */
-    enum gpucoll_coll coll;
-    int functor;
-    bool direct;
-    uint64_t bytes;
-    struct gpucoll_plan plan;
 };
 
 struct gpucoll_team {
@@ -48,18 +38,27 @@ struct gpucoll_team {
     uint32_t size;
     uint32_t region; /* on the own board */
     struct gpucoll_team_board *board;
-    uint64_t calls;                /* posted or passed */
-    uint64_t decided;              /* calls up to this one are declined, have failed, or have their links */
-    uint32_t ended;                /* bit call % RING: that call has ended before an earlier one */
-    bool active;                   /* has posted */
-    bool given_up;                 /* a call has failed: nothing is run natively any more */
-    bool forced_said;              /* that the forced algorithm cannot be used */
-    struct gpucoll_request *spare; /* the latest ended request, kept for the next call */
-    struct gpucoll_met *met;       /* exports that calls have brought (core/direct.c); NULL: none yet */
-    struct gpucoll_links *links;   /* those known, the latest first; the same set on every rank */
-    struct gpucoll_cached_plan plans[GPUCOLL_PLAN_CACHE];
+    uint64_t calls;             /* posted or passed */
+    uint64_t decided;           /* calls up to this one are declined, have failed, or have their links */
+    uint32_t ended;             /* bit call % RING: that call has ended before an earlier one */
+    bool active;                /* has posted */
+    bool given_up;              /* a call has failed: nothing is run natively any more */
+    enum gpucoll_reason reason; /* of the latest declined call */
+    uint64_t barriers;          /* of the application, entered */
+    uint32_t barrier_arrived;   /* ranks below this one are known to be in the present one */
+    uint32_t barrier_polls;
+    struct gpucoll_request *barrier_watch; /* for the watchdog, of a barrier that waits long; NULL: none */
+    struct gpucoll_request *spare;         /* the latest ended request, kept for the next call */
+    struct gpucoll_met *met;     /* exports that calls have brought (core/direct.c); NULL: none yet */
+    struct gpucoll_links *links; /* those known, the latest first; the same set on every rank */
+    struct gpucoll_plan_cache plans;
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
 };
+
+/* What the plan for such a call is made from. */
+struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
+                                             const struct gpucoll_links *links, enum gpucoll_coll coll,
+                                             int functor, uint64_t bytes, bool direct);
 
 /* The plan for a call on these links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,

@@ -81,7 +81,7 @@ AC_DEFUN([GPUCOLL_ENABLE_SANITIZERS], [
 # `make distcheck` builds for the same Open MPI, with the same toolkit, as this build.
 AC_DEFUN([GPUCOLL_DISTCHECK], [
     GPUCOLL_DISTCHECK_FLAGS=
-    for gpucoll_option in enable_mpi enable_werror with_ompi with_ompi_src with_cuda with_cuda_arch with_hwloc with_ucx; do
+    for gpucoll_option in enable_mpi enable_werror with_ompi with_ompi_src with_cuda with_cuda_arch with_hwloc with_ucx with_nvtx; do
         AS_VAR_COPY([gpucoll_value], [$gpucoll_option])
         AS_CASE([$gpucoll_value], [auto|default|""], [], [*" "*],
             [AC_MSG_WARN([make distcheck will not use $gpucoll_option=$gpucoll_value: it has a space])],
@@ -98,6 +98,7 @@ AC_DEFUN([GPUCOLL_SUMMARY], [
     Open MPI          $gpucoll_ompi_summary
     CUDA              $gpucoll_cuda_summary
     UCX               $gpucoll_ucx_summary
+    NVTX              $gpucoll_nvtx_summary
     hwloc             $gpucoll_hwloc_summary
     GoogleTest        $gpucoll_gtest_summary
     Google Benchmark  $gpucoll_benchmark_summary

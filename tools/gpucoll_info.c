@@ -16,6 +16,7 @@ static const struct section {
     {"gpus", "GPUs", "the GPUs of this machine and how they reach each other", info_gpus},
     {"transports", "Transports", "how bytes get from one GPU to another", info_transports},
     {"algorithms", "Algorithms", "how each collective can be run", info_algorithms},
+    {"constants", "Constants", "what the cost model predicts with", info_constants},
     {"parameters", "Parameters", "what can be set, with defaults and present values", info_parameters},
 };
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
@@ -33,7 +34,10 @@ static void show_help(void)
     printf("  %-22s %s\n", "",
            "more keys: op=sum type=float32 shared_gpu=no latency_us=0.6 bandwidth=350 (GB/s)");
     printf("  --%-20s %s\n", "explain COLL SIZE",
-           "the same for one size on the GPUs of this machine: --explain allreduce 4M");
+           "the same for one size: --explain allreduce 4M [--ranks N]");
+    printf("  --%-20s %s\n", "tune",
+           "measures the constants of the cost model on this machine, in about half a minute");
+    printf("  %-22s %s\n", "", "[--output FILE] [--ranks N] [--max SIZE] [--seconds S]");
     printf("  --%-20s %s\n", "markdown", "the parameters as docs/parameters.md");
     printf("  --%-20s %s\n", "collectives", "what runs natively, as docs/collectives.md");
     printf("  --%-20s %s\n", "version", "the version alone");
@@ -60,13 +64,6 @@ static const struct section *find_section(const char *option)
     return NULL;
 }
 
-static bool explain(struct info *info, const char *coll, const char *bytes)
-{
-    char query[128];
-    snprintf(query, sizeof(query), "coll=%s,bytes=%s", coll, bytes);
-    return info_select(info, query);
-}
-
 /* One option; `*took` says how many arguments it used. 0 fine, 1 something is wrong, 2 not understood. */
 static int run_option(struct info *info, char **argv, int *took)
 {
@@ -91,9 +88,11 @@ static int run_option(struct info *info, char **argv, int *took)
         info_collectives_markdown();
         return 0;
     }
-    if (strcmp(argv[0], "--explain") == 0 && argv[1] && argv[2]) {
-        *took = 3;
-        return explain(info, argv[1], argv[2]) ? 0 : 2;
+    if (strcmp(argv[0], "--explain") == 0) {
+        return info_explain(info, argv, took);
+    }
+    if (strcmp(argv[0], "--tune") == 0) {
+        return info_tune(info, argv, took);
     }
     const char *query = strncmp(argv[0], "--select=", 9) == 0 ? argv[0] + 9 : NULL;
     if (strcmp(argv[0], "--select") == 0 && argv[1]) {

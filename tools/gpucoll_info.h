@@ -7,11 +7,13 @@
 
 #include <stdbool.h>
 #include "core/gpucoll.h"
+#include "core/model.h"
 
 /* The defaults, with what the environment sets (OMPI_MCA_coll_gpucoll_NAME). Values that are not accepted keep the default. */
 struct info {
     struct gpucoll_config config;
     struct gpucoll_log log;
+    bool tuned; /* info_model has found constants in the tuning file */
 };
 
 /* Each returns false if it found something wrong, which it has said. */
@@ -20,6 +22,7 @@ bool info_accelerators(struct info *info);
 bool info_gpus(struct info *info);
 bool info_transports(struct info *info);
 bool info_algorithms(struct info *info);
+bool info_constants(struct info *info);
 bool info_parameters(struct info *info);
 
 /* docs/parameters.md. */
@@ -28,6 +31,26 @@ void info_parameters_markdown(void);
 void info_collectives_markdown(void);
 /* Sets what the environment has set; false if a value is not accepted (the listing shows which). */
 bool info_read_environment(struct info *info);
+
+/* The GPUs of this machine as the cost model knows them. */
+struct info_machine {
+    int gpus;
+    bool nvlink; /* between the first two */
+    char name[96];
+};
+void info_machine(struct info_machine *machine);
+
+/* The constants that count for such GPUs: built in, or set by the tuning file. Returns the index of the entry built in. */
+int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpucoll_model *model);
+void info_print_source(const struct info *info, const struct info_machine *machine, int entry);
+
+/* A size such as 8, 64K, 4M. */
+bool info_parse_size(const char *text, uint64_t *bytes);
+
+/* --tune [--ranks N] [--max SIZE] [--seconds S] [--output FILE]. 0 fine, 1 something failed, 2 not understood. */
+int info_tune(struct info *info, char **argv, int *took);
+/* --explain COLLECTIVE SIZE [--ranks N], likewise. */
+int info_explain(struct info *info, char **argv, int *took);
 
 /* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */
 bool info_select(struct info *info, const char *query);

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/selector.h"
 #include "tools/gpucoll_info.h"
 
-enum { WIDTH = 110 };
+enum { WIDTH = 110, VALUES_BYTES = 256 };
 
 static const char *type_name(enum gpucoll_config_type type)
 {
@@ -30,13 +31,28 @@ static const char *environment_value(const struct gpucoll_config_row *row)
     return getenv(name);
 }
 
+static void silent(void *arg, const char *topic, va_list args)
+{
+    (void)arg;
+    (void)topic;
+    (void)args;
+}
+
+/* False, and the field as it was or at its default, if the value is not accepted. */
+static bool accept(struct gpucoll_config *config, const struct gpucoll_config_row *row, const char *value)
+{
+    const struct gpucoll_log nowhere = {.help = silent};
+    return gpucoll_config_set(config, row->name, value) == GPUCOLL_OK &&
+           gpucoll_select_check(config, &nowhere);
+}
+
 bool info_read_environment(struct info *info)
 {
     bool fine = true;
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
         const char *value = environment_value(row);
-        if (value && gpucoll_config_set(&info->config, row->name, value) != GPUCOLL_OK) {
+        if (value && !accept(&info->config, row, value)) {
             fine = false;
         }
     }
@@ -53,7 +69,7 @@ static bool print_value(const struct gpucoll_config_row *row)
         printf("  coll_gpucoll_%s = %s\n", row->name, row->initial[0] ? row->initial : "\"\"");
         return true;
     }
-    bool accepted = gpucoll_config_set(&scratch, row->name, value) == GPUCOLL_OK;
+    bool accepted = accept(&scratch, row, value);
     if (accepted) {
         printf("  coll_gpucoll_%s = %s (from the environment; default %s)\n", row->name, value,
                row->initial[0] ? row->initial : "\"\"");
@@ -70,9 +86,10 @@ bool info_parameters(struct info *info)
     (void)info;
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        char text[VALUES_BYTES];
+        const char *values = gpucoll_select_values(row, text, sizeof(text));
         fine &= print_value(row);
-        printf("      %s%s%s\n", type_name(row->type), row->values ? ": " : "",
-               row->values ? row->values : "");
+        printf("      %s%s%s\n", type_name(row->type), values ? ": " : "", values ? values : "");
         info_print_wrapped(row->help, 6, WIDTH);
     }
     return fine;
@@ -93,9 +110,11 @@ static void print_cell(const char *text)
 void info_parameters_markdown(void)
 {
     printf("# Parameters\n\n"
-           "Printed by `gpucoll_info --markdown` from the table in `core/base/config.c`; `make check` "
-           "compares. To change this page, change\n"
-           "the table, then `make update-docs`.\n\n"
+           "Printed by `gpucoll_info --markdown` from the tables in `core/base/config.c` and, for names of "
+           "algorithms and protocols,\n"
+           "`core/algorithms.c`; `make check` compares. To change this page, change the table, then `make "
+           "update-docs`.\n"
+           "What each algorithm does: `gpucoll_info --algorithms`.\n\n"
            "Set a parameter as any other of Open MPI: `mpirun --mca coll_gpucoll_NAME VALUE`, the "
            "environment variable\n"
            "`OMPI_MCA_coll_gpucoll_NAME`, or a line `coll_gpucoll_NAME = VALUE` in "
@@ -109,9 +128,11 @@ void info_parameters_markdown(void)
            "|---|---|---|---|---|\n");
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        char text[VALUES_BYTES];
+        const char *values = gpucoll_select_values(row, text, sizeof(text));
         printf("| `coll_gpucoll_%s` | %s%s%s | ", row->name, row->initial[0] ? "`" : "",
                row->initial[0] ? row->initial : "empty", row->initial[0] ? "`" : "");
-        print_cell(row->values ? row->values : type_name(row->type));
+        print_cell(values ? values : type_name(row->type));
         printf(" | %d | ", row->level);
         print_cell(row->help);
         printf(" |\n");

@@ -1,5 +1,5 @@
 /*
- * --select: asks the selector itself, with a team that is described rather than made.
+ * --select and --explain: ask the selector itself, with a team that is described rather than made.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@ struct query {
     struct gpucoll_plan_input input;
     enum gpucoll_op op;
     enum gpucoll_type type;
+    bool shareable; /* peers can write to the buffers */
 };
 
 static bool parse_coll(struct query *query, const char *text)
@@ -58,26 +59,37 @@ static bool parse_ranks(struct query *query, const char *text)
     return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
 }
 
-static bool parse_bytes(struct query *query, const char *text)
+bool info_parse_size(const char *text, uint64_t *bytes)
 {
     static const char suffixes[] = "KMGT";
     char *end;
     if (*text < '0' || *text > '9') {
         return false;
     }
-    query->input.bytes = strtoull(text, &end, 10);
+    *bytes = strtoull(text, &end, 10);
     const char *suffix = *end ? strchr(suffixes, *end & ~0x20) : NULL;
     if (suffix) {
-        query->input.bytes <<= 10 * (suffix - suffixes + 1);
+        *bytes <<= 10 * (suffix - suffixes + 1);
         end++;
     }
-    return !*end && query->input.bytes > 0;
+    return !*end && *bytes > 0;
+}
+
+static bool parse_bytes(struct query *query, const char *text)
+{
+    return info_parse_size(text, &query->input.bytes);
 }
 
 static bool parse_shared(struct query *query, const char *text)
 {
     query->input.shared_device = strcmp(text, "yes") == 0;
     return query->input.shared_device || strcmp(text, "no") == 0;
+}
+
+static bool parse_direct(struct query *query, const char *text)
+{
+    query->shareable = strcmp(text, "yes") == 0;
+    return query->shareable || strcmp(text, "no") == 0;
 }
 
 static bool parse_link(struct query *query, const char *text)
@@ -124,6 +136,7 @@ static const struct {
     {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
     {"type", "an element type such as float32, int64, complex64", parse_type},
     {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
+    {"direct", "yes (peers can write to the buffers, as to those of cudaMalloc) or no", parse_direct},
     {"link", "nvlink or pcie", parse_link},
     {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
@@ -145,9 +158,8 @@ static bool parse_item(struct query *query, const char *item)
             return fine || bad(item, keys[i].accepted);
         }
     }
-    return bad(
-        item,
-        "coll, ranks, bytes, op, type, shared_gpu, link, crew, latency_us or bandwidth, each with =VALUE");
+    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, direct, link, crew, latency_us or bandwidth, "
+                     "each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)
@@ -193,15 +205,6 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
     input->bandwidth = cost.bandwidth;
 }
 
-/* One for each GPU of this machine; two where there are fewer. */
-static uint32_t ranks_here(void)
-{
-    static struct gpu_list list;
-    char reason[512];
-    bool found = gpu_list_from_cuda(&list, reason, sizeof(reason));
-    return found && list.count > 2 ? (uint32_t)list.count : 2;
-}
-
 static void size_text(uint64_t bytes, char *text, size_t text_bytes)
 {
     static const char *const units[] = {"", "K", "M", "G"};
@@ -213,6 +216,19 @@ static void size_text(uint64_t bytes, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, units[unit]);
 }
 
+static void print_shape(const struct gpucoll_plan *plan)
+{
+    if (plan->ctas > 0) {
+        printf("%3u CTAs of %u threads%s", plan->ctas, plan->threads, plan->linger ? ", lingering" : "");
+    } else {
+        printf("no kernel");
+    }
+    if (plan->rounds > 1) {
+        printf(", %llu rounds", (unsigned long long)plan->rounds);
+    }
+    printf("\n");
+}
+
 /* Every algorithm at one size: what the choice was made from. */
 static void explain(const struct gpucoll_plan_input *input, const struct gpucoll_plan *chosen)
 {
@@ -221,7 +237,7 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
         if (!gpucoll_algorithm_runs(row, input->coll)) {
             continue;
         }
-        const char *why = gpucoll_algorithm_unusable(row, input);
+        const char *why = gpucoll_unusable(row, input);
         struct gpucoll_plan plan = {.algorithm = row};
         printf("  %c %-8s %-6s", row == chosen->algorithm ? '*' : ' ', row->name, row->protocol);
         if (why) {
@@ -229,14 +245,10 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
             continue;
         }
         row->shape(input, &plan);
-        printf(" %10.1f us   %3u CTAs of %u threads%s", plan.predicted_us, plan.ctas, plan.threads,
-               plan.linger ? ", lingering" : "");
-        if (plan.rounds > 1) {
-            printf(", %llu rounds", (unsigned long long)plan.rounds);
-        }
-        printf("\n");
+        printf(" %10.1f us   ", plan.predicted_us);
+        print_shape(&plan);
     }
-    const char *forced = gpucoll_forced_algorithm(input->config, input->coll);
+    const char *forced = input->config->algorithm[input->coll];
     const char *protocol = input->config->protocol;
     if (strcmp(forced, "auto") != 0 || strcmp(protocol, "auto") != 0) {
         printf("  (set: coll_gpucoll_%s_algorithm=%s, coll_gpucoll_protocol=%s)\n",
@@ -244,8 +256,18 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
     }
 }
 
-static bool select_one(const struct info *info, const struct gpucoll_plan_input *input)
+/* From which size on is the call direct? */
+static void set_bytes(const struct info *info, struct query *query, uint64_t bytes)
 {
+    const size_t least = info->config.zero_copy;
+    query->input.bytes = bytes;
+    query->input.direct = query->shareable && least > 0 && bytes >= least;
+}
+
+static bool select_one(const struct info *info, struct query *query)
+{
+    const struct gpucoll_plan_input *input = &query->input;
+    set_bytes(info, query, input->bytes);
     struct gpucoll_plan plan;
     bool said = false;
     if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
@@ -253,55 +275,93 @@ static bool select_one(const struct info *info, const struct gpucoll_plan_input 
         return true;
     }
     explain(input, &plan);
+    printf("  choice: %s by %s, %.1f us\n", plan.algorithm->name, plan.algorithm->protocol,
+           plan.predicted_us);
     return true;
 }
 
-static bool select_range(const struct info *info, struct gpucoll_plan_input *input)
+static bool select_range(const struct info *info, struct query *query)
 {
+    const struct gpucoll_plan_input *input = &query->input;
     bool said = false;
     printf("  %6s  %-10s %-8s %10s  %s\n", "bytes", "algorithm", "protocol", "predicted", "shape");
     for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes *= 2) {
         struct gpucoll_plan plan;
         char text[16];
-        input->bytes = bytes;
+        set_bytes(info, query, bytes);
         size_text(bytes, text, sizeof(text));
         if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
             printf("  %6s  staged through host memory\n", text);
             continue;
         }
-        printf("  %6s  %-10s %-8s %7.1f us  %u CTAs of %u threads%s\n", text, plan.algorithm->name,
-               plan.algorithm->protocol, plan.predicted_us, plan.ctas, plan.threads,
-               plan.linger ? ", lingering" : "");
+        printf("  %6s  %-10s %-8s %7.1f us  ", text, plan.algorithm->name, plan.algorithm->protocol,
+               plan.predicted_us);
+        print_shape(&plan);
     }
     return true;
 }
 
+static void print_team(const struct query *query)
+{
+    const struct gpucoll_plan_input *input = &query->input;
+    char bytes[16];
+    size_text(input->bytes, bytes, sizeof(bytes));
+    printf("%s", gpucoll_coll_name(input->coll));
+    if (gpucoll_coll_reduces(input->coll)) {
+        printf(" of %s %s", gpucoll_op_name(query->op), gpucoll_type_name(query->type));
+    }
+    if (input->bytes > 0) {
+        printf(", %s bytes%s", bytes, input->coll == GPUCOLL_ALLREDUCE ? "" : " from one rank to another");
+    }
+    printf(", %u ranks%s, links of %.2f us and %.0f GB/s\n", input->nranks,
+           input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9);
+}
+
 bool info_select(struct info *info, const char *text)
 {
-    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32};
+    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32, .shareable = true};
     struct gpucoll_plan_input *input = &query.input;
-    char bytes[16];
+    struct gpucoll_model model;
+    struct info_machine machine;
+    info_machine(&machine);
     input->coll = GPUCOLL_ALLREDUCE;
-    input->nranks = ranks_here();
+    input->nranks =
+        machine.gpus > 2 ? (uint32_t)machine.gpus : 2; /* one for each GPU; two where there are fewer */
     input->config = &info->config;
     input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
     if (!parse(&query, text)) {
         return false;
     }
-    input->functor = gpucoll_functor(query.op, query.type);
-    size_text(input->bytes, bytes, sizeof(bytes));
+    int entry = info_model(info, machine.name, input->whole_lines, &model);
+    input->model = &model;
+    input->functor = gpucoll_coll_reduces(input->coll) ? gpucoll_functor(query.op, query.type) : 0;
     if (input->nranks == 1) {
         printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
         return true;
     }
-    printf("%s of %s %s, %u ranks%s, links of %.2f us and %.0f GB/s%s%s\n", gpucoll_coll_name(input->coll),
-           gpucoll_op_name(query.op), gpucoll_type_name(query.type), input->nranks,
-           input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9,
-           input->bytes ? ", bytes " : "", input->bytes ? bytes : "");
+    print_team(&query);
     if (input->functor < 0) {
         printf("  this operator does not exist for this type: MPI itself refuses it\n");
         return true;
     }
-    return input->bytes ? select_one(info, input) : select_range(info, input);
+    info_print_source(info, &machine, entry);
+    return input->bytes ? select_one(info, &query) : select_range(info, &query);
+}
+
+int info_explain(struct info *info, char **argv, int *took)
+{
+    char query[256];
+    if (!argv[1] || !argv[2]) {
+        fprintf(stderr,
+                "gpucoll_info: --explain needs a collective and a size, such as --explain allreduce 4M\n");
+        return 2;
+    }
+    *took = 3;
+    int used = snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
+    if (argv[3] && argv[4] && strcmp(argv[3], "--ranks") == 0 && used < (int)sizeof(query)) {
+        *took = 5;
+        snprintf(query + used, sizeof(query) - (size_t)used, ",ranks=%s", argv[4]);
+    }
+    return info_select(info, query) ? 0 : 2;
 }

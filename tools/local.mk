@@ -1,5 +1,7 @@
 bin_PROGRAMS += gpucoll_info
 gpucoll_info_SOURCES = \
+	tools/device.c \
+	tools/device.h \
 	tools/gpu_list.h \
 	tools/gpu_list_cuda.c \
 	tools/gpu_list_hwloc.c \
@@ -7,9 +9,16 @@ gpucoll_info_SOURCES = \
 	tools/gpucoll_info.c \
 	tools/gpucoll_info.h \
 	tools/info_build.c \
+	tools/info_constants.c \
 	tools/info_gpus.c \
 	tools/info_parameters.c \
-	tools/info_select.c
+	tools/info_select.c \
+	tools/info_tune.c \
+	tools/tune.h \
+	tools/tune_fit.c \
+	tools/tune_fit.h \
+	tools/tune_measure.c \
+	tools/tune_ranks.c
 gpucoll_info_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS) $(UCX_CFLAGS) \
 	-DINFO_OMPI_VERSION='"$(OMPI_VERSION)"' -DINFO_GENCODE='"$(NVCC_GENCODE)"'
 gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)
@@ -17,8 +26,8 @@ gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)
 EXTRA_DIST += tools/README.md
 
 # docs/parameters.md and docs/collectives.md say what the tables in the code say.
-TESTS += tools/check_parameters.sh
-dist_noinst_SCRIPTS += tools/check_parameters.sh
+TESTS += tools/check_parameters.sh tools/check_info.sh
+dist_noinst_SCRIPTS += tools/check_parameters.sh tools/check_info.sh
 update-docs: gpucoll_info$(EXEEXT)
 	./gpucoll_info$(EXEEXT) --markdown >$(srcdir)/docs/parameters.md
 	./gpucoll_info$(EXEEXT) --collectives >$(srcdir)/docs/collectives.md

@@ -46,6 +46,7 @@ struct gpucoll_device_id {
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
+struct gpucoll_copier; /* an in-order queue of copies */
 
 struct gpucoll_launch {
     enum gpucoll_kernel kernel;
@@ -119,10 +120,6 @@ struct gpucoll_accel_ops {
                               int functor) GPUCOLL_CHECKED;
     gpucoll_status (*launch)(struct gpucoll_stream *stream,
                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
-    /* Queues a copy between places that the stream's device reaches, by a copy engine, then a mark: status->done becomes
-     * `done` when the copy, and all that was queued before it, is complete. A stream has either kernels or copies. */
-    gpucoll_status (*copy_queue)(struct gpucoll_stream *stream, void *to, const void *from, uint64_t bytes,
-                                 uint32_t done) GPUCOLL_CHECKED;
     /* The status block the stream's kernels write, as the host sees it. */
     struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
     /* Polls for the end of the latest call: GPUCOLL_OK, GPUCOLL_IN_PROGRESS, or an error that has been shown. */
@@ -130,11 +127,20 @@ struct gpucoll_accel_ops {
     /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
-    /* Makes host memory of this process, own or mapped from a peer, such that copy_queue takes it without the host's help. An error is
+    /* Makes host memory of this process, own or mapped from a peer, such that copiers take it without the host's help. An error is
      * shown, and the memory is then not to be given to copies. */
     gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
                                     size_t bytes) GPUCOLL_CHECKED;
     void (*host_unregister)(struct gpucoll_device *device, void *pointer);
+    /* Copies between places that the device reaches, by a copy engine, in order. Copies have the numbers 1, 2, ...; `passed` is that of
+     * the latest that is complete, or an error that the device has met (shown by topic "device-error"). The caller
+     * serialises the calls on one copier. */
+    gpucoll_status (*copier_open)(struct gpucoll_device *device,
+                                  struct gpucoll_copier **copier) GPUCOLL_CHECKED;
+    void (*copier_close)(struct gpucoll_copier *copier);
+    gpucoll_status (*copier_queue)(struct gpucoll_copier *copier, void *to, const void *from,
+                                   uint64_t bytes) GPUCOLL_CHECKED;
+    gpucoll_status (*copier_passed)(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 };
 
 /* Every implementation begins with this. */
@@ -147,9 +153,14 @@ struct gpucoll_accel {
 struct gpucoll_device {
     struct gpucoll_accel *accel;
     int ordinal;
+    char name[64]; /* as the driver gives it */
 };
 
 struct gpucoll_stream {
+    struct gpucoll_device *device;
+};
+
+struct gpucoll_copier {
     struct gpucoll_device *device;
 };
 

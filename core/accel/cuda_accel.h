@@ -98,8 +98,11 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
 gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer,
                                           struct gpucoll_memory_handle *handle);
-gpucoll_status gpucoll_cuda_copy_queue(struct gpucoll_stream *stream, void *to, const void *from,
-                                       uint64_t bytes, uint32_t done);
+gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, struct gpucoll_copier **copier);
+void gpucoll_cuda_copier_close(struct gpucoll_copier *copier);
+gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *copier, void *to, const void *from,
+                                         uint64_t bytes);
+gpucoll_status gpucoll_cuda_copier_passed(struct gpucoll_copier *copier, uint64_t *passed);
 enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device,
                                            const struct gpucoll_device_id *peer);
 gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *device, size_t bytes, void **pointer,

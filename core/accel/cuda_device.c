@@ -42,6 +42,12 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     if (status != GPUCOLL_OK) {
         return status;
     }
+    result = accel->cuda->cuDeviceGetName(device->base.name, (int)sizeof(device->base.name),
+                                          (CUdevice)device->base.ordinal);
+    status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the name of the GPU", result);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
     status = gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
     if (status == GPUCOLL_OK) {
         result = accel->cuda->cuDeviceGetAttribute(&device->clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
@@ -220,9 +226,6 @@ gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const voi
     CUdeviceptr begin = 0;
     size_t bytes = 0;
     CUipcMemHandle opaque;
-    if (accel->cuda->write_value == NULL) {
-        return GPUCOLL_ERR_UNSUPPORTED; /* copies could not be waited for */
-    }
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
     CUresult result = accel->cuda->cuMemGetAddressRange(&begin, &bytes, (CUdeviceptr)(uintptr_t)pointer);
     if (result == CUDA_SUCCESS && bytes >= granularity) {

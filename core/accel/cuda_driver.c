@@ -29,7 +29,6 @@ static const struct symbol optional[] = {
     {"cuCtxGetId", offsetof(struct gpucoll_cuda_driver, context_number)},
     {"cuLaunchKernelEx", offsetof(struct gpucoll_cuda_driver, launch_cluster)},
     {"cuOccupancyMaxPotentialClusterSize", offsetof(struct gpucoll_cuda_driver, cluster_size)},
-    {"cuStreamWriteValue32_v2", offsetof(struct gpucoll_cuda_driver, write_value)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},
 };
 

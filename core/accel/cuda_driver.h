@@ -23,11 +23,17 @@
     F(cuDeviceGet)                                                                                           \
     F(cuDeviceGetAttribute)                                                                                  \
     F(cuDeviceGetCount)                                                                                      \
+    F(cuDeviceGetName)                                                                                       \
     F(cuDeviceCanAccessPeer)                                                                                 \
     F(cuDeviceGetP2PAttribute)                                                                               \
     F(cuDevicePrimaryCtxGetState)                                                                            \
     F(cuDevicePrimaryCtxRetain)                                                                              \
     F(cuDevicePrimaryCtxRelease)                                                                             \
+    F(cuEventCreate)                                                                                         \
+    F(cuEventDestroy)                                                                                        \
+    F(cuEventQuery)                                                                                          \
+    F(cuEventRecord)                                                                                         \
+    F(cuEventSynchronize)                                                                                    \
     F(cuGetErrorName)                                                                                        \
     F(cuGetErrorString)                                                                                      \
     F(cuIpcGetMemHandle)                                                                                     \
@@ -62,7 +68,6 @@ struct gpucoll_cuda_driver {
     CUresult(CUDAAPI *launch_cluster)(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                       void **extra);
     CUresult(CUDAAPI *cluster_size)(int *most, CUfunction function, const CUlaunchConfig *config);
-    CUresult(CUDAAPI *write_value)(CUstream stream, CUdeviceptr to, cuuint32_t value, unsigned flags);
     CUresult(CUDAAPI *load_function)(
         CUfunction function); /* loads code that the driver would load at its first launch */
 };

@@ -342,20 +342,3 @@ gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *base)
     return gpucoll_cuda_check(accel, base->device->ordinal, "running a kernel",
                               result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
 }
-
-gpucoll_status gpucoll_cuda_copy_queue(struct gpucoll_stream *base, void *to, const void *from,
-                                       uint64_t bytes, uint32_t done)
-{
-    struct cuda_stream *stream = (struct cuda_stream *)base;
-    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
-    const CUdeviceptr mark = stream->device_shared + offsetof(struct shared, status) +
-                             offsetof(struct gpucoll_kernel_status, done);
-    bool entered = gpucoll_cuda_enter(accel, context_of(base->device));
-    CUresult result = accel->cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
-                                                 bytes, stream->handle);
-    if (result == CUDA_SUCCESS) {
-        result = accel->cuda->write_value(stream->handle, mark, done, CU_STREAM_WRITE_VALUE_DEFAULT);
-    }
-    gpucoll_cuda_leave(accel, entered);
-    return gpucoll_cuda_check(accel, base->device->ordinal, "queueing a copy", result);
-}

@@ -124,7 +124,7 @@ static gpucoll_status host_device_open(struct gpucoll_accel *accel, const void *
     if (!device) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0};
+    device->base = (struct gpucoll_device){.accel = accel, .ordinal = 0, .name = "host memory"};
     name_device(device, accel->config->host_devices);
     *out = &device->base;
     return GPUCOLL_OK;
@@ -310,7 +310,10 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .import = host_import,
     .release = host_release,
     .export_memory = host_export_memory,
-    .copy_queue = gpucoll_host_copy_queue,
+    .copier_open = gpucoll_host_copier_open,
+    .copier_close = gpucoll_host_copier_close,
+    .copier_queue = gpucoll_host_copier_queue,
+    .copier_passed = gpucoll_host_copier_passed,
     .stream_open = gpucoll_host_stream_open,
     .stream_close = gpucoll_host_stream_close,
     .stream_stop = gpucoll_host_stream_stop,

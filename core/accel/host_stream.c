@@ -15,7 +15,6 @@ struct entry {
     void *copy_to; /* NULL: a kernel */
     const void *copy_from;
     uint64_t copy_bytes;
-    uint32_t copy_done;
     int functor;
     uint32_t channels;
     struct gpucoll_kernel_args args;
@@ -55,7 +54,6 @@ static void *work(void *arg)
         pthread_mutex_unlock(&stream->lock);
         if (entry->copy_to) {
             memcpy(entry->copy_to, entry->copy_from, entry->copy_bytes);
-            __atomic_store_n(&stream->status.done, entry->copy_done, __ATOMIC_RELEASE);
         } else {
             gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
         }
@@ -143,21 +141,6 @@ static void give_entry(struct host_stream *stream)
     pthread_cond_signal(&stream->launched);
 }
 
-gpucoll_status gpucoll_host_copy_queue(struct gpucoll_stream *base, void *to, const void *from,
-                                       uint64_t bytes, uint32_t done)
-{
-    struct host_stream *stream = (struct host_stream *)base;
-    pthread_mutex_lock(&stream->lock);
-    struct entry *entry = next_entry(stream);
-    entry->copy_to = to;
-    entry->copy_from = from;
-    entry->copy_bytes = bytes;
-    entry->copy_done = done;
-    give_entry(stream);
-    pthread_mutex_unlock(&stream->lock);
-    return GPUCOLL_OK;
-}
-
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct host_stream *stream = (struct host_stream *)base;
@@ -195,4 +178,55 @@ gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *base)
     const struct host_stream *stream = (const struct host_stream *)base;
     uint32_t done = __atomic_load_n(&stream->status.done, __ATOMIC_ACQUIRE);
     return done == stream->done_value ? GPUCOLL_OK : GPUCOLL_IN_PROGRESS;
+}
+
+struct host_copier {
+    struct gpucoll_copier base;
+    struct gpucoll_stream *stream;
+};
+
+gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device, struct gpucoll_copier **out)
+{
+    struct host_copier *copier = calloc(1, sizeof(*copier));
+    if (!copier) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    copier->base.device = device;
+    gpucoll_status status = gpucoll_host_stream_open(device, &copier->stream);
+    if (status != GPUCOLL_OK) {
+        free(copier);
+        return status;
+    }
+    *out = &copier->base;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_host_copier_close(struct gpucoll_copier *base)
+{
+    struct host_copier *copier = (struct host_copier *)base;
+    gpucoll_host_stream_close(copier->stream);
+    free(copier);
+}
+
+gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, void *to, const void *from,
+                                         uint64_t bytes)
+{
+    struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    entry->copy_to = to;
+    entry->copy_from = from;
+    entry->copy_bytes = bytes;
+    give_entry(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_host_copier_passed(struct gpucoll_copier *base, uint64_t *passed)
+{
+    struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
+    pthread_mutex_lock(&stream->lock);
+    *passed = stream->runs;
+    pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
 }

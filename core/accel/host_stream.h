@@ -1,5 +1,5 @@
 /*
- * A stream of the host accelerator: one worker thread that runs launches in order.
+ * A stream of the host accelerator: one worker thread that runs launches, or copies, in order.
  */
 #ifndef GPUCOLL_ACCEL_HOST_STREAM_H
 #define GPUCOLL_ACCEL_HOST_STREAM_H
@@ -13,9 +13,15 @@ void gpucoll_host_stream_close(struct gpucoll_stream *stream);
 void gpucoll_host_stream_stop(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *stream,
                                           const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
-gpucoll_status gpucoll_host_copy_queue(struct gpucoll_stream *stream, void *to, const void *from,
-                                       uint64_t bytes, uint32_t done) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
+
+/* A queue of copies is a stream of them. */
+gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device,
+                                        struct gpucoll_copier **copier) GPUCOLL_CHECKED;
+void gpucoll_host_copier_close(struct gpucoll_copier *copier);
+gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *copier, void *to, const void *from,
+                                         uint64_t bytes) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_host_copier_passed(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 
 #endif

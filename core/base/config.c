@@ -15,6 +15,14 @@
         .initial = default_text, .values = accepted, .level = mpi_t_level, .help = sentence,                 \
     }
 
+#define ALGORITHM(coll, word, function)                                                                      \
+    {                                                                                                        \
+        .name = #word "_algorithm", .type = GPUCOLL_CONFIG_STRING,                                           \
+        .offset = offsetof(struct gpucoll_config, algorithm[GPUCOLL_##coll]), .initial = "auto", .level = 3, \
+        .help = "Algorithm of " function ", or auto (the least predicted time).",                            \
+    }
+_Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM");
+
 const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(enable, BOOL, "true", NULL, 1,
         "Whether gpucoll takes part at all; false leaves every call to the other components."),
@@ -33,22 +41,44 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
-    ROW(allreduce_algorithm, STRING, "auto", "auto|oneshot|twoshot|phased|cpu", 3,
-        "Algorithm of MPI_Allreduce: oneshot (least latency), twoshot (most bandwidth), phased (ranks that "
-        "share a GPU), cpu (sums in host memory by CPU cores, where transports names cpu_reduce or GPUs have "
-        "no peer access), or auto (by message size)."),
-    ROW(protocol, STRING, "auto", "auto|ll|ll128|simple|copy|host", 3,
-        "Protocol of the kernels: ll (4 bytes of data and 4 of flag in each 8), ll128 (112 bytes of data in "
-        "each 128; NVLink), "
-        "simple (plain stores, then a flag), copy (copy engines), host (copy engines through host memory), "
-        "or "
-        "auto."),
+    ALGORITHM(ALLREDUCE, allreduce, "MPI_Allreduce"),
+    ALGORITHM(ALLGATHER, allgather, "MPI_Allgather"),
+    ALGORITHM(ALLGATHERV, allgatherv, "MPI_Allgatherv"),
+    ALGORITHM(ALLTOALL, alltoall, "MPI_Alltoall"),
+    ALGORITHM(ALLTOALLV, alltoallv, "MPI_Alltoallv"),
+    ALGORITHM(ALLTOALLW, alltoallw, "MPI_Alltoallw"),
+    ALGORITHM(BCAST, bcast, "MPI_Bcast"),
+    ALGORITHM(EXSCAN, exscan, "MPI_Exscan"),
+    ALGORITHM(GATHER, gather, "MPI_Gather"),
+    ALGORITHM(GATHERV, gatherv, "MPI_Gatherv"),
+    ALGORITHM(REDUCE, reduce, "MPI_Reduce"),
+    ALGORITHM(REDUCE_SCATTER, reduce_scatter, "MPI_Reduce_scatter"),
+    ALGORITHM(REDUCE_SCATTER_BLOCK, reduce_scatter_block, "MPI_Reduce_scatter_block"),
+    ALGORITHM(SCAN, scan, "MPI_Scan"),
+    ALGORITHM(SCATTER, scatter, "MPI_Scatter"),
+    ALGORITHM(SCATTERV, scatterv, "MPI_Scatterv"),
+    ROW(protocol, STRING, "auto", NULL, 3,
+        "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
+        "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
+        "flag), copy (copy engines), host (copy engines, through host memory), or auto."),
+    ROW(tuning_file, STRING, "", NULL, 3,
+        "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
+        "writes it; "
+        "empty for the constants built in."),
     ROW(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
+    ROW(channels, INT, "0", "0..128", 5,
+        "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
+        "room for "
+        "their blocks; 0 lets the plan decide."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
+    ROW(chunk, SIZE, "0", "0..1G", 5,
+        "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
+        "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
+        "decide."),
     ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones are staged through "
@@ -74,6 +104,18 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(sync_device, BOOL, "false", NULL, 4,
         "Debugging aid: wait for all work of the device before each call, to tell whether the application "
         "forgot to."),
+    ROW(deterministic, BOOL, "false", NULL, 3,
+        "Results of reductions whose bits depend on the contributions and the number of ranks alone, not on "
+        "message "
+        "size, algorithm, memory or transport: only algorithms that reduce in rank order are used, and calls "
+        "that "
+        "do not run natively are reduced in rank order on the host. Must be equal on all ranks."),
+    ROW(summary, STRING, "none", NULL, 2,
+        "What is said of the calls when MPI ends: none; rank0 or all (a table on standard error); or the "
+        "name of a "
+        "file for the same as JSON, with %r for the rank, %p for the process, %h for the host: without %r "
+        "and %p "
+        "rank 0 alone writes it."),
 };
 
 const int gpucoll_config_row_count = sizeof(gpucoll_config_rows) / sizeof(gpucoll_config_rows[0]);

@@ -10,19 +10,23 @@
 #include <stddef.h>
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/types.h"
 
 struct gpucoll_config {
     bool enable;
     int priority;
     int verbose;
-    char *accelerator;         /* auto | cuda | host | none */
-    char *host_memory;         /* device | host: what plain memory counts as under accelerator=host */
-    int host_devices;          /* devices that the processes of a host pretend to share; 0: one each */
-    char *transports;          /* comma-separated names, or all, or none */
-    char *allreduce_algorithm; /* auto, or a name from the table of algorithms */
-    char *protocol;            /* auto | ll | ll128 | simple */
-    int linger;                /* microseconds */
+    char *accelerator; /* auto | cuda | host | none */
+    char *host_memory; /* device | host: what plain memory counts as under accelerator=host */
+    int host_devices;  /* devices that the processes of a host pretend to share; 0: one each */
+    char *transports;  /* comma-separated names, or all, or none */
+    char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
+    char *protocol;
+    char *tuning_file; /* path; empty: none */
+    int linger;        /* microseconds */
+    int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
+    size_t chunk;         /* bytes, of algorithms that go by copy engines; 0: the plan decides */
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
@@ -31,6 +35,8 @@ struct gpucoll_config {
     size_t zero_copy;     /* least bytes of a call that peers may write in place; 0: none */
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */
+    bool deterministic;   /* reductions in rank order only, on the engine or not */
+    char *summary;        /* none | rank0 | all, or a pattern of file names */
 };
 
 enum gpucoll_config_type {
@@ -45,8 +51,9 @@ struct gpucoll_config_row {
     enum gpucoll_config_type type;
     size_t offset; /* of the field in struct gpucoll_config */
     const char *initial;
-    const char
-        *values;      /* what is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL */
+    /* What is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL. The names of algorithms and
+     * protocols are the selector's to check (core/selector.h). */
+    const char *values;
     int level;        /* MPI_T verbosity level 1..9 */
     const char *help; /* one sentence */
 };

@@ -147,6 +147,9 @@ const char *gpucoll_op_name(enum gpucoll_op op)
 
 const char *gpucoll_coll_name(enum gpucoll_coll coll)
 {
+    if (coll == GPUCOLL_BARRIER) {
+        return "barrier";
+    }
     return (unsigned)coll < GPUCOLL_COLL_COUNT ? colls[coll].name : "unknown collective";
 }
 

@@ -27,7 +27,8 @@ enum gpucoll_coll {
     GPUCOLL_SCAN,
     GPUCOLL_SCATTER,
     GPUCOLL_SCATTERV,
-    GPUCOLL_COLL_COUNT
+    GPUCOLL_COLL_COUNT,
+    GPUCOLL_BARRIER = GPUCOLL_COLL_COUNT /* no call with buffers; has a name like the others */
 };
 
 /* Every size divides 16, so that a 16-byte pack always holds whole elements. */

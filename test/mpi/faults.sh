@@ -86,6 +86,9 @@ fi
 
 works nothing_wrong '' "$PROGRAMS/faults"
 works unknown_algorithm 'coll_gpucoll_allreduce_algorithm' --mca coll_gpucoll_allreduce_algorithm nonsense "$PROGRAMS/faults"
+works unknown_bcast_algorithm 'Accepted: *auto|' --mca coll_gpucoll_bcast_algorithm nonsense "$PROGRAMS/faults"
+works unknown_protocol 'Accepted: *auto|ll|' --mca coll_gpucoll_protocol nonsense "$PROGRAMS/faults"
+works tuning_file_missing 'Where: *opening it' --mca coll_gpucoll_tuning_file /nowhere/at/all "$PROGRAMS/faults"
 works number_out_of_range 'coll_gpucoll_lanes' --mca coll_gpucoll_lanes 1000 "$PROGRAMS/faults"
 works not_a_number 'Value: *soon' --mca coll_gpucoll_timeout soon "$PROGRAMS/faults"
 works unknown_unit 'Value: *2X' --mca coll_gpucoll_scratch_bytes 2X "$PROGRAMS/faults"

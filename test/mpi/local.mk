@@ -5,7 +5,9 @@ check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/collectives \
+	test/mpi/determinism \
 	test/mpi/faults \
+	test/mpi/observed \
 	test/mpi/passcost \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
@@ -13,8 +15,10 @@ check_PROGRAMS += \
 	test/mpi/threads
 endif
 mpi_test_scripts = \
+	test/mpi/bench.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
+	test/mpi/observe.sh \
 	test/mpi/passcost.sh \
 	test/mpi/script.sh \
 	test/mpi/tests.list
@@ -54,8 +58,21 @@ test_mpi_collectives_SOURCES = \
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
 
+test_mpi_determinism_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_determinism_LDADD = $(mpi_test_libs)
+
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)
+
+# Loaded by NVTX as a profiler is.
+if NVTX
+check_LTLIBRARIES += test/mpi/nvtx_counter.la
+endif
+test_mpi_nvtx_counter_la_CPPFLAGS = $(AM_CPPFLAGS) $(NVTX_CPPFLAGS)
+test_mpi_nvtx_counter_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(pkglibexecdir)
+
+test_mpi_observed_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_observed_LDADD = $(mpi_test_libs)
 
 test_mpi_passcost_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_passcost_LDADD = $(mpi_test_libs)

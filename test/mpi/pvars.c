@@ -10,30 +10,64 @@ enum { CALLS = 10, COUNT = 100 };
 
 static MPI_T_pvar_session session;
 
+enum { MOST_VALUES = 256 };
+
+/* What the latest opened variable is. */
+static struct {
+    int values;
+    char help[2000];
+} opened;
+
 /* A handle counts from when it was made. NULL, with a failure noted, if there is no such variable. */
-static MPI_T_pvar_handle open_counter(const char *wanted)
+static MPI_T_pvar_handle open_variable(const char *wanted)
 {
     MPI_T_pvar_handle handle = NULL;
     int variables = 0;
 
     MPI_T_pvar_get_num(&variables);
     for (int i = 0; i < variables && handle == NULL; i++) {
-        char name[200], help[2000];
-        int name_length = sizeof name, help_length = sizeof help, verbosity, class, bind, readonly,
+        char name[200];
+        int name_length = sizeof name, help_length = sizeof opened.help, verbosity, class, bind, readonly,
             continuous, atomic;
-        int values = 0;
         MPI_Datatype type;
         MPI_T_enum enumeration;
-        if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &class, &type, &enumeration, help,
+        if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &class, &type, &enumeration, opened.help,
                                 &help_length, &bind, &readonly, &continuous, &atomic) != MPI_SUCCESS ||
             strcmp(name, wanted) != 0)
             continue;
-        if (MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &values) != MPI_SUCCESS || values != 1)
+        if (MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &opened.values) != MPI_SUCCESS ||
+            opened.values > MOST_VALUES)
             test_fail("%s gives no handle", wanted);
     }
     if (handle == NULL)
         test_fail("there is no performance variable %s", wanted);
     return handle;
+}
+
+static MPI_T_pvar_handle open_counter(const char *wanted)
+{
+    MPI_T_pvar_handle handle = open_variable(wanted);
+
+    if (handle != NULL && opened.values != 1)
+        test_fail("%s has %d values", wanted, opened.values);
+    return handle;
+}
+
+/* Of the array that was opened last: the index of an element, from the help text, where each stands behind its number. */
+static int index_of(const char *element)
+{
+    char pattern[100];
+    const char *list = strchr(opened.help, ':');
+
+    for (int i = 0; i < opened.values && list != NULL; i++) {
+        snprintf(pattern, sizeof pattern, " %d %s", i, element);
+        const char *found = strstr(list, pattern);
+        if (found != NULL && (found[strlen(pattern)] == ',' || found[strlen(pattern)] == ';' ||
+                              found[strlen(pattern)] == '\0'))
+            return i;
+    }
+    test_fail("there is no %s in: %s", element, opened.help);
+    return 0;
 }
 
 /* What was counted since the handle was made, which is then gone. */
@@ -75,6 +109,24 @@ static void ibcasts(void)
     for (int i = 0; i < CALLS; i++)
         ibcast(&buffer);
     test_buffer_free(&buffer);
+}
+
+static void neighbors(void)
+{
+    struct test_buffer send, recv;
+    MPI_Comm ring;
+    int size, periodic = 1;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
+    test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(float), 0, false);
+    test_buffer_make(&recv, TEST_DEVICE, 2 * COUNT * sizeof(float), 0, false);
+    for (int i = 0; i < CALLS; i++)
+        test_ok(MPI_Neighbor_allgather(send.data, COUNT, MPI_FLOAT, recv.data, COUNT, MPI_FLOAT, ring),
+                "MPI_Neighbor_allgather");
+    MPI_Comm_free(&ring);
+    test_buffer_free(&send);
+    test_buffer_free(&recv);
 }
 
 /* Every blocking collective but all-reduce, once: each runs natively. */
@@ -128,6 +180,71 @@ static void expect(const char *name, void (*calls)(void), unsigned long long mor
         test_fail("%s went up by %llu, not by %llu", name, counted, more);
 }
 
+/* The same for an element of an array. */
+static void expect_element(const char *name, const char *element, void (*calls)(void),
+                           unsigned long long more)
+{
+    unsigned long long values[MOST_VALUES] = {0};
+    MPI_T_pvar_handle handle = open_variable(name);
+    int index;
+
+    if (handle == NULL)
+        return;
+    index = index_of(element);
+    calls();
+    if (MPI_T_pvar_read(session, handle, values) != MPI_SUCCESS)
+        test_fail("%s cannot be read", name);
+    MPI_T_pvar_handle_free(session, &handle);
+    if (values[index] != more)
+        test_fail("%s of %s went up by %llu, not by %llu", name, element, values[index], more);
+}
+
+/* Seconds of an element: more than none and less than the calls took. */
+static void expect_time(const char *name, const char *element, void (*calls)(void))
+{
+    double values[MOST_VALUES] = {0}, began;
+    MPI_T_pvar_handle handle = open_variable(name);
+    int index;
+
+    if (handle == NULL)
+        return;
+    index = index_of(element);
+    began = test_seconds();
+    calls();
+    began = test_seconds() - began;
+    if (MPI_T_pvar_read(session, handle, values) != MPI_SUCCESS)
+        test_fail("%s cannot be read", name);
+    MPI_T_pvar_handle_free(session, &handle);
+    if (values[index] <= 0 || values[index] > began)
+        test_fail("%s of %s is %g s of %g s", name, element, values[index], began);
+}
+
+/* The way that the latest call of a collective went, by the list of values at the end of the variable's description. */
+static void expect_plan(const char *collective, void (*calls)(void), bool native)
+{
+    int values[MOST_VALUES] = {0};
+    char pattern[20], plan[100] = "";
+    MPI_T_pvar_handle handle = open_variable("coll_gpucoll_collective_plan");
+    const char *list, *found;
+    int index;
+
+    if (handle == NULL)
+        return;
+    index = index_of(collective);
+    calls();
+    if (MPI_T_pvar_read(session, handle, values) != MPI_SUCCESS)
+        test_fail("the plan cannot be read");
+    MPI_T_pvar_handle_free(session, &handle);
+    snprintf(pattern, sizeof pattern, " %d ", values[index]);
+    list = strstr(opened.help, "; values:");
+    found = list != NULL ? strstr(list, pattern) : NULL;
+    if (found != NULL)
+        snprintf(plan, sizeof plan, "%.*s", (int)strcspn(found + strlen(pattern), ","),
+                 found + strlen(pattern));
+    if (native != (strchr(plan, '/') != NULL) || (!native && strcmp(plan, "staged") != 0))
+        test_fail("the plan of %s is %d '%s'", collective, values[index], plan);
+}
+
 static void device_allreduces(void)
 {
     allreduces(TEST_DEVICE);
@@ -164,6 +281,28 @@ int main(int argc, char **argv)
     if (test_begin("pvars/passed_calls")) {
         expect("coll_gpucoll_native_calls", host_allreduces, 0);
         expect("coll_gpucoll_staged_calls", host_allreduces, 0);
+        test_end();
+    }
+    if (test_begin("pvars/by_collective")) {
+        expect_element("coll_gpucoll_collective_calls", "allreduce", device_allreduces, CALLS);
+        expect_element("coll_gpucoll_collective_calls", "bcast", device_allreduces, 0);
+        expect_element("coll_gpucoll_collective_bytes", "allreduce", device_allreduces,
+                       CALLS * COUNT * sizeof(float));
+        expect_element("coll_gpucoll_collective_native_calls", "allreduce", device_allreduces, CALLS);
+        expect_element("coll_gpucoll_collective_staged_calls", "allreduce", device_allreduces, 0);
+        expect_element("coll_gpucoll_collective_staged_calls", "neighbor_allgather", neighbors, CALLS);
+        expect_element("coll_gpucoll_plan_calls", "oneshot/ll", device_allreduces, CALLS);
+        test_end();
+    }
+    if (test_begin("pvars/times")) {
+        expect_time("coll_gpucoll_collective_waiting", "allreduce", device_allreduces);
+        expect_time("coll_gpucoll_collective_running", "allreduce", device_allreduces);
+        expect_time("coll_gpucoll_collective_running", "neighbor_allgather", neighbors);
+        test_end();
+    }
+    if (test_begin("pvars/plan")) {
+        expect_plan("allreduce", device_allreduces, true);
+        expect_plan("neighbor_allgather", neighbors, false);
         test_end();
     }
     MPI_T_pvar_session_free(&session);

@@ -3,6 +3,7 @@
  * calls under way, lanes that run out.
  */
 #include <algorithm>
+#include <chrono>
 #include <sched.h>
 #include <thread>
 #include "test/unit/ranks.h"
@@ -392,6 +393,58 @@ TEST(long_run, memory_freed_and_made_again)
     on_threads(2, {}, [](Rank &rank) {
         for (int i = 0; i < 300; i++) {
             expect_native(rank, i); /* new buffers each time */
+        }
+    });
+}
+
+/* ---- barriers of the application ---- */
+
+namespace
+{
+gpucoll_status enter_barrier(gpucoll_team *team)
+{
+    gpucoll_barrier_start(team);
+    gpucoll_status status;
+    while ((status = gpucoll_barrier_test(team)) == GPUCOLL_IN_PROGRESS) {
+        std::this_thread::yield();
+    }
+    return status;
+}
+} // namespace
+
+TEST(barrier, nobody_leaves_before_all_have_come)
+{
+    std::atomic<uint32_t> entered{0};
+    on_threads(4, {}, [&](Rank &rank) {
+        for (uint32_t round = 1; round <= 300; round++) {
+            if (round % 50 == rank.number) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            }
+            entered++;
+            ASSERT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            ASSERT_GE(entered.load(), 4 * round);
+        }
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
+TEST(barrier, of_one_rank_is_at_once)
+{
+    on_threads(1, {}, [](Rank &rank) { EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK); });
+}
+
+TEST(barrier, names_the_rank_that_does_not_come)
+{
+    on_threads(3, {{"timeout", "1"}}, [](Rank &rank) {
+        if (rank.number == 1) {
+            std::this_thread::sleep_for(std::chrono::seconds(3));
+            return;
+        }
+        EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_ERR_TIMEOUT);
+        std::string text = rank.log.text_of("timeout");
+        if (!text.empty()) { /* else the other has given up first, and that is what is said */
+            EXPECT_NE(text.find("barrier"), std::string::npos) << text;
+            EXPECT_NE(text.find("1"), std::string::npos) << text;
         }
     });
 }

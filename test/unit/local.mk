@@ -5,6 +5,8 @@ TESTS += test/unit/unit_tests
 endif
 
 test_unit_unit_tests_SOURCES = \
+	tools/tune_fit.c \
+	tools/tune_fit.h \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
@@ -22,7 +24,9 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/selector_test.cc \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
+	test/unit/stats_test.cc \
 	test/unit/team_test.cc \
+	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
 	test/unit/values.cc \

@@ -6,6 +6,7 @@
 #include "test/unit/unit.h"
 
 extern "C" {
+#include "core/model.h"
 #include "core/selector.h"
 #include "ucx_tl/tl.h"
 }
@@ -29,6 +30,7 @@ struct Input : gpucoll_plan_input {
         whole_lines = true;
         latency_us = 0.62;
         bandwidth = 354e9;
+        model = gpucoll_model_of(0);
         config = &settings;
     }
     Input(const Input &) = delete;
@@ -108,6 +110,49 @@ TEST(selector, small_calls_linger_unless_told_otherwise)
     input.settings.linger = 20;
     input.crew = 0;
     EXPECT_FALSE(plan_of(input).linger);
+}
+
+TEST(selector, channels_are_the_number_of_ctas)
+{
+    for (uint64_t bytes : {4u, 100000u, 64u << 20}) {
+        for (const char *channels : {"1", "6", "100"}) {
+            Input input(bytes, 4);
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "channels", channels), GPUCOLL_OK);
+            for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER}) {
+                input.coll = coll;
+                const gpucoll_algorithm *row;
+                for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                    if (gpucoll_algorithm_runs(row, coll) && gpucoll_unusable(row, &input) == nullptr) {
+                        gpucoll_plan plan;
+                        gpucoll_shape(row, &input, &plan);
+                        EXPECT_EQ(plan.ctas, static_cast<uint32_t>(input.settings.channels)) << row->name;
+                        EXPECT_TRUE(!plan.linger || plan.ctas <= GPUCOLL_CREW_CTAS);
+                    }
+                }
+            }
+        }
+    }
+    Input small(64, 4);
+    ASSERT_EQ(gpucoll_config_set(&small.settings, "channels", "6"), GPUCOLL_OK);
+    EXPECT_TRUE(plan_of(small).linger);
+}
+
+TEST(selector, chunk_is_that_of_copies)
+{
+    Input input(uint64_t{1} << 28, 4);
+    input.direct = true;
+    for (const char *chunk : {"1", "64K", "1M", "1G"}) {
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
+        for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_BCAST}) {
+            input.coll = coll;
+            const gpucoll_plan plan = plan_of(input);
+            const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
+            EXPECT_STREQ(plan.algorithm->protocol, "copy");
+            EXPECT_TRUE(plan.chunk_bytes == wanted || (plan.chunk_bytes < wanted && wanted > 1 << 20))
+                << chunk;
+            EXPECT_GT(plan.rounds, 0u);
+        }
+    }
 }
 
 TEST(selector, forced_protocol_is_taken)
@@ -199,7 +244,7 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                                  scratch);
                     const gpucoll_algorithm *row;
                     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-                        if (gpucoll_algorithm_unusable(row, &input) != nullptr) {
+                        if (gpucoll_unusable(row, &input) != nullptr) {
                             continue;
                         }
                         gpucoll_plan plan;
@@ -218,24 +263,87 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
     }
 }
 
-TEST(algorithms, have_names_and_help_and_can_be_forced)
+const gpucoll_config_row *parameter(const std::string &name)
 {
-    const gpucoll_algorithm *row;
-    int rows = 0;
-    for (; (row = gpucoll_algorithm_row(rows)) != nullptr; rows++) {
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        if (name == gpucoll_config_rows[i].name) {
+            return &gpucoll_config_rows[i];
+        }
+    }
+    ADD_FAILURE() << "no parameter " << name;
+    return nullptr;
+}
+
+std::string values_of(const std::string &name)
+{
+    char text[256];
+    const char *values = gpucoll_select_values(parameter(name), text, sizeof text);
+    return values == nullptr ? "" : values;
+}
+
+TEST(algorithms, of_every_collective_can_be_forced_by_a_parameter_of_its_own)
+{
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        const auto id = static_cast<gpucoll_coll>(coll);
+        const std::string name = std::string(gpucoll_coll_name(id)) + "_algorithm";
         gpucoll_config config;
         gpucoll_config_init(&config);
-        if (gpucoll_algorithm_runs(row, GPUCOLL_ALLREDUCE)) {
-            EXPECT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", row->name), GPUCOLL_OK) << row->name;
-        } else {
-            EXPECT_TRUE(
-                gpucoll_algorithm_runs(row, row->coll == GPUCOLL_ANY_EXCHANGE ? GPUCOLL_SCAN : row->coll));
+        const gpucoll_algorithm *row;
+        for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+            RecordingLog log;
+            EXPECT_EQ(gpucoll_config_set(&config, name.c_str(), row->name), GPUCOLL_OK);
+            EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK);
+            EXPECT_STREQ(config.algorithm[coll], row->name);
+            bool known =
+                ("|" + values_of(name) + "|").find(std::string("|") + row->name + "|") != std::string::npos;
+            EXPECT_TRUE(known || !gpucoll_algorithm_runs(row, id)) << name << ": " << values_of(name);
+            EXPECT_EQ(gpucoll_select_check(&config, log.get()), known) << name << "=" << row->name;
+            EXPECT_EQ(log.topics().size(), known ? 0u : 1u);
+            EXPECT_STREQ(config.algorithm[coll], known ? row->name : "auto");
+            EXPECT_STREQ(config.protocol, row->protocol);
         }
-        EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK) << row->protocol;
+    }
+}
+
+TEST(algorithms, have_names_and_help)
+{
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        EXPECT_GT(strlen(row->name), 0u);
         EXPECT_GT(strlen(row->help), 20u);
     }
-    EXPECT_EQ(rows, 16);
     EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
+}
+
+TEST(algorithms, are_what_parameters_accept)
+{
+    EXPECT_EQ(values_of("allreduce_algorithm").rfind("auto|oneshot|twoshot", 0), 0u)
+        << values_of("allreduce_algorithm");
+    EXPECT_EQ(values_of("protocol").rfind("auto|ll|ll128|simple", 0), 0u) << values_of("protocol");
+    EXPECT_EQ(values_of("accelerator"), "auto|cuda|host|none");
+    EXPECT_EQ(values_of("transports"), "");
+}
+
+TEST(algorithms, unknown_names_are_told_with_those_that_are_known)
+{
+    gpucoll_config config;
+    gpucoll_config_init(&config);
+    RecordingLog log;
+    EXPECT_TRUE(gpucoll_select_check(&config, log.get()));
+    for (const char *name : {"allreduce_algorithm", "scan_algorithm", "protocol"}) {
+        ASSERT_EQ(gpucoll_config_set(&config, name, "pigeon"), GPUCOLL_OK);
+    }
+    EXPECT_FALSE(gpucoll_select_check(&config, log.get()));
+    EXPECT_EQ(log.topics(), std::vector<std::string>(3, "bad-parameter"));
+    std::string text = log.text_of("bad-parameter");
+    for (const std::string &word :
+         {std::string("coll_gpucoll_allreduce_algorithm"), std::string("coll_gpucoll_scan_algorithm"),
+          std::string("pigeon"), values_of("allreduce_algorithm"), values_of("scan_algorithm"),
+          values_of("protocol")}) {
+        EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
+    }
+    EXPECT_STREQ(config.algorithm[GPUCOLL_SCAN], "auto");
+    EXPECT_STREQ(config.protocol, "auto");
 }
 
 /* ---- transports ---- */

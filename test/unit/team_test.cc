@@ -82,9 +82,17 @@ TEST(team, of_one_needs_nobody)
 
 TEST(team, ranks_with_other_settings_are_told_and_decline)
 {
-    const std::pair<const char *, const char *> settings[] = {
-        {"max_ctas", "7"},     {"threads", "64"}, {"scratch_bytes", "2M"}, {"allreduce_algorithm", "twoshot"},
-        {"protocol", "ll128"}, {"linger", "0"},   {"transports", "p2p"},   {"shm_bytes", "1M"}};
+    const std::pair<const char *, const char *> settings[] = {{"max_ctas", "7"},
+                                                              {"threads", "64"},
+                                                              {"scratch_bytes", "2M"},
+                                                              {"allreduce_algorithm", "twoshot"},
+                                                              {"bcast_algorithm", "phased"},
+                                                              {"protocol", "ll128"},
+                                                              {"linger", "0"},
+                                                              {"channels", "3"},
+                                                              {"chunk", "64K"},
+                                                              {"transports", "p2p"},
+                                                              {"shm_bytes", "1M"}};
     for (const auto &setting : settings) {
         expect_declined(
             3,

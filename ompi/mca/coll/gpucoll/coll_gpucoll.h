@@ -13,7 +13,7 @@
 #include "core/gpucoll.h"
 
 /* Applies X(name) to every collective that has buffers: blocking is `name`, nonblocking `i##name`, persistent
- * `name##_init`. A barrier has none, and stays with the component that had it. */
+ * `name##_init`. */
 #define GPUCOLL_COLLECTIVES(X)                                                                               \
     X(allgather)                                                                                             \
     X(allgatherv)                                                                                            \
@@ -39,7 +39,8 @@
 
 /* Applies X(slot) to every function that a communicator has of ours. */
 #define GPUCOLL_THREE_FORMS(name) GPUCOLL_SLOT(name) GPUCOLL_SLOT(i##name) GPUCOLL_SLOT(name##_init)
-#define GPUCOLL_SLOTS GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS) GPUCOLL_SLOT(reduce_local)
+#define GPUCOLL_SLOTS                                                                                        \
+    GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS) GPUCOLL_SLOT(barrier) GPUCOLL_SLOT(reduce_local)
 
 /* Each is declared with the type that Open MPI gives its slot: a signature that differs does not compile. */
 #define GPUCOLL_SLOT(name) __typeof__(*((mca_coll_base_module_t *)0)->coll_##name) gpucoll_##name;
@@ -64,6 +65,9 @@ struct gpucoll_component {
     struct gpucoll_context *context; /* made in init_query */
     struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
     struct gpucoll_counters counters;
+    struct gpucoll_stats stats; /* of both the engine's calls and those that go to the next component */
+    uint32_t rank;              /* in MPI_COMM_WORLD */
+    uint32_t ranks;
 };
 
 extern struct gpucoll_component mca_coll_gpucoll_component;
@@ -92,6 +96,8 @@ struct gpucoll_module {
     struct gpucoll_looked_up latest;
     bool posted; /* this rank has posted a call: from then on it no longer passes */
     struct gpucoll_team *team;
+    enum gpucoll_reason
+        declined; /* why the ranks declined the call that is now on its way to the next component */
     struct gpucoll_module *newer; /* in the list of modules that have a team */
     struct gpucoll_module *older;
 };

@@ -20,7 +20,8 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
 #define ARGUMENTS (sbuf, rbuf, count, dtype, op)
 #define DESCRIPTION describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1))
 
-static GPUCOLL_BLOCKING(staged_allreduce, allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
+GPUCOLL_BLOCKING_REDUCTION(staged_allreduce, allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH,
+                           gpucoll_ordered_allreduce(sbuf, rbuf, (size_t)count, comm, self))
 GPUCOLL_NONBLOCKING(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 GPUCOLL_PERSISTENT(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 
@@ -70,9 +71,6 @@ int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_da
     }
     if (rc != OMPI_SUCCESS) {
         return rc;
-    }
-    if (!active) {
-        return GPUCOLL_NEXT(allreduce)(sbuf, rbuf, count, dtype, op, comm, GPUCOLL_NEXT_MODULE(allreduce));
     }
     return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
 }

@@ -8,9 +8,11 @@
 #include <dlfcn.h>
 #include <libgen.h>
 #include <unistd.h>
+#include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
+#include "core/selector.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -68,8 +70,10 @@ static void register_parameter(const struct gpucoll_config_row *row)
         [GPUCOLL_CONFIG_STRING] = MCA_BASE_VAR_TYPE_STRING,
     };
     char help[512];
-    snprintf(help, sizeof help, "%s%s%s%s", row->help, row->values != NULL ? " Values: " : "",
-             row->values != NULL ? row->values : "", row->values != NULL ? "." : "");
+    char names[256];
+    const char *values = gpucoll_select_values(row, names, sizeof names);
+    snprintf(help, sizeof help, "%s%s%s%s", row->help, values != NULL ? " Values: " : "",
+             values != NULL ? values : "", values != NULL ? "." : "");
     mca_base_component_var_register(&component->super.collm_version, row->name, help, types[row->type], NULL,
                                     0, 0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + row->level - 1),
                                     MCA_BASE_VAR_SCOPE_READONLY, field_of(&component->registered, row));
@@ -134,6 +138,7 @@ static int component_register(void)
     }
     register_counters(&component->counters);
     find_help();
+    gpucoll_observe_register(base, &component->stats);
     gpucoll_selection_complete();
     return OMPI_SUCCESS;
 }
@@ -173,6 +178,7 @@ static bool take_config(void)
         }
     }
     gpucoll_config_check(&component->config, &component->log);
+    (void)gpucoll_select_check(&component->config, &component->log);
     if (!component->config.enable) {
         /* Not absent: other ranks, where it may be enabled, are to learn that this one takes no part. */
         component->config.accelerator = "none";
@@ -211,6 +217,8 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     component->accel = gpucoll_context_accel(component->context);
+    gpucoll_context_count_in(component->context, &component->stats);
+    gpucoll_summary_open();
     gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", GPUCOLL_VERSION,
                 component->accel != NULL ? component->accel->ops->name : "none");
     return OMPI_SUCCESS;
@@ -229,6 +237,7 @@ static int component_close(void)
 {
     if (component->context != NULL) {
         log_counters(&component->counters);
+        gpucoll_summary_close();
         gpucoll_module_disconnect_all();
     }
     gpucoll_requests_close();

@@ -19,6 +19,7 @@
 
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_native.h"
+#include "coll_gpucoll_ordered.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_stage.h"
 
@@ -39,6 +40,7 @@
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \
+        call.module = (gpucoll_module *)module;                                                              \
         int rc = gpucoll_stage_begin(&call);                                                                 \
         if (rc != OMPI_SUCCESS) {                                                                            \
             return rc;                                                                                       \
@@ -55,6 +57,7 @@
         if (gpucoll_device_active()) {                                                                       \
             struct gpucoll_call call = description;                                                          \
             call.name = #slot;                                                                               \
+            call.module = (gpucoll_module *)module;                                                          \
             int rc = gpucoll_request_begin(&call, comm, persistent, &outer);                                 \
             if (rc != OMPI_SUCCESS) {                                                                        \
                 return rc;                                                                                   \
@@ -102,6 +105,37 @@
 
 #define GPUCOLL_NATIVE_FORMS(name, parameters, arguments, description, take, coll, root, condition)          \
     static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, take)                   \
+    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
+    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
+    GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
+
+/* Of a reduction: as GPUCOLL_BLOCKING, but with coll_gpucoll_deterministic in rank order, by `ordered`. */
+#define GPUCOLL_BLOCKING_REDUCTION(function, slot, parameters, arguments, description, take, ordered)        \
+    static GPUCOLL_BLOCKING(next_##slot, slot, parameters, arguments, description, take)                     \
+    static int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)  \
+    {                                                                                                        \
+        gpucoll_module *self = (gpucoll_module *)module;                                                     \
+        if (!gpucoll_ordered(self, #slot, op, dtype, comm)) {                                                \
+            return next_##slot(GPUCOLL_LIST arguments, comm, module);                                        \
+        }                                                                                                    \
+        if (!gpucoll_device_active()) {                                                                      \
+            return ordered;                                                                                  \
+        }                                                                                                    \
+        struct gpucoll_call call = description;                                                              \
+        call.name = #slot;                                                                                   \
+        call.module = self;                                                                                  \
+        int rc = gpucoll_stage_begin(&call);                                                                 \
+        if (rc != OMPI_SUCCESS) {                                                                            \
+            return rc;                                                                                       \
+        }                                                                                                    \
+        take(&call);                                                                                         \
+        rc = ordered;                                                                                        \
+        return gpucoll_stage_end(&call, rc);                                                                 \
+    }
+
+#define GPUCOLL_NATIVE_REDUCTION(name, parameters, arguments, description, take, coll, root, condition,      \
+                                 ordered)                                                                    \
+    GPUCOLL_BLOCKING_REDUCTION(staged_##name, name, parameters, arguments, description, take, ordered)       \
     GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
     GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
     GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)

@@ -130,7 +130,10 @@ OBJ_CLASS_INSTANCE(gpucoll_module, mca_coll_base_module_t, construct, destruct);
 
 mca_coll_base_module_t *gpucoll_module_query(ompi_communicator_t *comm, int *priority)
 {
-    (void)comm;
+    if (comm == &ompi_mpi_comm_world.comm) {
+        mca_coll_gpucoll_component.rank = (uint32_t)ompi_comm_rank(comm);
+        mca_coll_gpucoll_component.ranks = (uint32_t)ompi_comm_size(comm);
+    }
     gpucoll_module *self = OBJ_NEW(gpucoll_module);
     *priority = mca_coll_gpucoll_component.config.priority;
     return self != NULL ? &self->super : NULL;

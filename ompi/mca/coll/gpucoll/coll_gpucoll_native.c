@@ -59,6 +59,7 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
     }
     if (status == GPUCOLL_DECLINED) {
         gpucoll_tally(&counters->declined, 1);
+        self->declined = gpucoll_declined_reason(self->team);
         return OMPI_SUCCESS;
     }
     return error != MPI_SUCCESS ? error : gpucoll_mpi_error(status);

@@ -19,12 +19,13 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
     return call;
 }
 
-GPUCOLL_NATIVE_FORMS(reduce,
-                     (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
-                      ompi_op_t *op, int root),
-                     (sbuf, rbuf, count, dtype, op, root),
-                     describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), root, comm), GPUCOLL_BOTH,
-                     GPUCOLL_REDUCE, root, count > 0 && gpucoll_native_reduction(self, op, dtype))
+GPUCOLL_NATIVE_REDUCTION(reduce,
+                         (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
+                          ompi_op_t *op, int root),
+                         (sbuf, rbuf, count, dtype, op, root),
+                         describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), root, comm), GPUCOLL_BOTH,
+                         GPUCOLL_REDUCE, root, count > 0 && gpucoll_native_reduction(self, op, dtype),
+                         gpucoll_ordered_reduce(sbuf, rbuf, (size_t)count, root, comm, self))
 
 /* Has no communicator and one form only. */
 int gpucoll_reduce_local(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,

@@ -34,8 +34,8 @@ static struct gpucoll_region all_parts(gpucoll_counts counts, ompi_datatype_t *d
     describe(sbuf, all_parts(rcounts, dtype, comm), rbuf,                                                    \
              gpucoll_even(gpucoll_count_at(rcounts, ompi_comm_rank(comm)), dtype, 0, 1))
 
-static GPUCOLL_BLOCKING(staged_reduce_scatter, reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION,
-                        GPUCOLL_BOTH)
+GPUCOLL_BLOCKING_REDUCTION(staged_reduce_scatter, reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION,
+                           GPUCOLL_BOTH, gpucoll_ordered_reduce_scatter(sbuf, rbuf, rcounts, comm, self))
 GPUCOLL_NONBLOCKING(reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 GPUCOLL_PERSISTENT(reduce_scatter, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
 
@@ -75,11 +75,12 @@ int gpucoll_reduce_scatter(const void *sbuf, void *rbuf, gpucoll_counts rcounts,
     return rc != OMPI_SUCCESS ? rc : staged_reduce_scatter(sbuf, rbuf, rcounts, dtype, op, comm, module);
 }
 
-GPUCOLL_NATIVE_FORMS(reduce_scatter_block,
-                     (const void *sbuf, void *rbuf, gpucoll_count rcount, ompi_datatype_t *dtype,
-                      ompi_op_t *op),
-                     (sbuf, rbuf, rcount, dtype, op),
-                     describe(sbuf, gpucoll_even(rcount, dtype, 0, ompi_comm_size(comm)), rbuf,
-                              gpucoll_even(rcount, dtype, 0, 1)),
-                     GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER_BLOCK, 0,
-                     rcount > 0 && gpucoll_native_reduction(self, op, dtype))
+GPUCOLL_NATIVE_REDUCTION(reduce_scatter_block,
+                         (const void *sbuf, void *rbuf, gpucoll_count rcount, ompi_datatype_t *dtype,
+                          ompi_op_t *op),
+                         (sbuf, rbuf, rcount, dtype, op),
+                         describe(sbuf, gpucoll_even(rcount, dtype, 0, ompi_comm_size(comm)), rbuf,
+                                  gpucoll_even(rcount, dtype, 0, 1)),
+                         GPUCOLL_BOTH, GPUCOLL_REDUCE_SCATTER_BLOCK, 0,
+                         rcount > 0 && gpucoll_native_reduction(self, op, dtype),
+                         gpucoll_ordered_reduce_scatter_block(sbuf, rbuf, (size_t)rcount, comm, self))

@@ -5,6 +5,7 @@
  */
 #include "coll_gpucoll_request.h"
 #include <pthread.h>
+#include "coll_gpucoll_observe.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -113,6 +114,7 @@ static int finish(struct gpucoll_outer *outer)
         rc = gpucoll_stage_out(&outer->call);
     }
     request->req_status.MPI_ERROR = rc;
+    gpucoll_observe_next_done(&outer->call);
     if (request->req_persistent) {
         outer->inner->req_state = OMPI_REQUEST_INACTIVE;
     } else {
@@ -211,8 +213,10 @@ int gpucoll_request_begin(const struct gpucoll_call *described, ompi_communicato
 {
     struct gpucoll_call call = *described;
     *outer = NULL;
-    if (!gpucoll_stage_wanted(&call)) {
-        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, 1);
+    bool staged = gpucoll_stage_wanted(&call);
+    gpucoll_observe_next(&call, staged);
+    if (!staged) {
+        gpucoll_observe_next_done(&call);
         return OMPI_SUCCESS;
     }
     struct gpucoll_outer *fresh = new_outer(&call, comm, persistent);
@@ -227,7 +231,6 @@ int gpucoll_request_begin(const struct gpucoll_call *described, ompi_communicato
         release(fresh);
         return rc;
     }
-    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged, 1);
     *outer = fresh;
     return OMPI_SUCCESS;
 }
@@ -266,6 +269,7 @@ static int start(size_t count, ompi_request_t **list)
 {
     for (size_t i = 0; i < count; i++) {
         struct gpucoll_outer *outer = (struct gpucoll_outer *)list[i];
+        gpucoll_observe_next_start(&outer->call);
         int rc = gpucoll_stage_in(&outer->call);
         if (rc == OMPI_SUCCESS) {
             outer->super.super.req_complete = REQUEST_PENDING;

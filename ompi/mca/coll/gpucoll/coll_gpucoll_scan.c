@@ -17,14 +17,12 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
     return call;
 }
 
-GPUCOLL_NATIVE_FORMS(
-    scan, (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),
-    (sbuf, rbuf, count, dtype, op), describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), true),
-    GPUCOLL_BOTH, GPUCOLL_SCAN, 0, count > 0 && gpucoll_native_reduction(self, op, dtype))
+#define SCAN(name, COLL, writes, exclusive)                                                                  \
+    GPUCOLL_NATIVE_REDUCTION(                                                                                \
+        name, (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype, ompi_op_t *op),    \
+        (sbuf, rbuf, count, dtype, op), describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), writes),      \
+        GPUCOLL_BOTH, COLL, 0, count > 0 && gpucoll_native_reduction(self, op, dtype),                       \
+        gpucoll_ordered_scan(sbuf, rbuf, (size_t)count, exclusive, comm, self))
 
-GPUCOLL_NATIVE_FORMS(exscan,
-                     (const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
-                      ompi_op_t *op),
-                     (sbuf, rbuf, count, dtype, op),
-                     describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), ompi_comm_rank(comm) > 0),
-                     GPUCOLL_BOTH, GPUCOLL_EXSCAN, 0, count > 0 && gpucoll_native_reduction(self, op, dtype))
+SCAN(scan, GPUCOLL_SCAN, true, false)
+SCAN(exscan, GPUCOLL_EXSCAN, ompi_comm_rank(comm) > 0, true)

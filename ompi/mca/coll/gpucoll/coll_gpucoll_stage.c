@@ -4,6 +4,7 @@
 #include "coll_gpucoll_stage.h"
 #include <sys/mman.h>
 #include "coll_gpucoll_finalize.h"
+#include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_pool.h"
 
 /* A copy of a few bytes between device and host takes 6 to 7 us, in which 256 KiB could have passed at the 40
@@ -221,20 +222,20 @@ void gpucoll_stage_free(struct gpucoll_call *call)
 
 int gpucoll_stage_begin(struct gpucoll_call *call)
 {
-    if (!gpucoll_stage_wanted(call)) {
-        gpucoll_tally(&mca_coll_gpucoll_component.counters.passed, 1);
+    bool staged = gpucoll_stage_wanted(call);
+    gpucoll_observe_next(call, staged);
+    if (!staged) {
         return OMPI_SUCCESS;
     }
-    gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_CALL, "%s: staged through host memory",
-                call->name);
-    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged, 1);
     int rc = gpucoll_stage_alloc(call);
     if (rc != OMPI_SUCCESS) {
+        gpucoll_observe_next_done(call);
         return rc;
     }
     rc = gpucoll_stage_in(call);
     if (rc != OMPI_SUCCESS) {
         gpucoll_stage_free(call);
+        gpucoll_observe_next_done(call);
     }
     return rc;
 }
@@ -245,5 +246,6 @@ int gpucoll_stage_end(struct gpucoll_call *call, int rc)
         rc = gpucoll_stage_out(call);
     }
     gpucoll_stage_free(call);
+    gpucoll_observe_next_done(call);
     return rc;
 }

@@ -23,8 +23,20 @@ struct gpucoll_staged {
     bool mapped;         /* `memory` is a mapping of its own, not of the pool */
 };
 
+/* What statistics and profilers want to know of a call that goes to the next component (coll_gpucoll_observe.h). */
+struct gpucoll_observed_call {
+    bool begun;
+    bool traced;
+    struct gpucoll_stats_key key;
+    uint64_t bytes;
+    uint64_t ticks; /* when it began */
+    uint64_t range;
+};
+
 struct gpucoll_call {
-    const char *name; /* of the collective, for messages */
+    const char *name;              /* of the collective, for messages */
+    struct gpucoll_module *module; /* NULL: the call has no communicator */
+    struct gpucoll_observed_call observed;
     struct gpucoll_staged send;
     struct gpucoll_staged recv;
 };

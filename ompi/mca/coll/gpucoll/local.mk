@@ -16,6 +16,7 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_allgather.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_allreduce.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_alltoall.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_barrier.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_bcast.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_compat.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_component.c \
@@ -27,8 +28,13 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_neighbor.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_observe.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_observe.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_ordered.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_ordered.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_pool.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_pool.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_pvars.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduce.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduce_scatter.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduction.c \
@@ -42,7 +48,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_selection.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_selection.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
-	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h
+	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_summary.c
 # Objects must not begin with mca_: Open MPI would take them for components when it is pointed to the build folder.
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SHORTNAME = component
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)

@@ -1,0 +1,117 @@
+/*
+ * Copies by the copy engines: a stream of copies, each followed by an event. (Not by a value that the stream writes, which
+ * the driver does on another engine: each change of engines takes ten microseconds, and the link idles.)
+ */
+#include "core/accel/cuda_accel.h"
+#include <stdlib.h>
+
+enum { EVENTS = 64 }; /* copies that can be outstanding */
+
+struct cuda_copier {
+    struct gpucoll_copier base;
+    CUstream stream;
+    uint64_t queued;
+    uint64_t passed;
+    CUevent events[EVENTS]; /* of copy number n: [n % EVENTS] */
+};
+
+static const struct gpucoll_cuda_accel *accel_of(const struct cuda_copier *copier)
+{
+    return gpucoll_cuda_accel(copier->base.device->accel);
+}
+
+static CUcontext context_of(const struct cuda_copier *copier)
+{
+    return atomic_load_explicit(&gpucoll_cuda_device(copier->base.device)->place->context,
+                                memory_order_relaxed);
+}
+
+/* What was made stays in `copier` if a later step fails. */
+static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_copier *copier)
+{
+    int least = 0;
+    int greatest = 0;
+    CUresult result = cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuStreamCreateWithPriority(&copier->stream, CU_STREAM_NON_BLOCKING, greatest);
+    }
+    for (int i = 0; i < EVENTS && result == CUDA_SUCCESS; i++) {
+        result = cuda->cuEventCreate(&copier->events[i], CU_EVENT_DISABLE_TIMING);
+    }
+    return result;
+}
+
+gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, struct gpucoll_copier **out)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
+    struct cuda_copier *copier = calloc(1, sizeof(*copier));
+    if (!copier) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    copier->base.device = device;
+    bool entered = gpucoll_cuda_enter(accel, context_of(copier));
+    CUresult result = fill(accel->cuda, copier);
+    gpucoll_cuda_leave(accel, entered);
+    gpucoll_status status = gpucoll_cuda_check(accel, device->ordinal, "making a queue of copies", result);
+    if (status != GPUCOLL_OK) {
+        gpucoll_cuda_copier_close(&copier->base);
+        return status;
+    }
+    *out = &copier->base;
+    return GPUCOLL_OK;
+}
+
+void gpucoll_cuda_copier_close(struct gpucoll_copier *base)
+{
+    struct cuda_copier *copier = (struct cuda_copier *)base;
+    const struct gpucoll_cuda_accel *accel = accel_of(copier);
+    if (gpucoll_cuda_alive(accel, gpucoll_cuda_device(base->device)->place, base->device->ordinal)) {
+        bool entered = gpucoll_cuda_enter(accel, context_of(copier));
+        for (int i = 0; i < EVENTS && copier->events[i]; i++) {
+            (void)accel->cuda->cuEventDestroy(copier->events[i]);
+        }
+        if (copier->stream) {
+            (void)accel->cuda->cuStreamDestroy(copier->stream);
+        }
+        gpucoll_cuda_leave(accel, entered);
+    }
+    free(copier);
+}
+
+gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, void *to, const void *from,
+                                         uint64_t bytes)
+{
+    struct cuda_copier *copier = (struct cuda_copier *)base;
+    const struct gpucoll_cuda_accel *accel = accel_of(copier);
+    const struct gpucoll_cuda_driver *cuda = accel->cuda;
+    CUresult result = CUDA_SUCCESS;
+    bool entered = gpucoll_cuda_enter(accel, context_of(copier));
+    if (copier->queued - copier->passed == EVENTS) {
+        result = cuda->cuEventSynchronize(copier->events[(copier->passed + 1) % EVENTS]);
+        copier->passed++;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
+                                     copier->stream);
+    }
+    if (result == CUDA_SUCCESS) {
+        copier->queued++;
+        result = cuda->cuEventRecord(copier->events[copier->queued % EVENTS], copier->stream);
+    }
+    gpucoll_cuda_leave(accel, entered);
+    return gpucoll_cuda_check(accel, base->device->ordinal, "queueing a copy", result);
+}
+
+gpucoll_status gpucoll_cuda_copier_passed(struct gpucoll_copier *base, uint64_t *passed)
+{
+    struct cuda_copier *copier = (struct cuda_copier *)base;
+    const struct gpucoll_cuda_accel *accel = accel_of(copier);
+    CUresult result = CUDA_SUCCESS;
+    while (copier->passed < copier->queued && result == CUDA_SUCCESS) {
+        result = accel->cuda->cuEventQuery(copier->events[(copier->passed + 1) % EVENTS]);
+        copier->passed += result == CUDA_SUCCESS;
+    }
+    *passed = copier->passed;
+    return gpucoll_cuda_check(accel, base->device->ordinal, "copying between GPUs",
+                              result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
+}

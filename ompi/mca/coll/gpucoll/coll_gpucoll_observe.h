@@ -1,0 +1,40 @@
+/*
+ * What the component tells of its calls: statistics (core/stats.h) as MPI_T performance variables and as the summary at the end,
+ * ranges for profilers, and at log level CALL why a call was staged. The engine observes what it runs; here is what goes to
+ * the next component.
+ */
+#ifndef COLL_GPUCOLL_OBSERVE_H
+#define COLL_GPUCOLL_OBSERVE_H
+
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_stage.h"
+
+/* Collectives beyond the engine's, as statistics number them. */
+enum gpucoll_observed_coll {
+    GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER = GPUCOLL_COLL_COUNT,
+    GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHERV,
+    GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALL,
+    GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLV,
+    GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLW,
+    GPUCOLL_OBSERVED_REDUCE_LOCAL,
+    GPUCOLL_OBSERVED_COUNT
+};
+
+/* Names by number, GPUCOLL_OBSERVED_COUNT of them. */
+const char *const *gpucoll_observed_names(void);
+
+/* Registers the performance variables; each that is an array has its own length and help. */
+void gpucoll_observe_register(mca_base_component_t *component, struct gpucoll_stats *stats);
+
+/* A call goes to the next component, on host copies (`staged`) or as it is; a persistent one is started; it has returned, or its
+ * request is complete. */
+void gpucoll_observe_next(struct gpucoll_call *call, bool staged);
+void gpucoll_observe_next_start(struct gpucoll_call *call);
+void gpucoll_observe_next_done(struct gpucoll_call *call);
+
+/* Is a summary wanted? Then statistics begin. */
+void gpucoll_summary_open(void);
+/* Says or writes the summary, once. */
+void gpucoll_summary_close(void);
+
+#endif

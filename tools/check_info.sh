@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# gpucoll_info's questions to the cost model: --tune measures on the host accelerator and writes a file that is then taken, --explain
+# shows candidates and the choice, and what is asked wrongly is said. Runs in `make check`, in the build folder.
+set -uo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+status=0
+out=$folder/out
+file=$folder/tuned
+for name in $(compgen -e); do
+    case $name in OMPI_MCA_coll_gpucoll_*) unset "$name" ;; esac
+done
+
+# ends STATUS TEXT ARGUMENT...: gpucoll_info ends so and says something that matches the text.
+ends() {
+    local wanted=$1 text=$2
+    shift 2
+    timeout 100 ./gpucoll_info "$@" >"$out" 2>&1
+    local got=$?
+    if [ "$got" -ne "$wanted" ]; then
+        echo "FAIL gpucoll_info $*: status $got, not $wanted" >&2
+    elif ! grep -q -e "$text" "$out"; then
+        echo "FAIL gpucoll_info $*: says nothing that matches '$text'" >&2
+    else
+        echo "PASS gpucoll_info $*"
+        return
+    fi
+    sed 's/^/    /' "$out" >&2
+    status=1
+}
+
+export OMPI_MCA_coll_gpucoll_accelerator=host OMPI_MCA_coll_gpucoll_lanes=1 OMPI_MCA_coll_gpucoll_scratch_bytes=1M
+ends 0 'predictions are within' --tune --seconds 0.5 --max 64K --ranks 3 --output "$file"
+ends 0 '^launch = [0-9.]* us ' --tune --seconds 0.5 --max 4K
+ends 2 '--tune knows --ranks' --tune --pigeon 3
+ends 2 'expected 2 to 32' --tune --ranks 1
+ends 2 'lacks its value' --tune --output
+ends 1 'No such file or directory' --tune --seconds 0.1 --max 1K --output "$folder/nowhere/file"
+left=$(find /dev/shm -name '*gpucoll*' -newer "$folder" 2>/dev/null)
+if [ -n "$left" ]; then
+    echo "FAIL left in /dev/shm: $left" >&2
+    status=1
+fi
+
+ends 0 '^  \* .* us' --explain allreduce 4K
+ends 0 '^  choice: twoshot by ll128' --explain allreduce 256K --ranks 4
+ends 0 'exchange *simple' --explain bcast 4M --ranks 7
+ends 0 '7 ranks' --explain bcast 4M --ranks 7
+ends 2 'such as --explain allreduce 4M' --explain allreduce
+ends 2 'expected a collective' --explain pigeon 4M
+ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
+ends 0 'launch *= ' --constants
+
+wanted=$(sed -n 's/^launch = \([^ ]*\) us.*/\1/p' "$file")
+export OMPI_MCA_coll_gpucoll_tuning_file=$file
+ends 0 "launch *= *$wanted us" --constants
+ends 0 "that $file sets" --explain allreduce 4K
+echo 'launch = 7 parsecs' >>"$file"
+ends 1 'tuning' --constants
+exit $status

@@ -1,0 +1,121 @@
+#include "tools/device.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include "core/accel/accel.h"
+
+/* A CUresult is an int, a CUdevice too, a CUdeviceptr an unsigned 64-bit integer, handles are pointers. */
+static struct {
+    int (*cuInit)(unsigned);
+    int (*cuDeviceGetCount)(int *);
+    int (*cuDeviceGet)(int *, int);
+    int (*cuDeviceGetName)(char *, int, int);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuGetErrorString)(int, const char **);
+} cuda;
+
+#define SYMBOL(name)                                                                                         \
+    {                                                                                                        \
+#name, (void **)&cuda.name                                                                           \
+    }
+static const struct {
+    const char *name;
+    void **address;
+} symbols[] = {
+    SYMBOL(cuInit),
+    SYMBOL(cuDeviceGetCount),
+    SYMBOL(cuDeviceGet),
+    SYMBOL(cuDeviceGetName),
+    SYMBOL(cuDevicePrimaryCtxRetain),
+    SYMBOL(cuCtxSetCurrent),
+    SYMBOL(cuMemAlloc_v2),
+    SYMBOL(cuMemFree_v2),
+    SYMBOL(cuGetErrorString),
+};
+
+static bool check(int error, const char *doing, char *reason, size_t reason_bytes)
+{
+    if (error == 0) {
+        return true;
+    }
+    const char *text = NULL;
+    cuda.cuGetErrorString(error, &text);
+    snprintf(reason, reason_bytes, "%s: %s (CUDA error %d)", doing, text != NULL ? text : "unknown error",
+             error);
+    return false;
+}
+
+static bool load(char *reason, size_t reason_bytes)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        snprintf(reason, reason_bytes, "no CUDA driver: %s", dlerror());
+        return false;
+    }
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        *symbols[i].address = dlsym(library, symbols[i].name);
+        if (*symbols[i].address == NULL) {
+            snprintf(reason, reason_bytes, "libcuda.so.1 lacks %s: too old a driver", symbols[i].name);
+            return false;
+        }
+    }
+    return check(cuda.cuInit(0), "starting the CUDA driver", reason, reason_bytes);
+}
+
+int device_count(char *reason, size_t reason_bytes)
+{
+    int count = 0;
+    if (!load(reason, reason_bytes) ||
+        !check(cuda.cuDeviceGetCount(&count), "counting the GPUs", reason, reason_bytes)) {
+        return 0;
+    }
+    if (count == 0) {
+        snprintf(reason, reason_bytes, "the CUDA driver shows no GPU (is CUDA_VISIBLE_DEVICES empty?)");
+    }
+    return count;
+}
+
+bool device_open_cuda(struct device *device, int ordinal, char *reason, size_t reason_bytes)
+{
+    int handle = 0;
+    void *context = NULL;
+    memset(device, 0, sizeof *device);
+    return load(reason, reason_bytes) &&
+           check(cuda.cuDeviceGet(&handle, ordinal), "finding the GPU", reason, reason_bytes) &&
+           check(cuda.cuDeviceGetName(device->name, (int)sizeof device->name, handle), "naming the GPU",
+                 reason, reason_bytes) &&
+           check(cuda.cuDevicePrimaryCtxRetain(&context, handle), "making a CUDA context", reason,
+                 reason_bytes) &&
+           check(cuda.cuCtxSetCurrent(context), "using a CUDA context", reason, reason_bytes);
+}
+
+void device_open_host(struct device *device)
+{
+    memset(device, 0, sizeof *device);
+    device->host = true;
+    snprintf(device->name, sizeof device->name, "host memory");
+}
+
+void *device_alloc(const struct device *device, size_t bytes)
+{
+    uint64_t address = 0;
+    if (device->host) {
+        void *pointer = gpucoll_host_malloc(bytes, GPUCOLL_MEMORY_DEVICE);
+        return pointer != NULL ? memset(pointer, 0, bytes) : NULL;
+    }
+    return cuda.cuMemAlloc_v2(&address, bytes) == 0 ? (void *)(uintptr_t)address : NULL;
+}
+
+void device_free(const struct device *device, void *pointer)
+{
+    if (device->host) {
+        gpucoll_host_free(pointer);
+    } else if (pointer != NULL) {
+        (void)cuda.cuMemFree_v2((uintptr_t)pointer);
+    }
+}

@@ -1,0 +1,239 @@
+/*
+ * --tune: starts the ranks, fits the constants to their times, shows both, and writes the tuning file.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "core/base/clock.h"
+#include "tools/gpucoll_info.h"
+#include "tools/tune.h"
+
+enum { CLOSE_PERCENT = 25 };
+static const size_t most_host_bytes = (size_t)1 << 20;
+static const size_t most_gpu_bytes = (size_t)1 << 28;
+static const double default_seconds = 30;
+
+static bool wrong(const char *option, const char *value, const char *accepted)
+{
+    fprintf(stderr, "gpucoll_info: %s %s: expected %s\n", option, value, accepted);
+    return false;
+}
+
+static bool parse_option(const char *option, const char *value, struct tune_options *options)
+{
+    char *end;
+    if (strcmp(option, "--ranks") == 0) {
+        options->ranks = (uint32_t)strtoul(value, &end, 10);
+        return (*end == '\0' && options->ranks >= 2 && options->ranks <= GPUCOLL_MAX_LOCAL) ||
+               wrong(option, value, "2 to 32");
+    }
+    if (strcmp(option, "--max") == 0) {
+        uint64_t bytes = 0;
+        bool fine = info_parse_size(value, &bytes) && bytes >= 1024;
+        options->most_bytes = (size_t)bytes;
+        return fine || wrong(option, value, "a size from 1K on, such as 64M");
+    }
+    if (strcmp(option, "--seconds") == 0) {
+        options->seconds = strtod(value, &end);
+        return (*end == '\0' && options->seconds > 0 && options->seconds <= 3600) ||
+               wrong(option, value, "a number of seconds");
+    }
+    if (strcmp(option, "--output") == 0) {
+        options->output = value;
+        return true;
+    }
+    fprintf(stderr,
+            "gpucoll_info: --tune knows --ranks N, --max SIZE, --seconds S and --output FILE, not %s\n",
+            option);
+    return false;
+}
+
+/* How many arguments there are; 0 if one is wrong. */
+static int parse(char **argv, struct tune_options *options)
+{
+    int count = 1;
+    while (argv[count] != NULL && argv[count + 1] != NULL) {
+        if (!parse_option(argv[count], argv[count + 1], options)) {
+            return 0;
+        }
+        count += 2;
+    }
+    if (argv[count] != NULL) {
+        fprintf(stderr, "gpucoll_info: --tune: %s lacks its value\n", argv[count]);
+        return 0;
+    }
+    return count;
+}
+
+/* How many GPUs there are, asked in a process of its own: one that has started the driver must not fork. */
+static uint32_t count_gpus(void)
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        char reason[256];
+        int count = device_count(reason, sizeof reason);
+        if (count == 0) {
+            fprintf(stderr, "gpucoll_info: --tune: %s\n", reason);
+        }
+        _exit(count < GPUCOLL_MAX_LOCAL ? count : GPUCOLL_MAX_LOCAL);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? (uint32_t)WEXITSTATUS(status)
+               : 0;
+}
+
+static bool complete(struct tune_options *options, bool host)
+{
+    const uint32_t gpus = host ? 2 : count_gpus();
+    if (gpus == 0) {
+        fprintf(stderr, "gpucoll_info: --tune: nothing to measure on (OMPI_MCA_coll_gpucoll_accelerator=host "
+                        "measures the host accelerator)\n");
+        return false;
+    }
+    options->ranks = options->ranks != 0 ? options->ranks : gpus < 2 ? 2 : gpus;
+    options->most_bytes = options->most_bytes != 0 ? options->most_bytes
+                          : host                   ? most_host_bytes
+                                                   : most_gpu_bytes;
+    if (options->ranks > gpus && !host) {
+        printf(
+            "%u ranks share %u GPU%s: only algorithms whose kernels never wait for each other are measured\n",
+            options->ranks, gpus, gpus == 1 ? "" : "s");
+    }
+    return true;
+}
+
+/* One line a sample; returns how many predictions are close by the constants of `after`. */
+static int print_samples(const struct tune_shared *shared, const struct gpucoll_config *config,
+                         const struct gpucoll_model *before, const struct gpucoll_model *after)
+{
+    int close = 0;
+    printf("\n  %-20s %-10s %-8s %10s %6s %-8s %10s  predicted %10s %10s\n", "collective", "algorithm",
+           "protocol", "bytes", "<=CTAs", "kernel", "measured", "before", "now");
+    for (int i = 0; i < shared->count; i++) {
+        const struct tune_sample *sample = &shared->samples[i];
+        const struct gpucoll_algorithm *row = gpucoll_algorithm_row(sample->row);
+        const double now = tune_predict(sample, config, after);
+        const double off = fabs(now / sample->measured_us - 1) * 100;
+        close += off <= CLOSE_PERCENT;
+        printf("  %-20s %-10s %-8s %10llu %6d %-8s %7.1f us  %9s %7.1f us %7.1f us%s\n",
+               gpucoll_coll_name(sample->input.coll), row->name, row->protocol,
+               (unsigned long long)sample->input.bytes, sample->max_ctas,
+               row->direct      ? "copies"
+               : sample->linger ? "lingers"
+                                : "launch",
+               sample->measured_us, "", tune_predict(sample, config, before), now,
+               off <= CLOSE_PERCENT ? "" : "  off");
+    }
+    return close;
+}
+
+static void print_constants(const struct gpucoll_model *before, const struct gpucoll_tuning *fitted)
+{
+    struct gpucoll_model old = *before;
+    struct gpucoll_model new = fitted->model;
+    const struct gpucoll_model_constant *constant;
+    printf("\n  %-22s %12s %12s\n", "constant", "before", "now");
+    for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
+        printf("  %-22s %12.4g ", constant->name, *gpucoll_model_field(&old, constant) / constant->scale);
+        if (fitted->set >> i & 1) {
+            printf("%12.4g %-5s %s\n", *gpucoll_model_field(&new, constant) / constant->scale, constant->unit,
+                   constant->help);
+        } else {
+            printf("%12s %-5s %s\n", "not measured", constant->unit, constant->help);
+        }
+    }
+}
+
+static void write_constants(FILE *file, const struct tune_shared *shared, const struct tune_options *options,
+                            const struct gpucoll_tuning *fitted)
+{
+    char date[32];
+    time_t now = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    fprintf(file,
+            "# Constants of gpucoll's cost model, for coll_gpucoll_tuning_file.\n"
+            "# Measured by gpucoll_info --tune with %u ranks on %s, %s.\n",
+            options->ranks, shared->gpu, date);
+    gpucoll_tuning_write(file, fitted);
+}
+
+static bool save(const struct tune_shared *shared, const struct tune_options *options,
+                 const struct gpucoll_tuning *fitted)
+{
+    if (options->output == NULL) {
+        printf("\nThe file that --output FILE would write:\n\n");
+        write_constants(stdout, shared, options, fitted);
+        return true;
+    }
+    FILE *file = fopen(options->output, "we");
+    if (file != NULL) {
+        write_constants(file, shared, options, fitted);
+    }
+    if (file == NULL || fclose(file) != 0) {
+        fprintf(stderr, "gpucoll_info: --tune: writing %s: %s\n", options->output, strerror(errno));
+        return false;
+    }
+    printf("\nWritten to %s; to use it: mpirun --mca coll_gpucoll_tuning_file %s ...\n", options->output,
+           options->output);
+    return true;
+}
+
+static bool report(struct info *info, const struct gpucoll_config *config, const struct tune_shared *shared,
+                   const struct tune_options *options, double seconds_taken)
+{
+    struct gpucoll_tuning fitted;
+    struct gpucoll_model before;
+    (void)info_model(info, shared->gpu, shared->samples[0].input.whole_lines, &before);
+    tune_fit(shared->samples, shared->count, config, &before, &fitted);
+    int close = print_samples(shared, config, &before, &fitted.model);
+    print_constants(&before, &fitted);
+    printf("\n%u ranks on %s, %.0f s: %d of %d predictions are within %d %% of the time that was measured\n",
+           options->ranks, shared->gpu, seconds_taken, close, shared->count, (int)CLOSE_PERCENT);
+    return save(shared, options, &fitted);
+}
+
+static bool tune(struct info *info, struct tune_shared *shared, const struct tune_options *options, bool host)
+{
+    /* The ranks set what is forced; the file's constants are those to begin from. */
+    struct gpucoll_config config = info->config;
+    config.tuning_file = "";
+    config.channels = 0;
+    const uint64_t begin = gpucoll_now_ns();
+    if (!tune_run_ranks(shared, options, host, &config, &info->log) || shared->count == 0) {
+        fprintf(stderr, "gpucoll_info: --tune: %s\n",
+                atomic_load(&shared->failed) ? shared->reason : "no algorithm can run here");
+        return false;
+    }
+    return report(info, &config, shared, options, (double)(gpucoll_now_ns() - begin) / 1e9);
+}
+
+int info_tune(struct info *info, char **argv, int *took)
+{
+    struct tune_options options = {.seconds = default_seconds};
+    const bool host = strcmp(info->config.accelerator, "host") == 0;
+    *took = parse(argv, &options);
+    if (*took == 0) {
+        *took = 1;
+        return 2;
+    }
+    if (!complete(&options, host)) {
+        return 1;
+    }
+    struct tune_shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        fprintf(stderr, "gpucoll_info: --tune: no memory to share between the ranks: %s\n", strerror(errno));
+        return 1;
+    }
+    bool fine = tune(info, shared, &options, host);
+    munmap(shared, sizeof *shared);
+    return !fine;
+}

@@ -13,9 +13,9 @@
     ROW(allreduce_copy)                                                                                      \
     ROW(exchange_copy)                                                                                       \
     ROW(bcast_copy)                                                                                          \
-    ROW(reduce_copy)                                                                                         \
-    ROW(reduce_scatter_copy)                                                                                 \
-    ROW(reduce_scatter_block_copy)                                                                           \
+    ROW(bcast_direct)                                                                                        \
+    ROW(exchange_direct)                                                                                     \
+    ROW(reduce_direct)                                                                                       \
     ROW(exchange_pipes)                                                                                      \
     ROW(allreduce_cpu)                                                                                       \
     ROW(exchange_cpu)

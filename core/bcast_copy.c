@@ -7,27 +7,20 @@
 #include "core/exchange.h"
 #include "core/model.h"
 #include "core/pipeline.h"
+#include "core/slices.h"
 
-static const uint64_t most_block = (uint64_t)4 << 20;
-static const uint64_t line = 128;
-
-static uint64_t slice_bytes(uint64_t bytes, uint32_t nranks)
-{
-    const uint64_t slices = nranks - 1;
-    return ((bytes + slices - 1) / slices + line - 1) / line * line;
-}
-
+static const uint64_t most_block = (uint64_t)32 << 20;
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
     if (input->nranks < 3) {
         return "with two ranks there is nobody to pass chunks on to";
     }
-    return gpucoll_model_copies_unusable(input);
+    return gpucoll_model_direct_unusable(input);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const uint64_t slice = slice_bytes(input->bytes, input->nranks);
+    const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
     plan->chunk_bytes = gpucoll_pipeline_block(input->config, slice, most_block);
     plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     const double fill = (double)(plan->chunk_bytes * (input->nranks - 1));
@@ -36,7 +29,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    gpucoll_pipeline_start(request, slice_bytes(request->bytes, request->team->size));
+    gpucoll_pipeline_start(request, gpucoll_slice_bytes(request->bytes, request->team->size - 1));
     return GPUCOLL_OK;
 }
 
@@ -45,9 +38,9 @@ static uint64_t chunk_of(const struct gpucoll_request *request, uint32_t rank, u
                          uint64_t *begin)
 {
     const uint32_t size = request->team->size;
-    const uint64_t slice = slice_bytes(request->bytes, size);
-    const uint64_t first = slice * ((rank + size - request->root - 1) % size);
-    const uint64_t most = first + slice < request->bytes ? first + slice : request->bytes;
+    const uint32_t index = gpucoll_slice_beside_root(rank, request->root, size);
+    uint64_t first;
+    const uint64_t most = gpucoll_slice_at(request->bytes, size - 1, index, &first) + first;
     *begin = first + chunk * request->pipeline.block;
     const uint64_t left = *begin < most ? most - *begin : 0;
     return left < request->pipeline.block ? left : request->pipeline.block;
@@ -82,8 +75,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     const bool is_root = request->team->rank == request->root;
-    const uint32_t there =
-        is_root ? pipeline->chunks : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, request->root);
+    const uint32_t there = is_root ? pipeline->chunks : gpucoll_pipeline_told(request, request->root);
     while (pipeline->queued < there && pipeline->queued - pipeline->sent < GPUCOLL_PIPELINE_SLOTS) {
         gpucoll_status queued = queue_chunk(request, pipeline->queued);
         if (queued != GPUCOLL_OK) {

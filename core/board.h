@@ -38,8 +38,6 @@ struct gpucoll_post {
     uint32_t reserved;
 };
 
-enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED, GPUCOLL_FLOWS };
-
 /*
  * One team on the owner's board.
  *   head         Calls counted so far, post number `head` included. Stored with release after the post it covers; peers poll
@@ -55,7 +53,7 @@ enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED, GPUCOLL_FLOWS };
  *                it, or RING calls later, when all have ended the call.
  *   reach        How well this rank reaches its peers (core/agreement.c packs it), by call modulo GPUCOLL_RING. Stored before the
  *                barrier that ends connecting, read after it.
- *   flow         How far this rank is in a call that goes by copies: call << 24 | chunks.
+ *   flow         Chunks that this rank has passed on in a call that goes by copies: call << 24 | chunks.
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
  */
@@ -67,7 +65,7 @@ struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t agreed;
     _Alignas(64) _Atomic uint64_t barriers;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
-    _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][GPUCOLL_FLOWS];
+    _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
     uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
 };

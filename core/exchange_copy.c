@@ -12,7 +12,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     if (gpucoll_coll_reduces(input->coll)) {
         return "copy engines do not reduce";
     }
-    return gpucoll_model_copies_unusable(input);
+    return gpucoll_model_direct_unusable(input);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)

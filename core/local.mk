@@ -52,14 +52,18 @@ libgpucoll_la_SOURCES += \
 	core/exchange.c \
 	core/exchange.h \
 	core/exchange_copy.c \
+	core/exchange_direct.c \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
 	core/exchange_pipes.c \
 	core/exchange_simple.c \
 	core/exports.c \
 	core/exports.h \
+	core/allreduce_copy.c \
 	core/bcast_copy.c \
-	core/reduce_copy.c \
+	core/bcast_direct.c \
+	core/reduce_direct.c \
+	core/slices.h \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \

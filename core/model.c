@@ -21,7 +21,7 @@ static const struct gpucoll_model_entry entries[] = {
                 .ll128_cta_bandwidth = 20e9,
                 .simple_cta_bandwidth = 20e9,
                 .link_share = 0.94,
-                .copy_us = 12.0,
+                .copy_us = 14.0,
                 .copy_each_us = 2.0,
                 .copy_hop_us = 8.0,
                 .copy_link_share = 1.08,
@@ -150,7 +150,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned 
     }
 }
 
-const char *gpucoll_model_copies_unusable(const struct gpucoll_plan_input *input)
+const char *gpucoll_model_direct_unusable(const struct gpucoll_plan_input *input)
 {
     return input->direct
                ? NULL

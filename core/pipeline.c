@@ -4,7 +4,8 @@
 #include "core/watchdog.h"
 
 static const uint64_t wanted_chunks = 8;
-static const uint64_t least_block = (uint64_t)512 << 10;
+/* Each copy costs its engine about 20 us (docs/design.md). */
+static const uint64_t least_block = (uint64_t)2 << 20;
 static const uint64_t line = 128;
 static const uint64_t page = 4096;
 
@@ -28,17 +29,16 @@ void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice)
 }
 
 /* A count is of no other call than the one beside it. */
-void gpucoll_pipeline_tell(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t chunks)
+void gpucoll_pipeline_tell(const struct gpucoll_request *request, uint32_t chunks)
 {
-    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
+    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING];
     atomic_store_explicit(word, request->call << 24 | chunks, memory_order_release);
 }
 
-uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank)
+uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, uint32_t rank)
 {
     const struct gpucoll_team_board *board = request->team->members[rank].board;
-    uint64_t word =
-        atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING][flow], memory_order_acquire);
+    uint64_t word = atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING], memory_order_acquire);
     return word >> 24 == request->call ? (uint32_t)(word & 0xffffff) : 0;
 }
 
@@ -69,7 +69,7 @@ gpucoll_status gpucoll_pipeline_sent(struct gpucoll_request *request)
         status = gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS]);
         if (status == GPUCOLL_OK) {
             pipeline->sent++;
-            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, pipeline->sent);
+            gpucoll_pipeline_tell(request, pipeline->sent);
         }
     }
     return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;

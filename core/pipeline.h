@@ -15,8 +15,8 @@ uint64_t gpucoll_pipeline_block(const struct gpucoll_config *config, uint64_t sl
 void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice);
 
 /* Tells the peers that this rank has done `chunks` of the call; how many `rank` has done. */
-void gpucoll_pipeline_tell(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t chunks);
-uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank);
+void gpucoll_pipeline_tell(const struct gpucoll_request *request, uint32_t chunks);
+uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, uint32_t rank);
 
 /* Queues a copy that concerns `peer`. */
 gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint32_t peer, void *to,

@@ -44,11 +44,8 @@ struct gpucoll_pipeline {
     uint64_t block;  /* bytes of a chunk of one slice */
     uint32_t chunks; /* of the longest slice */
     uint32_t queued; /* chunks of which this rank's part is queued, */
-    uint32_t sent;   /* sent, */
-    uint32_t reduced;
-    bool reducing; /* a kernel is at work */
+    uint32_t sent;   /* and sent */
     struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
-    struct gpucoll_copy_ticket spreading[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
 };
 
 struct gpucoll_request {

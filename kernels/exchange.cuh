@@ -12,7 +12,6 @@
 #define GPUCOLL_KERNELS_EXCHANGE_CUH
 
 #include "kernels/exchange_simple.cuh"
-#include "kernels/reduce_blocks.cuh"
 #include "kernels/ll.cuh"
 
 namespace gpucoll
@@ -158,10 +157,25 @@ __device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &a
     }
 }
 
+/* All runs, those to peers first. The host tells the peers when the kernel is done. */
+__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    for (uint32_t turn = 0; turn < args.nranks; turn++) {
+        const uint32_t peer = turn + 1 < args.nranks ? rank_after(args, (turn + blockIdx.x) % (args.nranks - 1)) : args.rank;
+        const gpucoll_kernel_run &run = runs.run[peer];
+        if (run.send_bytes > 0 && run.send != run.recv) {
+            store_run(run.send, run.recv, run.send_bytes);
+        }
+    }
+}
+
 __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &args,
                                                   const gpucoll_kernel_runs &runs)
 {
-    if (args.kernel == GPUCOLL_KERNEL_MOVE_LL) {
+    if (args.kernel == GPUCOLL_KERNEL_STORE) {
+        store_runs(args, runs);
+        finish(args, false);
+    } else if (args.kernel == GPUCOLL_KERNEL_MOVE_LL) {
         finish(args, !move_ll(args, runs));
     } else {
         finish(args, !exchange_simple<moving>(args, runs));
@@ -175,11 +189,6 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \
         gpucoll::exchange_and_reduce<gpucoll::op_##op<gpucoll::element>>(args, runs);                        \
-    }                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
-        gpucoll_blocks_##name(const __grid_constant__ gpucoll_kernel_args args)                              \
-    {                                                                                                        \
-        gpucoll::reduce_blocks<gpucoll::op_##op<gpucoll::element>>(args);                                    \
     }
 
 #endif

@@ -149,33 +149,41 @@ __device__ __forceinline__ void move_piece(const message &user, exchange_view::p
     }
 }
 
+/* A channel's share of a run, straight from one user's buffer to another. */
+__device__ __forceinline__ void store_run(const void *from, void *to, uint64_t bytes)
+{
+    const message send(from, bytes);
+    const message recv(to, bytes);
+    uint64_t begin, end;
+    gpucoll_channel_range(bytes, gridDim.x, blockIdx.x, &begin, &end);
+    uint64_t fast = send.fast_end() < recv.fast_end() ? send.fast_end() : recv.fast_end();
+    fast = fast < begin ? begin : fast < end ? fast : end;
+    for (uint64_t first = begin + threadIdx.x; first < fast; first += exchange_unroll * blockDim.x) {
+        pack value[exchange_unroll];
+#pragma unroll
+        for (uint32_t i = 0; i < exchange_unroll; i++) {
+            if (first + i * blockDim.x < fast) {
+                value[i] = load_pack(send.at(first + i * blockDim.x));
+            }
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < exchange_unroll; i++) {
+            if (first + i * blockDim.x < fast) {
+                store_pack(recv.at(first + i * blockDim.x), value[i]);
+            }
+        }
+    }
+    for (uint64_t at = fast + threadIdx.x; at < end; at += blockDim.x) {
+        recv.store(at, send.load(at));
+    }
+}
+
 /* The own run, which goes nowhere else. */
 __device__ __forceinline__ void copy_own(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
     const gpucoll_kernel_run &run = runs.run[args.rank];
-    if (run.send == run.recv || run.recv_bytes == 0) {
-        return;
-    }
-    const message send(run.send, run.send_bytes);
-    const message recv(run.recv, run.recv_bytes);
-    uint64_t begin, end;
-    gpucoll_channel_range(run.recv_bytes, gridDim.x, blockIdx.x, &begin, &end);
-    for (uint64_t first = begin + threadIdx.x; first < end; first += source_batch * blockDim.x) {
-        pack value[source_batch];
-#pragma unroll
-        for (uint32_t i = 0; i < source_batch; i++) {
-            const uint64_t at = first + i * blockDim.x;
-            if (at < end) {
-                value[i] = send.load(at);
-            }
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < source_batch; i++) {
-            const uint64_t at = first + i * blockDim.x;
-            if (at < end) {
-                recv.store(at, value[i]);
-            }
-        }
+    if (run.send != run.recv && run.recv_bytes > 0) {
+        store_run(run.send, run.recv, run.recv_bytes);
     }
 }
 

@@ -32,7 +32,7 @@ struct row {
                                [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
                                [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_" #functor,                    \
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
-                               [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
+                               [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move"}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
 #define ROW_FLOAT(name, op, element) ROW(name, FLOAT)
@@ -49,7 +49,7 @@ const void *gpucoll_image_data(enum gpucoll_image image)
 
 enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
 {
-    if (kernel == GPUCOLL_KERNEL_MOVE || kernel == GPUCOLL_KERNEL_MOVE_LL) {
+    if (kernel == GPUCOLL_KERNEL_MOVE || kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_STORE) {
         return GPUCOLL_IMAGE_MOVE;
     }
     enum gpucoll_image group = rows[functor].image;

@@ -60,13 +60,13 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_MOVE,          /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
-    GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces what copies have brought, in rank order */
+    GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
     GPUCOLL_KERNEL_COUNT
 };
 
 static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 {
-    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_REDUCE;
+    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_STORE;
 }
 
 /* Stages of the two-shot kernel, and of an exchange, which has the first two. Set together, one launch does everything and waits for peers inside; set one by
@@ -137,16 +137,13 @@ struct gpucoll_kernel_args {
 };
 
 /*
- * REDUCE_BLOCKS takes the same arguments, with other meanings: peer[i].lane is what rank i brought, `bytes` long and aligned to a pack,
- * but for the own rank, whose part is `send`; the result goes to `recv`, which may equal `send`.
- */
-
-/*
  * Second argument of the exchange kernels: what this rank and each other one, or this rank and itself, send each other.
  *
  *   MOVE    run[p] goes to rank p, and what comes from rank p goes to run[p].recv. The own run is copied from send to recv.
  *   REDUCE  what comes from the ranks with recv_bytes, and run[rank].send if it has bytes, is reduced in rank order into
  *           run[rank].recv; all these have run[rank].recv_bytes. run[p].recv of other ranks is not used.
+ *
+ *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits.
  *
  * The bytes that rank a sends to b are those that b receives from a. args.bytes are those of the longest run of any rank. A place
  * that is received into is apart from all that is sent, or it is, in MOVE the same bytes as what is sent to the same rank, and in

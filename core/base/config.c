@@ -89,14 +89,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "what the accelerator prefers (64M on a GPU)."),
     ROW(shm_bytes, SIZE, "8M", "256K..1G", 5,
         "Size of the area in pinned host memory through which each lane moves its data by the transports shm "
-        "and "
-        "cpu_reduce; it is made only where one of them is used."),
+        "and cpu_reduce; it is made only where one of them is used."),
     ROW(cpu_threads, INT, "-1", "-1..256", 4,
         "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
         "call; -1 takes a fair share of the cores that the process may run on, at most 4."),
-    ROW(zero_copy, SIZE, "512K", "0..1T", 5,
-        "Least size of a call whose result peers may write straight into the application's buffer, by copy "
-        "engines; the "
+    ROW(zero_copy, SIZE, "128K", "0..1T", 5,
+        "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "

@@ -20,6 +20,8 @@ struct exchange {
     uint64_t random;
     char name[128];
     struct gpucoll_kernel_runs runs[MOST_RANKS];
+    struct gpucoll_kernel_runs
+        stores[MOST_RANKS];              /* the same, of a kernel that stores into its peers' buffers */
     unsigned char *sent[MOST_RANKS];     /* images of the send buffers */
     unsigned char *expected[MOST_RANKS]; /* of the receive buffers */
     unsigned char *got;
@@ -117,6 +119,18 @@ static void plan_reduce(struct exchange *exchange, size_t most, size_t unit)
             run->send = exchange->in_place
                             ? exchange->runs[r].run[r].recv
                             : exchange->ranks.rank[r].send + next_place(exchange, &at, run->send_bytes);
+        }
+    }
+}
+
+static void plan_stores(struct exchange *exchange)
+{
+    for (uint32_t r = 0; r < exchange->ranks.size; r++) {
+        for (uint32_t p = 0; p < exchange->ranks.size; p++) {
+            struct gpucoll_kernel_run *store = &exchange->stores[r].run[p];
+            *store = exchange->runs[r].run[p];
+            store->recv = exchange->runs[p].run[r].recv;
+            store->recv_bytes = store->send_bytes;
         }
     }
 }
@@ -235,7 +249,7 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
     const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL;
     const size_t capacity = lines ? gpucoll_ll_capacity(exchange->ranks.size) : most;
     most = most < capacity ? most : capacity;
-    exchange->in_place = below(exchange, 3) == 0;
+    exchange->in_place = kernel != GPUCOLL_KERNEL_STORE && below(exchange, 3) == 0;
     if (reduces) {
         plan_reduce(exchange, most, gpucoll_host_functor_size(functor));
     } else {
@@ -253,6 +267,10 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
         .runs = exchange->runs,
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
+    if (kernel == GPUCOLL_KERNEL_STORE) {
+        call.runs = exchange->stores;
+        plan_stores(exchange);
+    }
     fill(exchange, functor);
     ranks_begin(&exchange->ranks);
     if (staged) {
@@ -299,6 +317,7 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
         test_kernel(&exchange, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, false, quick);
     }
     test_kernel(&exchange, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, true, quick);
+    test_kernel(&exchange, GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, false, quick);
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor += quick ? 16 : 1) {
         if (alone) {
             test_kernel(&exchange, GPUCOLL_KERNEL_REDUCE_LL, functor, false, quick);

@@ -29,10 +29,9 @@ enum way {
     WAY_TOGETHER, /* all at once: they wait for each other */
     WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then
                      each runs again */
-    WAY_STAGED,   /* two-shot, stage by stage: nobody waits */
-    WAY_BROUGHT   /* reduce-blocks: copies have brought what the others sent */
+    WAY_STAGED    /* two-shot, stage by stage: nobody waits */
 };
-static const char *const way_names[] = {"together", "serial", "staged", "brought"};
+static const char *const way_names[] = {"together", "serial", "staged"};
 
 struct bench {
     struct ranks ranks;
@@ -194,23 +193,6 @@ static void run_staged(struct bench *bench, const struct call *whole)
     }
 }
 
-/* Each rank's scratch gets what the others sent. It is of no use for other kernels then. */
-static void run_brought(struct bench *bench, const struct call *call)
-{
-    struct ranks *ranks = &bench->ranks;
-    const size_t stride = (call->bytes + 127) / 128 * 128;
-    for (uint32_t r = 0; r < ranks->size; r++) {
-        struct rank *rank = &ranks->rank[r];
-        for (uint32_t s = 0; s < ranks->size; s++) {
-            rank->lane[s] = (char *)rank->scratch + s * stride;
-            if (s != r) {
-                copy(bench, rank->lane[s], bench->sent[s] + GUARD, call->bytes);
-            }
-        }
-    }
-    run_together(bench, call);
-}
-
 static bool run_case(struct bench *bench, enum way way, const struct call *call)
 {
     fill(bench, call);
@@ -219,10 +201,8 @@ static bool run_case(struct bench *bench, enum way way, const struct call *call)
         run_together(bench, call);
     } else if (way == WAY_SERIAL) {
         run_serial(bench, call);
-    } else if (way == WAY_STAGED) {
-        run_staged(bench, call);
     } else {
-        run_brought(bench, call);
+        run_staged(bench, call);
     }
     return verify(bench, call);
 }
@@ -260,7 +240,7 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         .stages = GPUCOLL_STAGE_ALL,
         .round_end = UINT64_MAX,
         /* Leaves before the next call, or does not. */
-        .linger_ns = kernel >= GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
+        .linger_ns = kernel == GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
     return call;
@@ -318,11 +298,6 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_SERIAL);
         }
         test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_STAGED);
-    }
-    for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
-        if (wanted(&bench, functor)) {
-            test_kernel(&bench, GPUCOLL_KERNEL_REDUCE_BLOCKS, functor, WAY_BROUGHT);
-        }
     }
     close_bench(&bench);
 }

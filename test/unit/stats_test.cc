@@ -11,6 +11,7 @@
 
 extern "C" {
 #include "core/algorithm.h"
+#include "core/model.h"
 #include "core/selector.h"
 #include "core/stats_report.h"
 }
@@ -245,6 +246,7 @@ TEST(deterministic, only_rows_that_reduce_in_rank_order_are_chosen)
             input.whole_lines = true;
             input.latency_us = 0.6;
             input.bandwidth = 354e9;
+            input.model = gpucoll_model_of(0);
             input.config = &config;
             RecordingLog log;
             gpucoll_plan plan;

@@ -1,0 +1,90 @@
+/*
+ * Direct reduce: the ranks beside the root reduce a slice each, over Simple, in rounds, and store the result straight into the root's
+ * buffer. No link carries more than the message: the root takes in its result only, and sends its own part. In place: a slice of the
+ * root's is overwritten by the rank that has had it. (Reduce-scatter and gather, Rabenseifner 2004.)
+ */
+#include <string.h>
+#include "core/direct.h"
+#include "core/exchange.h"
+#include "core/model.h"
+#include "core/pipeline.h"
+#include "core/slices.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (input->shared_device) {
+        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
+    }
+    if (input->nranks < 3) {
+        return "with two ranks there is nobody to share the work with";
+    }
+    return gpucoll_model_direct_unusable(input);
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    struct gpucoll_plan_input slices = *input;
+    slices.bytes = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
+    gpucoll_exchange_shape(&slices, plan); /* as many bytes leave a rank, and the root, as the message has */
+    plan->predicted_us += 2 * model->agree_us + model->launch_us + 2 * input->latency_us + model->fence_us;
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    const uint32_t slices = team->size - 1;
+    const bool is_root = team->rank == request->root;
+    struct gpucoll_kernel_run *runs = request->runs.run;
+    const char *send = runs[request->root].send;
+    uint64_t own_at = 0;
+    uint64_t own = 0;
+    if (!is_root) {
+        own = gpucoll_slice_at(request->bytes, slices,
+                               gpucoll_slice_beside_root(team->rank, request->root, team->size), &own_at);
+    }
+    memset(runs, 0, gpucoll_kernel_runs_bytes(team->size));
+    for (uint32_t i = 0; i < team->size; i++) {
+        uint64_t at;
+        if (i != request->root) {
+            runs[i].send_bytes = gpucoll_slice_at(
+                request->bytes, slices, gpucoll_slice_beside_root(i, request->root, team->size), &at);
+            runs[i].send = send + at;
+        }
+        runs[i].recv_bytes = own;
+    }
+    if (!is_root) {
+        runs[team->rank].recv = (char *)gpucoll_direct_result(request, request->root) + own_at;
+    }
+    request->in_barrier = false;
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    args.bytes = gpucoll_slice_bytes(request->bytes, slices);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE, &args);
+}
+
+static gpucoll_status progress(struct gpucoll_request *request)
+{
+    if (!request->in_barrier) {
+        gpucoll_status status = gpucoll_kernel_wait(request);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    return gpucoll_pipeline_end(request);
+}
+
+const struct gpucoll_algorithm gpucoll_reduce_direct = {
+    .name = "scatter_gather",
+    .protocol = "direct",
+    .help = "one kernel: every rank but the root reduces a slice and stores it into the root's buffer; for "
+            "large messages in "
+            "buffers that are used again",
+    .direct = true,
+    .coll = GPUCOLL_REDUCE,
+    .rank_order = true,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = progress,
+};

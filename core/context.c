@@ -2,10 +2,23 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/topology/topology.h"
 #include "core/trace.h"
 
 /* Of contexts whose calls nobody wants counted. */
 static struct gpucoll_stats nobodys;
+
+/* A file that cannot be used has been shown, and counts as none. */
+static void read_topology(struct gpucoll_context *context)
+{
+    const char *path = context->config->topology_file;
+    if (context->accel != NULL && path[0] != '\0' &&
+        gpucoll_topology_read(path, context->log, &context->topology) == GPUCOLL_OK) {
+        context->accel->topology = context->topology;
+        gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "costs of links are those of the topology file %s",
+                    path);
+    }
+}
 
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **out)
@@ -26,6 +39,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     if (context->accel != NULL && !gpucoll_tl_all_known(config->transports)) {
         gpucoll_help(log, "unknown-transport", config->transports);
     }
+    read_topology(context);
     if (context->accel != NULL && config->tuning_file[0] != '\0' &&
         gpucoll_tuning_read(config->tuning_file, log, &context->tuning) == GPUCOLL_OK) {
         gpucoll_log(log, GPUCOLL_LOG_SETUP, "the cost model has constants of %s", config->tuning_file);
@@ -61,6 +75,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     }
     gpucoll_board_close(&context->board);
     gpucoll_accel_close(context->accel);
+    gpucoll_topology_free(context->topology);
     pthread_mutex_destroy(&context->lock);
     free(context);
 }

@@ -17,9 +17,10 @@
 struct gpucoll_context {
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
-    struct gpucoll_stats *stats;  /* somebody's, or some that are never on */
-    struct gpucoll_accel *accel;  /* NULL: none here */
-    struct gpucoll_tuning tuning; /* of the tuning file */
+    struct gpucoll_stats *stats;       /* somebody's, or some that are never on */
+    struct gpucoll_accel *accel;       /* NULL: none here */
+    struct gpucoll_topology *topology; /* of config->topology_file; NULL: none */
+    struct gpucoll_tuning tuning;      /* of the tuning file */
     pthread_mutex_t lock;
     struct gpucoll_board board; /* made with the first team */
     struct gpucoll_exports exports;

@@ -24,10 +24,12 @@ libgpucoll_la_SOURCES += \
 	core/agreement.h \
 	core/algorithm.h \
 	core/algorithms.c \
+	core/allreduce_copy.c \
 	core/allreduce_oneshot.c \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
 	core/allreduce_twoshot_ll128.c \
+	core/barrier.c \
 	core/base/clock.c \
 	core/base/clock.h \
 	core/base/config.c \
@@ -40,7 +42,8 @@ libgpucoll_la_SOURCES += \
 	core/base/status.h \
 	core/base/types.c \
 	core/base/types.h \
-	core/barrier.c \
+	core/bcast_copy.c \
+	core/bcast_direct.c \
 	core/board.c \
 	core/board.h \
 	core/context.c \
@@ -59,11 +62,8 @@ libgpucoll_la_SOURCES += \
 	core/exchange_simple.c \
 	core/exports.c \
 	core/exports.h \
-	core/allreduce_copy.c \
-	core/bcast_copy.c \
-	core/bcast_direct.c \
-	core/reduce_direct.c \
-	core/slices.h \
+	core/forced.c \
+	core/forced.h \
 	core/gpu.c \
 	core/gpu.h \
 	core/gpucoll.h \
@@ -82,18 +82,37 @@ libgpucoll_la_SOURCES += \
 	core/plan_cache.c \
 	core/plan_cache.h \
 	core/reduce_cpu.c \
+	core/reduce_direct.c \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
 	core/staging.c \
 	core/staging.h \
+	core/slices.h \
 	core/stats.c \
 	core/stats.h \
 	core/stats_report.c \
 	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/topology/build.h \
+	core/topology/discover.c \
+	core/topology/format.c \
+	core/topology/format.h \
+	core/topology/found.h \
+	core/topology/found_gpus.c \
+	core/topology/found_nics.c \
+	core/topology/found_place.c \
+	core/topology/link.c \
+	core/topology/nic.c \
+	core/topology/print.c \
+	core/topology/read.c \
+	core/topology/topology.c \
+	core/topology/topology.h \
+	core/topology/write.c \
+	core/topology/xml.c \
+	core/topology/xml.h \
 	core/trace.c \
 	core/trace.h \
 	core/tuning.c \
@@ -101,6 +120,8 @@ libgpucoll_la_SOURCES += \
 	core/twoshot.h \
 	core/watchdog.c \
 	core/watchdog.h
+libgpucoll_la_CPPFLAGS += $(HWLOC_CFLAGS)
+libgpucoll_la_LIBADD += $(HWLOC_LIBS)
 EXTRA_DIST += core/README.md
 if CUDA
 libgpucoll_la_SOURCES += \

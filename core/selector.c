@@ -3,93 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-static bool is_any(const char *forced)
-{
-    return strcmp(forced, "auto") == 0;
-}
-
-static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
-    va_end(args);
-}
-
-/* The collective whose algorithm the parameter sets; GPUCOLL_COLL_COUNT if it is another parameter. */
-static enum gpucoll_coll coll_of(const struct gpucoll_config_row *row)
-{
-    const size_t first = offsetof(struct gpucoll_config, algorithm);
-    const size_t index = (row->offset - first) / sizeof(char *);
-    return row->offset >= first && index < GPUCOLL_COLL_COUNT ? (enum gpucoll_coll)index : GPUCOLL_COLL_COUNT;
-}
-
-static bool is_protocol(const struct gpucoll_config_row *row)
-{
-    return row->offset == offsetof(struct gpucoll_config, protocol);
-}
-
-/* The name by which the parameter can force the algorithm; NULL if it cannot. */
-static const char *name_for(const struct gpucoll_config_row *row, const struct gpucoll_algorithm *algorithm)
-{
-    if (is_protocol(row)) {
-        return algorithm->protocol;
-    }
-    return gpucoll_algorithm_runs(algorithm, coll_of(row)) ? algorithm->name : NULL;
-}
-
-/* The index of the first algorithm that the parameter can force by this name, or that of none: past the end. */
-static int first_of(const struct gpucoll_config_row *row, const char *name)
-{
-    const struct gpucoll_algorithm *algorithm;
-    int i = 0;
-    for (; (algorithm = gpucoll_algorithm_row(i)) != NULL; i++) {
-        const char *other = name_for(row, algorithm);
-        if (other != NULL && strcmp(other, name) == 0) {
-            break;
-        }
-    }
-    return i;
-}
-
-const char *gpucoll_select_values(const struct gpucoll_config_row *row, char *text, size_t size)
-{
-    if (coll_of(row) == GPUCOLL_COLL_COUNT && !is_protocol(row)) {
-        return row->values;
-    }
-    const struct gpucoll_algorithm *algorithm;
-    snprintf(text, size, "auto");
-    for (int i = 0; (algorithm = gpucoll_algorithm_row(i)) != NULL; i++) {
-        const char *name = name_for(row, algorithm);
-        if (name != NULL && first_of(row, name) == i) {
-            append(text, size, "|%s", name);
-        }
-    }
-    return text;
-}
-
-bool gpucoll_select_check(struct gpucoll_config *config, const struct gpucoll_log *log)
-{
-    bool fine = true;
-    for (int i = 0; i < gpucoll_config_row_count; i++) {
-        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
-        char text[256];
-        const char *values = gpucoll_select_values(row, text, sizeof text);
-        if (values != text) {
-            continue;
-        }
-        char **name = (char **)((char *)config + row->offset);
-        if (!is_any(*name) && gpucoll_algorithm_row(first_of(row, *name)) == NULL) {
-            gpucoll_help(log, "bad-parameter", row->name, *name, values, row->initial);
-            *name = (char *)row->initial;
-            fine = false;
-        }
-    }
-    return fine;
-}
+#include "core/forced.h"
 
 void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
                    struct gpucoll_plan *plan)
@@ -118,8 +32,9 @@ static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input 
     double least_us = 0;
     *why = "there is no such algorithm with this protocol";
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (!gpucoll_algorithm_runs(row, input->coll) || (!is_any(name) && strcmp(row->name, name) != 0) ||
-            (!is_any(protocol) && strcmp(row->protocol, protocol) != 0)) {
+        if (!gpucoll_algorithm_runs(row, input->coll) ||
+            (gpucoll_forces(name) && strcmp(row->name, name) != 0) ||
+            (gpucoll_forces(protocol) && strcmp(row->protocol, protocol) != 0)) {
             continue;
         }
         const char *unusable = gpucoll_unusable(row, input);
@@ -137,16 +52,26 @@ static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input 
     return best;
 }
 
+/* What the parameters force for a message. */
+struct forced {
+    char name[GPUCOLL_FORCED_NAME];
+    char protocol[GPUCOLL_FORCED_NAME];
+};
+
 /* A protocol that is forced for all collectives binds those that have it. */
-static const char *forced_protocol(const struct gpucoll_plan_input *input)
+static void find_forced(const struct gpucoll_plan_input *input, uint64_t bytes, struct forced *forced)
 {
+    char protocol[GPUCOLL_FORCED_NAME];
     const struct gpucoll_algorithm *row;
+    memset(forced, 0, sizeof *forced);
+    gpucoll_forced_name(input->config->algorithm[input->coll], bytes, forced->name);
+    gpucoll_forced_name(input->config->protocol, bytes, protocol);
+    memcpy(forced->protocol, "auto", sizeof "auto");
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (gpucoll_algorithm_runs(row, input->coll) && strcmp(row->protocol, input->config->protocol) == 0) {
-            return row->protocol;
+        if (gpucoll_algorithm_runs(row, input->coll) && strcmp(row->protocol, protocol) == 0) {
+            memcpy(forced->protocol, protocol, sizeof protocol);
         }
     }
-    return "auto";
 }
 
 /* The bounds of a size's class: sixteen to an octave, none narrower than a pack, each with its upper end. */
@@ -161,7 +86,7 @@ static void find_class(uint64_t bytes, struct gpucoll_choice *choice)
     choice->high = (number + 1) * step;
 }
 
-/* Can the same algorithms run the whole class? */
+/* Can the same algorithms run the whole class, and is the same forced? */
 static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpucoll_choice *choice)
 {
     struct gpucoll_plan_input low = *input;
@@ -175,14 +100,17 @@ static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpuc
             return false;
         }
     }
-    return true;
+    struct forced first;
+    struct forced last;
+    find_forced(input, choice->low, &first);
+    find_forced(input, choice->high, &last);
+    return strcmp(first.name, last.name) == 0 && strcmp(first.protocol, last.protocol) == 0;
 }
 
 gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
                               bool *said, struct gpucoll_choice *choice)
 {
-    const char *name = input->config->algorithm[input->coll];
-    const char *protocol = forced_protocol(input);
+    struct forced forced;
     const char *why = NULL;
     struct gpucoll_plan_input at = *input;
     find_class(input->bytes, choice);
@@ -190,16 +118,17 @@ gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const stru
         choice->low = choice->high = input->bytes;
     }
     at.bytes = choice->high;
-    choice->algorithm = cheapest(&at, name, protocol, &why);
+    find_forced(input, input->bytes, &forced);
+    choice->algorithm = cheapest(&at, forced.name, forced.protocol, &why);
     if (choice->algorithm != NULL) {
         return GPUCOLL_OK;
     }
-    if (is_any(name) && is_any(protocol)) {
+    if (!gpucoll_forces(forced.name) && !gpucoll_forces(forced.protocol)) {
         return GPUCOLL_DECLINED;
     }
     if (!*said) {
         *said = true;
-        gpucoll_help(log, "algorithm-unusable", name, protocol, gpucoll_coll_name(input->coll),
+        gpucoll_help(log, "algorithm-unusable", forced.name, forced.protocol, gpucoll_coll_name(input->coll),
                      (size_t)input->bytes, (unsigned)input->nranks, why);
     }
     choice->algorithm = cheapest(&at, "auto", "auto", &why);
@@ -215,6 +144,16 @@ gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const stru
         gpucoll_shape(choice.algorithm, input, plan);
     }
     return status;
+}
+
+static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
 }
 
 void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, size_t size)
@@ -237,7 +176,7 @@ void gpucoll_select_explain(const struct gpucoll_plan_input *input, char *text, 
     }
     const char *name = input->config->algorithm[input->coll];
     const char *protocol = input->config->protocol;
-    if (!is_any(name) || !is_any(protocol)) {
+    if (gpucoll_forces(name) || gpucoll_forces(protocol)) {
         append(text, size, "; set: algorithm %s, protocol %s", name, protocol);
     }
 }

@@ -6,14 +6,6 @@
 
 #include "core/algorithm.h"
 
-/* What a parameter accepts, as its row's `values`: for an algorithm or the protocol the names in the table of algorithms,
- * which are written to `text`. NULL: anything of its type. */
-const char *gpucoll_select_values(const struct gpucoll_config_row *row, char *text, size_t size);
-
-/* Checks the names of algorithms and of the protocol, after gpucoll_config_check: one that the table does not have is
- * named by help topic "bad-parameter" and set back to its default. True if there was none. */
-bool gpucoll_select_check(struct gpucoll_config *config, const struct gpucoll_log *log);
-
 /* What is chosen for a class of sizes: the classes are so narrow that one algorithm serves all of a class. */
 struct gpucoll_choice {
     const struct gpucoll_algorithm *algorithm;

@@ -7,14 +7,19 @@ AC_DEFUN([GPUCOLL_USE_PREFIX], [
         export PKG_CONFIG_PATH])
 ])
 
-# hwloc tells which GPUs, NICs and cores are near each other (tools/gpu_list_hwloc.c).
+# hwloc tells which GPUs, NICs and cores are near each other (core/topology).
 AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
-    AC_ARG_WITH([hwloc], [AS_HELP_STRING([--with-hwloc=DIR], [hwloc's prefix])], [], [with_hwloc=yes])
-    AS_IF([test "x$with_hwloc" = xno], [AC_MSG_ERROR([gpucoll needs hwloc: --without-hwloc is not possible])])
-    GPUCOLL_USE_PREFIX([$with_hwloc])
-    PKG_CHECK_MODULES([HWLOC], [hwloc >= 2.0], [],
-        [GPUCOLL_MISSING([hwloc 2.0 or newer was not found], [libhwloc-dev], [hwloc-devel], [--with-hwloc=DIR])])
-    gpucoll_hwloc_summary=`$PKG_CONFIG --modversion hwloc`
+    AC_ARG_WITH([hwloc],
+        [AS_HELP_STRING([--with-hwloc=DIR], [hwloc's prefix; --without-hwloc: the machine's topology is known from files only])],
+        [], [with_hwloc=yes])
+    gpucoll_hwloc_summary="no (topology from files only)"
+    AS_IF([test "x$with_hwloc" != xno], [
+        GPUCOLL_USE_PREFIX([$with_hwloc])
+        PKG_CHECK_MODULES([HWLOC], [hwloc >= 2.0],
+            [AC_DEFINE([HAVE_HWLOC], [1], [Define to 1 if hwloc was found.])],
+            [GPUCOLL_MISSING([hwloc 2.0 or newer was not found], [libhwloc-dev], [hwloc-devel], [--with-hwloc=DIR])])
+        gpucoll_hwloc_summary=`$PKG_CONFIG --modversion hwloc`
+    ])
 ])
 
 # UCX is what transfers between hosts are to be built on (ucx_tl). No transport uses it yet: it is found, checked and shown

@@ -4,6 +4,7 @@ installed_tests = $(check_PROGRAMS)
 installed_test_files = test/run_mpi.sh
 dist_noinst_SCRIPTS += test/run_mpi.sh
 check_LTLIBRARIES =
+EXTRA_DIST += test/topology
 
 include test/unit/local.mk
 include test/mpi/local.mk

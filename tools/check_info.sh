@@ -31,6 +31,7 @@ ends() {
 
 export OMPI_MCA_coll_gpucoll_accelerator=host OMPI_MCA_coll_gpucoll_lanes=1 OMPI_MCA_coll_gpucoll_scratch_bytes=1M
 ends 0 'predictions are within' --tune --seconds 0.5 --max 64K --ranks 3 --output "$file"
+ends 0 'the choice is within 5 % of the quickest for' --tune --seconds 0.5 --max 4K
 ends 0 '^launch = [0-9.]* us ' --tune --seconds 0.5 --max 4K
 ends 2 '--tune knows --ranks' --tune --pigeon 3
 ends 2 'expected 2 to 32' --tune --ranks 1
@@ -48,6 +49,7 @@ ends 0 'exchange *simple' --explain bcast 4M --ranks 7
 ends 0 '7 ranks' --explain bcast 4M --ranks 7
 ends 2 'such as --explain allreduce 4M' --explain allreduce
 ends 2 'expected a collective' --explain pigeon 4M
+ends 2 '--banana: no such option' --explain allreduce 4M --banana 3
 ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
 ends 0 'launch *= ' --constants
 

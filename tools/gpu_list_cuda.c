@@ -79,7 +79,6 @@ static bool describe(const struct driver *cuda, int ordinal, struct gpu *gpu)
                 cuda->cuDeviceGetAttribute(&gpu->major, COMPUTE_MAJOR, device) == 0 &&
                 cuda->cuDeviceGetAttribute(&gpu->minor, COMPUTE_MINOR, device) == 0;
     gpu->mib = bytes >> 20;
-    gpu->numa_node = -1;
     return fine;
 }
 

@@ -13,7 +13,8 @@ static const struct section {
 } sections[] = {
     {"build", "Build", "version and what was built in", info_build},
     {"accelerators", "Accelerators", "what can hold the buffers, and whether it is here", info_accelerators},
-    {"gpus", "GPUs", "the GPUs of this machine and how they reach each other", info_gpus},
+    {"gpus", "GPUs", "the GPUs that this process sees, and whether they reach each other", info_gpus},
+    {"topology", "Topology", "sockets, NUMA nodes, GPUs, NICs and the links between them", info_topology},
     {"transports", "Transports", "how bytes get from one GPU to another", info_transports},
     {"algorithms", "Algorithms", "how each collective can be run", info_algorithms},
     {"constants", "Constants", "what the cost model predicts with", info_constants},
@@ -29,6 +30,9 @@ static void show_help(void)
     for (int i = 0; i < SECTIONS; i++) {
         printf("  --%-20s %s\n", sections[i].name, sections[i].help);
     }
+    printf("  --%-20s %s\n", "topology FILE", "the machine that FILE describes, also for the other options");
+    printf("  --%-20s %s\n", "topology-xml FILE",
+           "writes the topology to FILE as XML (\"-\": standard output)");
     printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
     printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
     printf("  %-22s %s\n", "",
@@ -64,11 +68,20 @@ static const struct section *find_section(const char *option)
     return NULL;
 }
 
+/* --topology FILE, rather than --topology alone? */
+static bool names_topology(char **argv)
+{
+    return strcmp(argv[0], "--topology") == 0 && argv[1] && argv[1][0] != '-';
+}
+
 /* One option; `*took` says how many arguments it used. 0 fine, 1 something is wrong, 2 not understood. */
 static int run_option(struct info *info, char **argv, int *took)
 {
     const struct section *section = find_section(argv[0]);
     *took = 1;
+    if (names_topology(argv)) {
+        *took = 2;
+    }
     if (section) {
         return !print_section(info, section);
     }
@@ -87,6 +100,10 @@ static int run_option(struct info *info, char **argv, int *took)
     if (strcmp(argv[0], "--collectives") == 0) {
         info_collectives_markdown();
         return 0;
+    }
+    if (strcmp(argv[0], "--topology-xml") == 0 && argv[1]) {
+        *took = 2;
+        return !info_topology_xml(info, argv[1]);
     }
     if (strcmp(argv[0], "--explain") == 0) {
         return info_explain(info, argv, took);
@@ -131,6 +148,11 @@ int main(int argc, char **argv)
     gpucoll_log_stderr(&info.log, GPUCOLL_LOG_WARN, NULL);
     gpucoll_config_init(&info.config);
     info_read_environment(&info);
+    for (int i = 1; i < argc; i++) { /* wherever it stands, it is for all options */
+        if (names_topology(&argv[i])) {
+            info.config.topology_file = argv[i + 1];
+        }
+    }
     for (int i = 0; argc < 2 && i < SECTIONS; i++) {
         status |= !print_section(&info, &sections[i]);
     }

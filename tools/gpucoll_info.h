@@ -6,6 +6,7 @@
 #define GPUCOLL_INFO_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include "core/gpucoll.h"
 #include "core/model.h"
 
@@ -20,6 +21,7 @@ struct info {
 bool info_build(struct info *info);
 bool info_accelerators(struct info *info);
 bool info_gpus(struct info *info);
+bool info_topology(struct info *info);
 bool info_transports(struct info *info);
 bool info_algorithms(struct info *info);
 bool info_constants(struct info *info);
@@ -38,7 +40,7 @@ struct info_machine {
     bool nvlink; /* between the first two */
     char name[96];
 };
-void info_machine(struct info_machine *machine);
+void info_machine(const struct info *info, struct info_machine *machine);
 
 /* The constants that count for such GPUs: built in, or set by the tuning file. Returns the index of the entry built in. */
 int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpucoll_model *model);
@@ -54,6 +56,15 @@ int info_explain(struct info *info, char **argv, int *took);
 
 /* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */
 bool info_select(struct info *info, const char *query);
+
+/* Does coll_gpucoll_topology_file stand in for this machine? Then `links` gets what *nranks ranks on its GPUs have; a number of 0 is
+ * set to that of the GPUs of its first host, at least 2. `*fine` is false after an error that has been shown. */
+struct gpucoll_topology_links;
+bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpucoll_topology_links *links,
+                         bool *fine);
+
+/* Writes the topology that info_topology prints as XML; "-" is standard output. */
+bool info_topology_xml(struct info *info, const char *path);
 
 /* Text broken into lines of at most `width` columns, each behind `indent` spaces. */
 void info_print_wrapped(const char *text, int indent, int width);

@@ -2,9 +2,11 @@
  * The sections that come from the build and from the engine's tables.
  */
 #include <gpucoll_config.h>
-#include <hwloc.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef HAVE_HWLOC
+#include <hwloc.h>
+#endif
 #ifdef HAVE_UCX
 #include <ucp/api/ucp_version.h>
 #endif
@@ -40,15 +42,19 @@ static void print_architectures(const char *flags)
 
 bool info_build(struct info *info)
 {
-    char text[64];
-    unsigned version = hwloc_get_api_version();
+    char text[64] = "";
     (void)info;
     print_row("gpucoll", PACKAGE_VERSION);
     print_row("Open MPI",
               INFO_OMPI_VERSION[0] ? INFO_OMPI_VERSION : "none: the engine alone (configure --disable-mpi)");
     print_architectures(INFO_GENCODE);
+#ifdef HAVE_HWLOC
+    unsigned version = hwloc_get_api_version();
     snprintf(text, sizeof(text), "%u.%u", version >> 16, version >> 8 & 0xff);
     print_row("hwloc", text);
+#else
+    print_row("hwloc", "none: topology from files only (configure --with-hwloc)");
+#endif
 #ifdef HAVE_UCX
     snprintf(text, sizeof(text), "%d.%d (API; no transport uses it yet)", UCP_API_MAJOR, UCP_API_MINOR);
     print_row("UCX", text);

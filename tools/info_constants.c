@@ -2,6 +2,8 @@
  * The constants of the cost model: those built in, and those that count here.
  */
 #include <stdio.h>
+#include "core/topology/format.h"
+#include "core/topology/topology.h"
 #include "core/tuning.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
@@ -17,17 +19,46 @@ int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpuc
     return entry;
 }
 
-void info_machine(struct info_machine *machine)
+/* As a topology knows two GPUs that CUDA has shown, or its own first two. */
+static bool has_nvlink(const struct gpucoll_topology *topology, const struct gpu_list *list)
+{
+    int gpus[2];
+    for (int i = 0; i < 2; i++) {
+        struct gpucoll_pci_address pci;
+        gpus[i] = gpucoll_topology_gpu(topology, -1, i);
+        if (list != NULL) {
+            gpus[i] =
+                gpucoll_pci_parse(&pci, list->gpus[i].pci) ? gpucoll_topology_find_pci(topology, &pci) : -1;
+        }
+    }
+    struct gpucoll_topology_link link = {.kind = GPUCOLL_LINK_NONE};
+    if (gpus[0] >= 0 && gpus[1] >= 0) {
+        gpucoll_topology_link(topology, gpus[0], gpus[1], &link);
+    }
+    return link.kind == GPUCOLL_LINK_NVLINK;
+}
+
+void info_machine(const struct info *info, struct info_machine *machine)
 {
     static struct gpu_list list;
     char reason[512];
+    struct gpucoll_topology *topology = NULL;
+    bool stands_in = info->config.topology_file[0] != '\0';
     *machine = (struct info_machine){.name = "no GPU"};
-    if (gpu_list_from_cuda(&list, reason, sizeof(reason))) {
-        gpu_list_add_nvml(&list);
-        machine->gpus = list.count;
-        machine->nvlink = list.count > 1 && list.gpus[0].nvlinks[1] > 0;
-        snprintf(machine->name, sizeof(machine->name), "%s", list.gpus[0].name);
+    if (!stands_in && !gpu_list_from_cuda(&list, reason, sizeof(reason))) {
+        return;
     }
+    if (gpucoll_topology_open(&info->config, &info->log, &topology) == GPUCOLL_OK) {
+        machine->nvlink = (stands_in || list.count > 1) && has_nvlink(topology, stands_in ? NULL : &list);
+    }
+    const char *name = list.gpus[0].name;
+    machine->gpus = list.count;
+    if (stands_in) {
+        machine->gpus = topology != NULL ? topology->gpu_count : 0;
+        name = machine->gpus > 0 ? topology->objects[topology->gpus[0]].name : "no GPU";
+    }
+    snprintf(machine->name, sizeof(machine->name), "%s", name);
+    gpucoll_topology_free(topology);
 }
 
 void info_print_source(const struct info *info, const struct info_machine *machine, int entry)
@@ -48,7 +79,7 @@ bool info_constants(struct info *info)
     struct info_machine machine;
     struct gpucoll_model model;
     const struct gpucoll_model_constant *constant;
-    info_machine(&machine);
+    info_machine(info, &machine);
     info_print_source(info, &machine, info_model(info, machine.name, machine.nvlink, &model));
     for (int i = 0; (constant = gpucoll_model_constant_at(i)) != NULL; i++) {
         printf("  %-20s = %8.4g %-5s %s\n", constant->name,

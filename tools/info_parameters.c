@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/selector.h"
+#include "core/forced.h"
 #include "tools/gpucoll_info.h"
 
-enum { WIDTH = 110, VALUES_BYTES = 256 };
+enum { WIDTH = 110 };
 
 static const char *type_name(enum gpucoll_config_type type)
 {
@@ -43,7 +43,7 @@ static bool accept(struct gpucoll_config *config, const struct gpucoll_config_ro
 {
     const struct gpucoll_log nowhere = {.help = silent};
     return gpucoll_config_set(config, row->name, value) == GPUCOLL_OK &&
-           gpucoll_select_check(config, &nowhere);
+           gpucoll_forced_check(config, &nowhere);
 }
 
 bool info_read_environment(struct info *info)
@@ -86,8 +86,8 @@ bool info_parameters(struct info *info)
     (void)info;
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
-        char text[VALUES_BYTES];
-        const char *values = gpucoll_select_values(row, text, sizeof(text));
+        char text[GPUCOLL_FORCED_VALUES];
+        const char *values = gpucoll_forced_values(row, text);
         fine &= print_value(row);
         printf("      %s%s%s\n", type_name(row->type), values ? ": " : "", values ? values : "");
         info_print_wrapped(row->help, 6, WIDTH);
@@ -128,8 +128,8 @@ void info_parameters_markdown(void)
            "|---|---|---|---|---|\n");
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
-        char text[VALUES_BYTES];
-        const char *values = gpucoll_select_values(row, text, sizeof(text));
+        char text[GPUCOLL_FORCED_VALUES];
+        const char *values = gpucoll_forced_values(row, text);
         printf("| `coll_gpucoll_%s` | %s%s%s | ", row->name, row->initial[0] ? "`" : "",
                row->initial[0] ? row->initial : "empty", row->initial[0] ? "`" : "");
         print_cell(values ? values : type_name(row->type));

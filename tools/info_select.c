@@ -7,6 +7,7 @@
 #include "core/accel/host.h"
 #include "core/algorithm.h"
 #include "core/selector.h"
+#include "core/topology/topology.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/tl.h"
@@ -301,6 +302,26 @@ static bool select_range(const struct info *info, struct query *query)
     return true;
 }
 
+/* What a topology file says of the links, but for what the query itself says. */
+static bool ask_topology(const struct info *info, struct query *query, const char *text)
+{
+    struct gpucoll_plan_input *input = &query->input;
+    struct gpucoll_topology_links links;
+    uint32_t nranks = strstr(text, "ranks=") ? input->nranks : 0;
+    bool fine = true;
+    if (!info_topology_links(info, &nranks, &links, &fine)) {
+        return fine;
+    }
+    input->nranks = nranks < GPUCOLL_MAX_LOCAL ? nranks : GPUCOLL_MAX_LOCAL;
+    input->shared_device = links.shared_device;
+    if (links.bandwidth > 0) {
+        input->whole_lines = links.whole_lines;
+        input->latency_us = links.latency_us;
+        input->bandwidth = links.bandwidth;
+    }
+    return parse(query, text);
+}
+
 static void print_team(const struct query *query)
 {
     const struct gpucoll_plan_input *input = &query->input;
@@ -323,14 +344,14 @@ bool info_select(struct info *info, const char *text)
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;
-    info_machine(&machine);
+    info_machine(info, &machine);
     input->coll = GPUCOLL_ALLREDUCE;
     input->nranks =
         machine.gpus > 2 ? (uint32_t)machine.gpus : 2; /* one for each GPU; two where there are fewer */
     input->config = &info->config;
     input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
-    if (!parse(&query, text)) {
+    if (!parse(&query, text) || !ask_topology(info, &query, text)) {
         return false;
     }
     int entry = info_model(info, machine.name, input->whole_lines, &model);
@@ -357,11 +378,17 @@ int info_explain(struct info *info, char **argv, int *took)
                 "gpucoll_info: --explain needs a collective and a size, such as --explain allreduce 4M\n");
         return 2;
     }
-    *took = 3;
-    int used = snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
-    if (argv[3] && argv[4] && strcmp(argv[3], "--ranks") == 0 && used < (int)sizeof(query)) {
-        *took = 5;
-        snprintf(query + used, sizeof(query) - (size_t)used, ",ranks=%s", argv[4]);
+    size_t used = (size_t)snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
+    for (*took = 3; argv[*took] && argv[*took + 1] && used < sizeof(query); *took += 2) {
+        const char *value = argv[*took + 1];
+        if (strcmp(argv[*took], "--ranks") == 0) {
+            used += (size_t)snprintf(query + used, sizeof(query) - used, ",ranks=%s", value);
+        } else if (strcmp(argv[*took], "--topology") != 0) {
+            break;
+        } else if (gpucoll_config_set(&info->config, "topology_file", value) != GPUCOLL_OK) {
+            fprintf(stderr, "gpucoll_info: --topology: this build reads no topology files\n");
+            return 2;
+        }
     }
     return info_select(info, query) ? 0 : 2;
 }

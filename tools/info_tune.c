@@ -14,7 +14,7 @@
 #include "tools/gpucoll_info.h"
 #include "tools/tune.h"
 
-enum { CLOSE_PERCENT = 25 };
+enum { CLOSE_PERCENT = 25, WORSE_PERCENT = 5 };
 static const size_t most_host_bytes = (size_t)1 << 20;
 static const size_t most_gpu_bytes = (size_t)1 << 28;
 static const double default_seconds = 30;
@@ -152,6 +152,76 @@ static void print_constants(const struct gpucoll_model *before, const struct gpu
     }
 }
 
+static bool same_call(const struct tune_sample *a, const struct tune_sample *b)
+{
+    return a->input.coll == b->input.coll && a->input.bytes == b->input.bytes && a->max_ctas == b->max_ctas;
+}
+
+/* The choice that these constants make for the sample's call, and the one that was quickest. */
+static void find_choice(const struct tune_shared *shared, const struct gpucoll_config *config,
+                        const struct gpucoll_model *model, const struct tune_sample *call,
+                        const struct tune_sample **chosen, const struct tune_sample **quickest)
+{
+    *chosen = call;
+    *quickest = call;
+    for (int i = 0; i < shared->count; i++) {
+        const struct tune_sample *other = &shared->samples[i];
+        if (!same_call(call, other)) {
+            continue;
+        }
+        if (other->measured_us < (*quickest)->measured_us) {
+            *quickest = other;
+        }
+        if (tune_predict(other, config, model) < tune_predict(*chosen, config, model)) {
+            *chosen = other;
+        }
+    }
+}
+
+static bool is_first(const struct tune_shared *shared, const struct tune_sample *sample)
+{
+    const struct tune_sample *other = shared->samples;
+    while (!same_call(sample, other)) {
+        other++;
+    }
+    return other == sample;
+}
+
+/* How good are the choices by the new constants? Names those that are not. */
+static void print_choices(const struct tune_shared *shared, const struct gpucoll_config *config,
+                          const struct gpucoll_model *model)
+{
+    int calls = 0;
+    int good = 0;
+    int close = 0;
+    printf("\n");
+    for (int i = 0; i < shared->count; i++) {
+        const struct tune_sample *call = &shared->samples[i];
+        const struct tune_sample *chosen;
+        const struct tune_sample *quickest;
+        if (call->max_ctas != config->max_ctas || !is_first(shared, call)) {
+            continue;
+        }
+        find_choice(shared, config, model, call, &chosen, &quickest);
+        const double worse = (chosen->measured_us / quickest->measured_us - 1) * 100;
+        const double off = fabs(tune_predict(chosen, config, model) / chosen->measured_us - 1) * 100;
+        calls++;
+        good += worse <= WORSE_PERCENT;
+        close += off <= CLOSE_PERCENT;
+        if (worse > WORSE_PERCENT) {
+            const struct gpucoll_algorithm *taken = gpucoll_algorithm_row(chosen->row);
+            const struct gpucoll_algorithm *best = gpucoll_algorithm_row(quickest->row);
+            printf("  %s of %llu bytes: %s by %s%s is chosen, %s by %s%s is quicker by %.0f %%\n",
+                   gpucoll_coll_name(call->input.coll), (unsigned long long)call->input.bytes, taken->name,
+                   taken->protocol, chosen->linger ? ", lingering," : "", best->name, best->protocol,
+                   quickest->linger ? ", lingering," : "", 100 - 10000 / (100 + worse));
+        }
+    }
+    printf("  of %d calls, the choice is within %d %% of the quickest for %d, its prediction within %d %% "
+           "for %d\n",
+           calls, (int)WORSE_PERCENT, good, (int)CLOSE_PERCENT, close);
+}
+
 static void write_constants(FILE *file, const struct tune_shared *shared, const struct tune_options *options,
                             const struct gpucoll_tuning *fitted)
 {
@@ -192,9 +262,13 @@ static bool report(struct info *info, const struct gpucoll_config *config, const
     struct gpucoll_tuning fitted;
     struct gpucoll_model before;
     (void)info_model(info, shared->gpu, shared->samples[0].input.whole_lines, &before);
-    tune_fit(shared->samples, shared->count, config, &before, &fitted);
+    if (!tune_fit(shared->samples, shared->count, config, &before, &fitted)) {
+        fprintf(stderr, "gpucoll_info: --tune: no memory for the fit\n");
+        return false;
+    }
     int close = print_samples(shared, config, &before, &fitted.model);
     print_constants(&before, &fitted);
+    print_choices(shared, config, &fitted.model);
     printf("\n%u ranks on %s, %.0f s: %d of %d predictions are within %d %% of the time that was measured\n",
            options->ranks, shared->gpu, seconds_taken, close, shared->count, (int)CLOSE_PERCENT);
     return save(shared, options, &fitted);

@@ -4,8 +4,6 @@ gpucoll_info_SOURCES = \
 	tools/device.h \
 	tools/gpu_list.h \
 	tools/gpu_list_cuda.c \
-	tools/gpu_list_hwloc.c \
-	tools/gpu_list_nvml.c \
 	tools/gpucoll_info.c \
 	tools/gpucoll_info.h \
 	tools/info_build.c \
@@ -13,6 +11,7 @@ gpucoll_info_SOURCES = \
 	tools/info_gpus.c \
 	tools/info_parameters.c \
 	tools/info_select.c \
+	tools/info_topology.c \
 	tools/info_tune.c \
 	tools/tune.h \
 	tools/tune_fit.c \

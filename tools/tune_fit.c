@@ -4,6 +4,7 @@
  * new algorithm or constant needs nothing here.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "tools/tune_fit.h"
 
@@ -16,6 +17,7 @@ static const double never_us = 1e9;    /* a launch that costs this much: the pla
 
 struct problem {
     const struct tune_sample *samples;
+    double *weights; /* of the samples */
     int count;
     const struct gpucoll_config *config;
     double start[N];
@@ -75,7 +77,7 @@ static double cost_at(const struct problem *problem, const double *at)
     double cost = 0;
     to_model(at, &model);
     for (int i = 0; i < problem->count; i++) {
-        cost += cost_of(residual(problem, i, &model));
+        cost += problem->weights[i] * cost_of(residual(problem, i, &model));
     }
     for (int k = 0; k < N; k++) {
         cost += prior * (at[k] - problem->start[k]) * (at[k] - problem->start[k]) / 2;
@@ -89,7 +91,7 @@ static void add_sample(const struct problem *problem, int sample, const double *
     double derivative[N];
     to_model(at, &model);
     const double off = residual(problem, sample, &model);
-    const double weight = fabs(off) <= outlier ? 1 : outlier / fabs(off);
+    const double weight = problem->weights[sample] * (fabs(off) <= outlier ? 1 : outlier / fabs(off));
     for (int k = 0; k < N; k++) {
         double *field = gpucoll_model_field(&model, gpucoll_model_constant_at(k));
         const double value = *field;
@@ -182,7 +184,24 @@ static void descend(const struct problem *problem, double *at, struct slope *slo
     }
 }
 
-void tune_fit(const struct tune_sample *samples, int count, const struct gpucoll_config *config,
+/* A sample counts less the slower it is than the quickest for the same call: predictions matter where they are near to being
+ * chosen, and the model need not hold elsewhere. */
+static void find_weights(struct problem *problem)
+{
+    const struct tune_sample *samples = problem->samples;
+    for (int i = 0; i < problem->count; i++) {
+        double quickest = samples[i].measured_us;
+        for (int j = 0; j < problem->count; j++) {
+            if (samples[j].input.coll == samples[i].input.coll &&
+                samples[j].input.bytes == samples[i].input.bytes) {
+                quickest = fmin(quickest, samples[j].measured_us);
+            }
+        }
+        problem->weights[i] = quickest / samples[i].measured_us;
+    }
+}
+
+bool tune_fit(const struct tune_sample *samples, int count, const struct gpucoll_config *config,
               const struct gpucoll_model *start, struct gpucoll_tuning *fitted)
 {
     struct problem problem = {.samples = samples, .count = count, .config = config};
@@ -190,6 +209,11 @@ void tune_fit(const struct tune_sample *samples, int count, const struct gpucoll
     struct slope slope;
     double first[N];
     double at[N];
+    problem.weights = calloc((size_t)count, sizeof *problem.weights);
+    if (problem.weights == NULL) {
+        return false;
+    }
+    find_weights(&problem);
     for (int k = 0; k < N; k++) {
         problem.start[k] = log(*gpucoll_model_field(&model, gpucoll_model_constant_at(k)));
     }
@@ -207,4 +231,6 @@ void tune_fit(const struct tune_sample *samples, int count, const struct gpucoll
         fitted->set |= (uint32_t)known << k;
     }
     to_model(at, &fitted->model);
+    free(problem.weights);
+    return true;
 }

@@ -22,8 +22,8 @@ double tune_predict(const struct tune_sample *sample, const struct gpucoll_confi
                     const struct gpucoll_model *model);
 
 /* The constants of least squares of the logarithms of predicted over measured time, from `start` on. A constant that the
- * samples say nothing of stays as it was, and is not in `set`. */
-void tune_fit(const struct tune_sample *samples, int count, const struct gpucoll_config *config,
+ * samples say nothing of stays as it was, and is not in `set`. False without memory. */
+bool tune_fit(const struct tune_sample *samples, int count, const struct gpucoll_config *config,
               const struct gpucoll_model *start, struct gpucoll_tuning *fitted);
 
 #endif

@@ -14,6 +14,4 @@ libgpucoll_la_SOURCES += \
 	ucx_tl/cpu_reduce/pool.h \
 	ucx_tl/cpu_reduce/sum.c \
 	ucx_tl/cpu_reduce/sum.h
-libgpucoll_la_CPPFLAGS += $(HWLOC_CFLAGS)
-libgpucoll_la_LIBADD += $(HWLOC_LIBS)
 EXTRA_DIST += ucx_tl/README.md

@@ -143,11 +143,15 @@ struct gpucoll_accel_ops {
     gpucoll_status (*copier_passed)(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 };
 
+struct gpucoll_topology;
+
 /* Every implementation begins with this. */
 struct gpucoll_accel {
     const struct gpucoll_accel_ops *ops;
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
+    /* What coll_gpucoll_topology_file describes, owned by the context; NULL: links cost what the devices say. */
+    const struct gpucoll_topology *topology;
 };
 
 struct gpucoll_device {

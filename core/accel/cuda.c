@@ -45,7 +45,7 @@ static gpucoll_status cuda_open(const struct gpucoll_config *config, const struc
     if (!accel) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    accel->base = (struct gpucoll_accel){&gpucoll_accel_cuda, config, log};
+    accel->base = (struct gpucoll_accel){.ops = &gpucoll_accel_cuda, .config = config, .log = log};
     accel->cuda = cuda;
     pthread_mutex_init(&accel->lock, NULL);
     *out = &accel->base;

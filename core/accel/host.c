@@ -39,7 +39,7 @@ static gpucoll_status host_open(const struct gpucoll_config *config, const struc
     if (!accel) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    accel->base = (struct gpucoll_accel){&gpucoll_accel_host, config, log};
+    accel->base = (struct gpucoll_accel){.ops = &gpucoll_accel_host, .config = config, .log = log};
     accel->plain_is_device = strcmp(config->host_memory, "device") == 0;
     *out = &accel->base;
     return GPUCOLL_OK;

@@ -19,7 +19,8 @@
     {                                                                                                        \
         .name = #word "_algorithm", .type = GPUCOLL_CONFIG_STRING,                                           \
         .offset = offsetof(struct gpucoll_config, algorithm[GPUCOLL_##coll]), .initial = "auto", .level = 3, \
-        .help = "Algorithm of " function ", or auto (the least predicted time).",                            \
+        .help = "Algorithm of " function                                                                     \
+                ": a name, names by size such as NAME:64K,NAME, or auto (the least predicted time).",        \
     }
 _Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM");
 
@@ -41,6 +42,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+    ROW(topology_file, STRING, "", NULL, 5,
+        "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
+        "of "
+        "this machine: the costs of links, and so the choice of algorithms, come from it. Empty: this "
+        "machine."),
     ALGORITHM(ALLREDUCE, allreduce, "MPI_Allreduce"),
     ALGORITHM(ALLGATHER, allgather, "MPI_Allgather"),
     ALGORITHM(ALLGATHERV, allgatherv, "MPI_Allgatherv"),
@@ -138,6 +144,16 @@ static bool parse_number(const char *text, bool suffix_allowed, long long *value
         end++;
     }
     return *end == '\0';
+}
+
+bool gpucoll_config_parse_size(const char *text, uint64_t *bytes)
+{
+    long long value = 0;
+    if (!parse_number(text, true, &value) || value < 0) {
+        return false;
+    }
+    *bytes = (uint64_t)value;
+    return true;
 }
 
 static bool parse_bool(const char *text, bool *value)

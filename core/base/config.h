@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/types.h"
@@ -16,10 +17,11 @@ struct gpucoll_config {
     bool enable;
     int priority;
     int verbose;
-    char *accelerator; /* auto | cuda | host | none */
-    char *host_memory; /* device | host: what plain memory counts as under accelerator=host */
-    int host_devices;  /* devices that the processes of a host pretend to share; 0: one each */
-    char *transports;  /* comma-separated names, or all, or none */
+    char *accelerator;   /* auto | cuda | host | none */
+    char *host_memory;   /* device | host: what plain memory counts as under accelerator=host */
+    int host_devices;    /* devices that the processes of a host pretend to share; 0: one each */
+    char *transports;    /* comma-separated names, or all, or none */
+    char *topology_file; /* stands in for this machine; empty: this machine */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
     char *protocol;
     char *tuning_file; /* path; empty: none */
@@ -52,7 +54,7 @@ struct gpucoll_config_row {
     size_t offset; /* of the field in struct gpucoll_config */
     const char *initial;
     /* What is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL. The names of algorithms and
-     * protocols are the selector's to check (core/selector.h). */
+     * protocols are checked where their table is (core/forced.h). */
     const char *values;
     int level;        /* MPI_T verbosity level 1..9 */
     const char *help; /* one sentence */
@@ -68,6 +70,9 @@ void gpucoll_config_init(struct gpucoll_config *config);
  * nothing is printed. `text` must outlive `config`. */
 gpucoll_status gpucoll_config_set(struct gpucoll_config *config, const char *name,
                                   const char *text) GPUCOLL_CHECKED;
+
+/* A number of bytes as sizes are written: 4096, 0x1000, 64K, 16M, 1G. False if it is not one, or negative. */
+bool gpucoll_config_parse_size(const char *text, uint64_t *bytes);
 
 /* Checks every field against its row's `values`. A field that fails is named by help topic "bad-parameter" and set
  * back to its default, so that the run goes on. */

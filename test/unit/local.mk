@@ -26,6 +26,11 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/small_float.h \
 	test/unit/stats_test.cc \
 	test/unit/team_test.cc \
+	test/unit/topology_file_test.cc \
+	test/unit/topology_found_test.cc \
+	test/unit/topology_samples.cc \
+	test/unit/topology_samples.h \
+	test/unit/topology_test.cc \
 	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \

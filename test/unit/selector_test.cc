@@ -6,6 +6,7 @@
 #include "test/unit/unit.h"
 
 extern "C" {
+#include "core/forced.h"
 #include "core/model.h"
 #include "core/selector.h"
 #include "ucx_tl/tl.h"
@@ -276,8 +277,8 @@ const gpucoll_config_row *parameter(const std::string &name)
 
 std::string values_of(const std::string &name)
 {
-    char text[256];
-    const char *values = gpucoll_select_values(parameter(name), text, sizeof text);
+    char text[GPUCOLL_FORCED_VALUES];
+    const char *values = gpucoll_forced_values(parameter(name), text);
     return values == nullptr ? "" : values;
 }
 
@@ -297,7 +298,7 @@ TEST(algorithms, of_every_collective_can_be_forced_by_a_parameter_of_its_own)
             bool known =
                 ("|" + values_of(name) + "|").find(std::string("|") + row->name + "|") != std::string::npos;
             EXPECT_TRUE(known || !gpucoll_algorithm_runs(row, id)) << name << ": " << values_of(name);
-            EXPECT_EQ(gpucoll_select_check(&config, log.get()), known) << name << "=" << row->name;
+            EXPECT_EQ(gpucoll_forced_check(&config, log.get()), known) << name << "=" << row->name;
             EXPECT_EQ(log.topics().size(), known ? 0u : 1u);
             EXPECT_STREQ(config.algorithm[coll], known ? row->name : "auto");
             EXPECT_STREQ(config.protocol, row->protocol);
@@ -324,16 +325,78 @@ TEST(algorithms, are_what_parameters_accept)
     EXPECT_EQ(values_of("transports"), "");
 }
 
+TEST(algorithms, are_forced_by_size)
+{
+    const struct {
+        const char *value;
+        uint64_t bytes;
+        const char *name;
+    } cases[] = {
+        {"auto", 5, "auto"},
+        {"phased", 0, "phased"},
+        {"oneshot:8K,twoshot", 0, "oneshot"},
+        {"oneshot:8K,twoshot", 8192, "oneshot"},
+        {"oneshot:8K,twoshot", 8193, "twoshot"},
+        {"auto:8K,twoshot:1M", 10000, "twoshot"},
+        {"auto:8K,twoshot:1M", 1 << 20, "twoshot"},
+        {"auto:8K,twoshot:1M", 2 << 20, "auto"},
+    };
+    for (const auto &one : cases) {
+        gpucoll_config config;
+        gpucoll_config_init(&config);
+        RecordingLog log;
+        char name[GPUCOLL_FORCED_NAME];
+        gpucoll_forced_name(one.value, one.bytes, name);
+        EXPECT_STREQ(name, one.name) << one.value << " at " << one.bytes;
+        ASSERT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", one.value), GPUCOLL_OK);
+        EXPECT_TRUE(gpucoll_forced_check(&config, log.get())) << one.value;
+    }
+    for (const char *value :
+         {"", ",", "oneshot:", "oneshot:8K,", ":8K", "oneshot,twoshot", "oneshot:8K,twoshot:8K",
+          "oneshot:8K,twoshot:4K", "oneshot:8Q", "oneshot:-1", "oneshot:0,twoshot", "oneshot:8K,pigeon",
+          "oneshot:8K:9K,twoshot", "a_name_that_is_longer_than_any_of_the_table_will_ever_be:8K"}) {
+        gpucoll_config config;
+        gpucoll_config_init(&config);
+        RecordingLog log;
+        ASSERT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", value), GPUCOLL_OK);
+        EXPECT_FALSE(gpucoll_forced_check(&config, log.get())) << value;
+        EXPECT_EQ(log.topics(), std::vector<std::string>{"bad-parameter"}) << value;
+        EXPECT_NE(log.text_of("bad-parameter").find("NAME:SIZE"), std::string::npos);
+        EXPECT_STREQ(config.algorithm[GPUCOLL_ALLREDUCE], "auto");
+    }
+}
+
+/* The bound of a size lies inside a class of sizes; both sides get what is theirs. */
+TEST(selector, takes_what_is_forced_by_size)
+{
+    Input input(0, 4);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "oneshot:5000,twoshot:70000,phased"),
+              GPUCOLL_OK);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "auto:30000,simple"), GPUCOLL_OK);
+    for (uint64_t bytes = 4; bytes < 200000; bytes += 4) {
+        input.bytes = bytes;
+        const gpucoll_plan plan = plan_of(input);
+        EXPECT_STREQ(plan.algorithm->name, bytes <= 5000    ? "oneshot"
+                                           : bytes <= 70000 ? "twoshot"
+                                                            : "phased")
+            << bytes;
+        EXPECT_STREQ(plan.algorithm->protocol, bytes <= 5000    ? "ll"
+                                               : bytes <= 30000 ? "ll128"
+                                                                : "simple")
+            << bytes;
+    }
+}
+
 TEST(algorithms, unknown_names_are_told_with_those_that_are_known)
 {
     gpucoll_config config;
     gpucoll_config_init(&config);
     RecordingLog log;
-    EXPECT_TRUE(gpucoll_select_check(&config, log.get()));
+    EXPECT_TRUE(gpucoll_forced_check(&config, log.get()));
     for (const char *name : {"allreduce_algorithm", "scan_algorithm", "protocol"}) {
         ASSERT_EQ(gpucoll_config_set(&config, name, "pigeon"), GPUCOLL_OK);
     }
-    EXPECT_FALSE(gpucoll_select_check(&config, log.get()));
+    EXPECT_FALSE(gpucoll_forced_check(&config, log.get()));
     EXPECT_EQ(log.topics(), std::vector<std::string>(3, "bad-parameter"));
     std::string text = log.text_of("bad-parameter");
     for (const std::string &word :

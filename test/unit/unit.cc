@@ -5,11 +5,15 @@
 #include <filesystem>
 #include <fstream>
 
-std::string help_file()
+std::string source_file(const std::string &path)
 {
     const char *moved = getenv("GPUCOLL_TEST_SRCDIR"); /* the source of a build that ran elsewhere */
-    return std::string(moved ? moved : GPUCOLL_TEST_SRCDIR) +
-           "/ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt";
+    return std::string(moved ? moved : GPUCOLL_TEST_SRCDIR) + "/" + path;
+}
+
+std::string help_file()
+{
+    return source_file("ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt");
 }
 
 static bool read_topic(const std::string &topic, std::string &text)

@@ -23,6 +23,8 @@ extern "C" {
 #include "kernels/kernel_abi.h"
 }
 
+/* A file of the source tree. */
+std::string source_file(const std::string &path);
 /* The help file of the source tree: a topic that is not in it fails the test. */
 std::string help_file();
 

@@ -3,6 +3,7 @@
  * same GPU. The peer's scratch is mapped by the accelerator's own means (CUDA IPC between processes).
  */
 #include <string.h>
+#include "core/topology/topology.h"
 #include "ucx_tl/tl.h"
 
 /* One store over NVLink 4 and the SM store bandwidth out of one H200 to three peers, as measured
@@ -12,6 +13,33 @@ static const double nvlink_bandwidth = 354e9;
 /* PCIe 5 through one switch, as its specification promises; not measured. */
 static const double pcie_latency_us = 1.5;
 static const double pcie_bandwidth = 25e9;
+
+/*
+ * Costs as the topology file has them: of the two GPUs, where it lists them by UUID; else, when it stands in for another machine, the
+ * worst that two of its GPUs have. It never makes a link whole that the device says is not: data would be lost.
+ */
+static void stand_in(const struct gpucoll_topology *topology, struct gpucoll_device *device,
+                     const struct gpucoll_device_id *peer_id, struct gpucoll_tl_cost *cost)
+{
+    struct gpucoll_device_id own_id;
+    struct gpucoll_topology_link link;
+    struct gpucoll_topology_links worst;
+    device->accel->ops->device_id(device, &own_id);
+    int own = gpucoll_topology_find_gpu(topology, &own_id);
+    int peer = gpucoll_topology_find_gpu(topology, peer_id);
+    if (own >= 0 && peer >= 0) {
+        gpucoll_topology_link(topology, own, peer, &link);
+        if (link.kind == GPUCOLL_LINK_NVLINK || link.kind == GPUCOLL_LINK_PCIE) {
+            cost->whole_lines &= link.kind == GPUCOLL_LINK_NVLINK;
+            cost->latency_us = link.latency_us;
+            cost->bandwidth = link.bandwidth_out;
+        }
+    } else if (gpucoll_topology_links(topology, UINT32_MAX, &worst) && worst.bandwidth > 0) {
+        cost->whole_lines &= worst.whole_lines;
+        cost->latency_us = worst.latency_us;
+        cost->bandwidth = worst.bandwidth;
+    }
+}
 
 static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                   struct gpucoll_tl_cost *cost)
@@ -24,6 +52,9 @@ static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *p
     cost->reason = cost->reachable ? NULL : "the GPUs have no peer access to each other";
     cost->latency_us = link == GPUCOLL_LINK_PCIE ? pcie_latency_us : nvlink_latency_us;
     cost->bandwidth = link == GPUCOLL_LINK_PCIE ? pcie_bandwidth : nvlink_bandwidth;
+    if (device->accel->topology != NULL && cost->reachable) {
+        stand_in(device->accel->topology, device, &peer->device, cost);
+    }
 }
 
 static gpucoll_status connect(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,

@@ -12,7 +12,7 @@
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
-#include "core/selector.h"
+#include "core/forced.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -70,8 +70,8 @@ static void register_parameter(const struct gpucoll_config_row *row)
         [GPUCOLL_CONFIG_STRING] = MCA_BASE_VAR_TYPE_STRING,
     };
     char help[512];
-    char names[256];
-    const char *values = gpucoll_select_values(row, names, sizeof names);
+    char names[GPUCOLL_FORCED_VALUES];
+    const char *values = gpucoll_forced_values(row, names);
     snprintf(help, sizeof help, "%s%s%s%s", row->help, values != NULL ? " Values: " : "",
              values != NULL ? values : "", values != NULL ? "." : "");
     mca_base_component_var_register(&component->super.collm_version, row->name, help, types[row->type], NULL,
@@ -178,7 +178,7 @@ static bool take_config(void)
         }
     }
     gpucoll_config_check(&component->config, &component->log);
-    (void)gpucoll_select_check(&component->config, &component->log);
+    (void)gpucoll_forced_check(&component->config, &component->log);
     if (!component->config.enable) {
         /* Not absent: other ranks, where it may be enabled, are to learn that this one takes no part. */
         component->config.accelerator = "none";

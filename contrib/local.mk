@@ -24,6 +24,7 @@ endif
 dist_noinst_SCRIPTS += \
 	contrib/check \
 	contrib/gpu_check \
+	contrib/mpi4py \
 	contrib/ompi5 \
 	contrib/quickstart
 dist_noinst_DATA += \

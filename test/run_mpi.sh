@@ -9,6 +9,7 @@
 #     --accelerator X    host: rows for the host accelerator run; cuda: rows for GPUs run      (default: host)
 #     --ranks "1 2 4"    only these numbers of ranks; a row with none of them runs with its first  (default: the row's)
 #     --filter REGEX     only rows whose name matches
+#     --exclude REGEX    no rows whose name matches
 #     --logs DIR         one file a run                           (default: ./logs)
 #     --timeout S        of one run                               (default: 300)
 #
@@ -25,7 +26,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. logs=logs limit=300
+list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. exclude='^$' logs=logs limit=300
 
 die() {
     echo "run_mpi.sh: $*" >&2
@@ -42,6 +43,7 @@ while [ $# -gt 0 ]; do
         --accelerator) accelerator=$2 ;;
         --ranks) only_ranks=$2 ;;
         --filter) filter=$2 ;;
+        --exclude) exclude=$2 ;;
         --logs) logs=$2 ;;
         --timeout) limit=$2 ;;
         *) die "unknown option $1; the head of this file lists them" ;;
@@ -162,7 +164,7 @@ run() {
 while IFS='|' read -r name ranks arguments command flags; do
     name=$(trim "$name") ranks=$(trim "$ranks")
     case $name in '' | '#'*) continue ;; esac
-    [[ $name =~ $filter ]] || continue
+    [[ $name =~ $filter && ! $name =~ $exclude ]] || continue
     flags=$(trim "$flags")
     reason=$(why_not "$flags")
     if [ -n "$reason" ]; then

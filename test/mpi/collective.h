@@ -36,6 +36,7 @@ enum test_coll {
     TEST_REDUCE_SCATTER_BLOCK,
     TEST_SCAN,
     TEST_EXSCAN,
+    TEST_BARRIER,
     TEST_COLLS
 };
 
@@ -49,6 +50,7 @@ struct test_collective {
     bool rooted;
     bool reduces;
     bool neighbors;
+    bool has_no_data;
     bool may_be_in_place;
     bool may_be_inter;
     bool root_sends;     /* only the root sends; else every rank does */
@@ -57,6 +59,9 @@ struct test_collective {
     bool gets_from_each; /* one block from each peer */
     int variant;
 };
+
+extern const struct test_collective test_collectives[]; /* collective_table.c */
+extern const int test_collective_count;
 
 /* What MPI is told of one side. */
 struct test_args {
@@ -83,6 +88,8 @@ struct test_call {
     bool is_leaf; /* on the other side; the root of an intracommunicator is a leaf as well */
     bool in_place;
     bool alone;                /* no other call is under way */
+    bool plain;                /* integers one behind the other; of a reduction, sums of floats */
+    bool varied;               /* predefined types often, any operator, results that round, more counts */
     enum test_memory kinds[2]; /* of what is sent, and of what is received */
     enum test_family family;
     int count;       /* in common */
@@ -100,9 +107,19 @@ struct test_call {
         int total; /* elements that each rank contributes */
         int mine;  /* elements of this rank's result, from `first` on */
         int first;
+        bool rounds; /* the result depends on the order of the operations: checked within bounds */
     } reduction;
-    char text[200]; /* names it in messages */
+    char text[320]; /* names it in messages */
 };
+
+/* From 0 to 512, small ones often. */
+int test_varied_count(uint64_t key);
+const char *test_form_name(enum test_form form);
+/* May the collective be called on this communicator? */
+bool test_collective_fits(const struct test_collective *row, const struct test_comm *comm);
+/* Sets the call's root fields. `turn` counts through the ranks that can be root: of an intercommunicator those of
+ * one group, then of the other. */
+void test_choose_root(struct test_call *call, int turn);
 
 /* Decides arguments and makes the buffers. Row, form, comm, key, root fields, in_place and kinds are set. */
 void test_move_plan(struct test_call *call);
@@ -110,6 +127,8 @@ void test_reduce_plan(struct test_call *call);
 /* Fills the buffers anew for a round. Afterwards the sides expect what must be there after the call. */
 void test_move_fill(struct test_call *call, int round);
 void test_reduce_fill(struct test_call *call, int round);
+/* Is a result that rounds within its bounds? Others were compared already. */
+bool test_reduce_near(const struct test_call *call, int round);
 /* Frees what either plan made. */
 void test_call_close(struct test_call *call);
 

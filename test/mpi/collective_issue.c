@@ -79,6 +79,8 @@ static int issue_all(struct test_call *call)
         return ISSUE(Reduce_scatter, Ireduce_scatter, sb, rb, r->counts, s->type, call->op, comm);
     case TEST_REDUCE_SCATTER_BLOCK:
         return ISSUE(Reduce_scatter_block, Ireduce_scatter_block, sb, rb, r->count, s->type, call->op, comm);
+    case TEST_BARRIER:
+        return ISSUE(Barrier, Ibarrier, comm);
     case TEST_SCAN:
         return ISSUE(Scan, Iscan, sb, rb, s->count, s->type, call->op, comm);
     default:

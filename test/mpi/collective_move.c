@@ -5,7 +5,7 @@
 #include "test/mpi/collective.h"
 #include "test/mpi/support.h"
 
-static const int common_counts[] = {0, 1, 1, 2, 5, 33, 300};
+static const int common_counts[] = {0, 1, 1, 2, 5, 16, 33, 300};
 
 /* Every rank's idea of the block from one rank to another. Without blocks for each peer, `to` does not
  * matter. */
@@ -169,10 +169,20 @@ void test_move_plan(struct test_call *call)
         sends = false;
     if (row->coll == TEST_BCAST && call->is_root)
         receives = false;
+    if (row->has_no_data)
+        sends = receives = false;
     call->family = (enum test_family)(test_mix(call->key + 1) % TEST_FAMILIES);
     if (test_mix(call->key + 2) % 3 == 0)
         call->family = TEST_FOUR_INTS;
+    if (call->plain)
+        call->family = TEST_ONE_INT;
+    if (call->varied && test_mix(call->key + 4) % 2 == 0) {
+        const enum test_family predefined[] = {TEST_ONE_INT, TEST_ONE_BYTE, TEST_ONE_DOUBLE};
+        call->family = predefined[test_mix(call->key + 6) % 3];
+    }
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
+    if (call->varied)
+        call->count = test_varied_count(call->key);
     if (call->fixed_count != 0)
         call->count = call->fixed_count;
     find_peers(call, &call->send, sends, row->sends_to_each, true);

@@ -10,12 +10,41 @@
 
 enum { ELEMENT_MAX = 64 };
 
-static const int common_counts[] = {0, 1, 2, 3, 17, 260};
+static const int common_counts[] = {0, 1, 2, 3, 17, 64, 260};
 
 struct pair {
     MPI_Datatype type;
     enum test_op op;
 };
+
+static void set_operator(struct test_call *call, const struct test_type *type, enum test_op op)
+{
+    call->reduction.type = type;
+    call->reduction.op = op;
+    call->reduction.plain = test_layout_plain(type->name, type->handle, type->repr.size);
+    call->reduction.layout = &call->reduction.plain;
+    call->op = test_op_handle(op);
+}
+
+/* Any predefined operator on any type that has it; sums and products of floating-point numbers that round, too. */
+static void choose_any_operator(struct test_call *call)
+{
+    uint64_t state = test_mix(call->key + 5);
+    const struct test_type *type;
+    enum test_op op;
+
+    do {
+        type = &test_types[test_draw(&state, test_type_count)];
+    } while (!test_type_exists(type));
+    do {
+        op = (enum test_op)test_draw(&state, TEST_OPS);
+    } while (!test_type_allows(type, op));
+    set_operator(call, type, op);
+    /* Of a complex product the sign of a zero depends on the order, whatever the factors are. */
+    call->reduction.rounds =
+        (test_repr_is_float(&type->repr) && (op == TEST_SUM || op == TEST_PROD) && test_chance(&state, 50)) ||
+        (type->repr.shape == TEST_COMPLEX && op == TEST_PROD);
+}
 
 static void choose_operator(struct test_call *call)
 {
@@ -30,6 +59,8 @@ static void choose_operator(struct test_call *call)
     int known = sizeof pairs / sizeof pairs[0];
     int drawn = (int)(test_mix(call->key + 5) % (unsigned)(known + 5));
 
+    if (call->plain)
+        drawn = 0;
     if (drawn >= known) {
         call->reduction.user_op = drawn - known < 2 ? TEST_USER_SUM : TEST_USER_COMPOSE;
         call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, call->key);
@@ -42,14 +73,14 @@ static void choose_operator(struct test_call *call)
         call->op = test_user_handle(call->reduction.user_op);
         return;
     }
-    call->reduction.type = test_types;
-    while (call->reduction.type->handle != pairs[drawn].type)
-        call->reduction.type++;
-    call->reduction.op = pairs[drawn].op;
-    call->reduction.plain =
-        test_layout_plain(call->reduction.type->name, pairs[drawn].type, call->reduction.type->repr.size);
-    call->reduction.layout = &call->reduction.plain;
-    call->op = test_op_handle(pairs[drawn].op);
+    if (call->varied) {
+        choose_any_operator(call);
+        return;
+    }
+    const struct test_type *type = test_types;
+    while (type->handle != pairs[drawn].type)
+        type++;
+    set_operator(call, type, pairs[drawn].op);
 }
 
 /* How the elements of the reduce_scatters fall to the ranks; both groups of an intercommunicator have the
@@ -107,6 +138,8 @@ void test_reduce_plan(struct test_call *call)
     bool in_place = call->in_place && (!rooted || call->is_root);
 
     call->count = common_counts[test_mix(call->key + 3) % (sizeof common_counts / sizeof common_counts[0])];
+    if (call->varied)
+        call->count = test_varied_count(call->key);
     if (call->fixed_count != 0)
         call->count = call->fixed_count;
     /* Open MPI answers an empty persistent reduction with a request that does nothing; while one is under
@@ -137,7 +170,7 @@ static struct test_draw draw_of(const struct test_call *call, int round, int sid
                               .repr = &call->reduction.type->repr,
                               .seed = seed_of(call, round, side),
                               .ranks = side == comm->side ? comm->size : comm->remote_size,
-                              .exact = true};
+                              .exact = !call->reduction.rounds};
 }
 
 /* What the rank `rank` of the group on `side` gives as its element `index`. */
@@ -200,14 +233,25 @@ static void fill_input(struct test_call *call, struct test_args *args, int round
     free(packed);
 }
 
+/* How many ranks' contributions are in this rank's result. */
+static int contributors(const struct test_call *call)
+{
+    if (call->row->coll == TEST_SCAN)
+        return call->comm->rank + 1;
+    return call->row->coll == TEST_EXSCAN ? call->comm->rank : call->comm->remote_size;
+}
+
+/* The group whose contributions these are. */
+static int contributing_side(const struct test_call *call)
+{
+    return call->comm->inter ? 1 - call->comm->side : call->comm->side;
+}
+
 static void expect_result(struct test_call *call, int round)
 {
-    const struct test_comm *comm = call->comm;
     size_t size = test_layout_packed(call->reduction.layout);
-    bool inclusive = call->row->coll == TEST_SCAN;
-    bool prefix = inclusive || call->row->coll == TEST_EXSCAN;
-    int side = comm->inter ? 1 - comm->side : comm->side;
-    int ranks = prefix ? comm->rank + (inclusive ? 1 : 0) : comm->remote_size;
+    int side = contributing_side(call);
+    int ranks = contributors(call);
     struct test_block block = {.layout = call->reduction.layout, .count = call->reduction.mine};
     struct test_block rest = {.layout = call->reduction.layout,
                               .count = call->recv.blocks[0].count - block.count,
@@ -215,7 +259,7 @@ static void expect_result(struct test_call *call, int round)
     unsigned char flags[ELEMENT_MAX];
     unsigned char *packed = test_alloc((size_t)block.count * size);
 
-    if (ranks == 0) { /* MPI_Exscan leaves rank 0 with anything */
+    if (ranks == 0 || call->reduction.rounds) { /* MPI_Exscan leaves rank 0 with anything */
         test_side_ignore(&call->recv.side, &block, NULL);
     } else {
         make_result(call, round, side, ranks, call->reduction.first, block.count, packed);
@@ -225,7 +269,7 @@ static void expect_result(struct test_call *call, int round)
         test_repr_mask(&call->reduction.type->repr, flags);
         for (size_t i = 0; i < size; i++)
             flags[i] = flags[i] == 0;
-        test_side_ignore(&call->recv.side, &block, ranks == 0 ? NULL : flags);
+        test_side_ignore(&call->recv.side, &block, ranks == 0 || call->reduction.rounds ? NULL : flags);
     }
     /* In place the input may be longer than the result; what becomes of it is not said. */
     test_side_ignore(&call->recv.side, &rest, NULL);
@@ -246,4 +290,33 @@ void test_reduce_fill(struct test_call *call, int round)
     test_side_write(&call->recv.side);
     if (call->recv.n > 0)
         expect_result(call, round);
+}
+
+bool test_reduce_near(const struct test_call *call, int round)
+{
+    int side = contributing_side(call);
+    int ranks = contributors(call);
+    bool right = true;
+    size_t size;
+    unsigned char *inputs, *got;
+    struct test_draw draw;
+
+    if (!call->row->reduces || !call->reduction.rounds || call->recv.n == 0 || ranks == 0)
+        return true;
+    size = test_layout_packed(call->reduction.layout);
+    draw = draw_of(call, round, side);
+    draw.ranks = ranks;
+    inputs = test_alloc((size_t)ranks * size);
+    got = test_alloc((size_t)call->reduction.mine * size);
+    test_buffer_read(&call->recv.side.buffer, 0, got, (size_t)call->reduction.mine * size);
+    for (int i = 0; i < call->reduction.mine && right; i++) {
+        for (int rank = 0; rank < ranks; rank++)
+            make_element(call, round, side, rank, call->reduction.first + i, inputs + (size_t)rank * size);
+        right = test_value_right(&draw, inputs, got + (size_t)i * size);
+        if (!right)
+            test_fail("%s: element %d of the result is off by more than rounding", call->text, i);
+    }
+    free(inputs);
+    free(got);
+    return right;
 }

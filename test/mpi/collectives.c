@@ -13,75 +13,6 @@
 
 enum { WINDOW = 3 };
 
-static const char *const form_names[] = {"blocking", "nonblocking", "persistent"};
-
-#define IN_PLACE .may_be_in_place = true
-#define INTER .may_be_inter = true
-static const struct test_collective table[] = {
-    {TEST_BCAST, "bcast", .rooted = true, .root_sends = true, INTER},
-    {TEST_GATHER, "gather", .rooted = true, .root_receives = true, .gets_from_each = true, IN_PLACE, INTER},
-    {TEST_GATHERV, "gatherv", .rooted = true, .root_receives = true, .gets_from_each = true,
-     .variant = TEST_V, IN_PLACE, INTER},
-    {TEST_SCATTER, "scatter", .rooted = true, .root_sends = true, .sends_to_each = true, IN_PLACE, INTER},
-    {TEST_SCATTERV, "scatterv", .rooted = true, .root_sends = true, .sends_to_each = true, .variant = TEST_V,
-     IN_PLACE, INTER},
-    {TEST_ALLGATHER, "allgather", .gets_from_each = true, IN_PLACE, INTER},
-    {TEST_ALLGATHERV, "allgatherv", .gets_from_each = true, .variant = TEST_V, IN_PLACE, INTER},
-    {TEST_ALLTOALL, "alltoall", .sends_to_each = true, .gets_from_each = true, IN_PLACE, INTER},
-    {TEST_ALLTOALLV, "alltoallv", .sends_to_each = true, .gets_from_each = true, .variant = TEST_V, IN_PLACE,
-     INTER},
-    {TEST_ALLTOALLW, "alltoallw", .sends_to_each = true, .gets_from_each = true, .variant = TEST_W, IN_PLACE,
-     INTER},
-    {TEST_NEIGHBOR_ALLGATHER, "neighbor_allgather", .neighbors = true, .gets_from_each = true},
-    {TEST_NEIGHBOR_ALLGATHERV, "neighbor_allgatherv", .neighbors = true, .gets_from_each = true,
-     .variant = TEST_V},
-    {TEST_NEIGHBOR_ALLTOALL, "neighbor_alltoall", .neighbors = true, .sends_to_each = true,
-     .gets_from_each = true},
-    {TEST_NEIGHBOR_ALLTOALLV, "neighbor_alltoallv", .neighbors = true, .sends_to_each = true,
-     .gets_from_each = true, .variant = TEST_V},
-    {TEST_NEIGHBOR_ALLTOALLW, "neighbor_alltoallw", .neighbors = true, .sends_to_each = true,
-     .gets_from_each = true, .variant = TEST_W},
-    {TEST_REDUCE, "reduce", .rooted = true, .root_receives = true, .reduces = true, IN_PLACE, INTER},
-    {TEST_ALLREDUCE, "allreduce", .reduces = true, IN_PLACE, INTER},
-    {TEST_REDUCE_SCATTER, "reduce_scatter", .reduces = true, IN_PLACE, INTER},
-    {TEST_REDUCE_SCATTER_BLOCK, "reduce_scatter_block", .reduces = true, IN_PLACE, INTER},
-    {TEST_SCAN, "scan", .reduces = true, IN_PLACE},
-    {TEST_EXSCAN, "exscan", .reduces = true, IN_PLACE},
-};
-
-static bool fits(const struct test_collective *row, const struct test_comm *comm)
-{
-    if (comm->inter)
-        return row->may_be_inter;
-    return !row->neighbors || comm->topology != TEST_NO_TOPOLOGY;
-}
-
-/* `turn` counts through the ranks that can be root: of an intercommunicator those of one group, then of the
- * other. */
-static void choose_root(struct test_call *call, int turn)
-{
-    const struct test_comm *comm = call->comm;
-    int first_size = comm->side == 0 ? comm->size : comm->remote_size;
-    int root_side = 0;
-
-    if (!comm->inter) {
-        call->root = turn % comm->size;
-        call->root_world = comm->local[call->root];
-        call->is_root = call->root == comm->rank;
-        call->is_leaf = true;
-        return;
-    }
-    turn %= comm->size + comm->remote_size;
-    if (turn >= first_size) {
-        turn -= first_size;
-        root_side = 1;
-    }
-    call->is_leaf = comm->side != root_side;
-    call->is_root = !call->is_leaf && comm->rank == turn;
-    call->root_world = call->is_leaf ? comm->remote[turn] : comm->local[turn];
-    call->root = call->is_root ? MPI_ROOT : call->is_leaf ? turn : MPI_PROC_NULL;
-}
-
 static void open_call(struct test_call *call, const struct test_collective *row, enum test_form form,
                       const struct test_comm *comm, int turn, int fixed_count, bool alone)
 {
@@ -100,7 +31,7 @@ static void open_call(struct test_call *call, const struct test_collective *row,
     call->in_place = row->may_be_in_place && !comm->inter && test_mix(call->key + 9) % 5 < 2;
     call->kinds[0] = test_memory_kind(mine);
     call->kinds[1] = test_memory_kind(mine + 1);
-    choose_root(call, turn);
+    test_choose_root(call, turn);
     (row->reduces ? test_reduce_plan : test_move_plan)(call);
     snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn,
              call->root, call->in_place ? ", in place" : "", call->count,
@@ -181,10 +112,10 @@ static void run_on(const struct test_collective *row, enum test_form form, const
 static void test_collective(const struct test_collective *row, enum test_form form,
                             const struct test_comm *comms, int comm_count)
 {
-    if (!test_begin("%s/%s", row->name, form_names[form]))
+    if (!test_begin("%s/%s", row->name, test_form_name(form)))
         return;
     for (int i = 0; i < comm_count; i++)
-        if (comms[i].comm != MPI_COMM_NULL && fits(row, &comms[i]))
+        if (comms[i].comm != MPI_COMM_NULL && test_collective_fits(row, &comms[i]))
             run_on(row, form, &comms[i]);
     test_end();
 }
@@ -195,7 +126,7 @@ static void test_large(const struct test_collective *row, const struct test_comm
     bool shared = row->coll == TEST_REDUCE_SCATTER || row->coll == TEST_REDUCE_SCATTER_BLOCK;
     int count = row->sends_to_each || row->gets_from_each || shared ? 100003 / world->size : 100003;
 
-    if (!fits(row, world) || !test_begin("%s/large", row->name))
+    if (row->has_no_data || !test_collective_fits(row, world) || !test_begin("%s/large", row->name))
         return;
     for (int turn = 0; turn < (test.quick ? 1 : 4); turn++) {
         struct test_call call;
@@ -243,21 +174,6 @@ static void test_bottom(void)
     test_end();
 }
 
-static void test_barrier(const struct test_comm *comms, int comm_count)
-{
-    if (!test_begin("barrier"))
-        return;
-    for (int i = 0; i < comm_count; i++) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        if (comms[i].comm == MPI_COMM_NULL)
-            continue;
-        test_ok(MPI_Barrier(comms[i].comm), "MPI_Barrier");
-        if (test_ok(MPI_Ibarrier(comms[i].comm, &request), "MPI_Ibarrier"))
-            test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-    }
-    test_end();
-}
-
 int main(int argc, char **argv)
 {
     struct test_comm comms[TEST_COMMS_MAX];
@@ -268,13 +184,12 @@ int main(int argc, char **argv)
         printf("seed %llu, %d ranks\n", (unsigned long long)test.seed, test.size);
     comm_count = test_comms_make(comms);
     test_layouts_make();
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    for (int i = 0; i < test_collective_count; i++)
         for (int form = 0; form < TEST_FORMS; form++)
-            test_collective(&table[i], (enum test_form)form, comms, comm_count);
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        test_large(&table[i], &comms[0]);
+            test_collective(&test_collectives[i], (enum test_form)form, comms, comm_count);
+    for (int i = 0; i < test_collective_count; i++)
+        test_large(&test_collectives[i], &comms[0]);
     test_bottom();
-    test_barrier(comms, comm_count);
     test_layouts_free();
     test_comms_free(comms, comm_count);
     return test_finish();

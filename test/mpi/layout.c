@@ -4,7 +4,7 @@
 
 #include "test/mpi/support.h"
 
-enum { LAYOUTS = 8, FAR = 1 << 20 };
+enum { LAYOUTS = 32, FAR = 1 << 20 };
 
 static struct test_layout layouts[LAYOUTS];
 static enum test_family families[LAYOUTS];
@@ -60,6 +60,101 @@ static void add_scattered(const char *name, const ptrdiff_t *offsets, bool resiz
         MPI_Type_free(&type);
     }
     MPI_Type_commit(&layout->type);
+}
+
+/* A type whose bounds are MPI's own; the units lie at `offsets` bytes. Takes the type over. */
+static void add_made(enum test_family family, const char *name, size_t unit_bytes, int units,
+                     const ptrdiff_t *offsets, MPI_Datatype type)
+{
+    struct test_layout *layout = add(family, name, units, unit_bytes);
+    MPI_Aint low = 0;
+    MPI_Aint extent = 0;
+
+    memcpy(layout->offsets, offsets, (size_t)units * sizeof *offsets);
+    find_bounds(layout);
+    MPI_Type_commit(&type);
+    MPI_Type_get_extent(type, &low, &extent);
+    layout->type = type;
+    layout->extent = extent;
+}
+
+/* Four integers by each of MPI's constructors. */
+static void add_four_ints(void)
+{
+    const int lengths[] = {1, 3}, places[] = {4, 0}, block_places[] = {3, 0};
+    const int sizes[] = {3, 4}, parts[] = {2, 2}, starts[] = {1, 1}, members[] = {2, 1, 1};
+    const MPI_Aint at[] = {8, 0, 24};
+    const MPI_Datatype types[] = {MPI_INT, MPI_INT, MPI_INT};
+    MPI_Datatype type, inner;
+
+    MPI_Type_vector(2, 2, 3, MPI_INT, &type);
+    add_made(TEST_FOUR_INTS, "vector", 4, 4, (const ptrdiff_t[]){0, 4, 12, 16}, type);
+    MPI_Type_create_hvector(4, 1, -8, MPI_INT, &type);
+    add_made(TEST_FOUR_INTS, "backward hvector", 4, 4, (const ptrdiff_t[]){0, -8, -16, -24}, type);
+    MPI_Type_indexed(2, lengths, places, MPI_INT, &type);
+    add_made(TEST_FOUR_INTS, "indexed", 4, 4, (const ptrdiff_t[]){16, 0, 4, 8}, type);
+    MPI_Type_create_indexed_block(2, 2, block_places, MPI_INT, &type);
+    add_made(TEST_FOUR_INTS, "indexed block", 4, 4, (const ptrdiff_t[]){12, 16, 0, 4}, type);
+    MPI_Type_create_struct(3, members, at, types, &type);
+    add_made(TEST_FOUR_INTS, "struct", 4, 4, (const ptrdiff_t[]){8, 12, 0, 24}, type);
+    MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_C, MPI_INT, &type);
+    add_made(TEST_FOUR_INTS, "subarray", 4, 4, (const ptrdiff_t[]){20, 24, 36, 40}, type);
+    MPI_Type_contiguous(2, MPI_INT, &inner);
+    MPI_Type_create_hvector(2, 1, 24, inner, &type);
+    add_made(TEST_FOUR_INTS, "hvector of contiguous", 4, 4, (const ptrdiff_t[]){0, 4, 24, 28}, type);
+    MPI_Type_free(&inner);
+}
+
+/* Sixteen blocks of four doubles. */
+static void add_many_doubles(void)
+{
+    const int sizes[] = {3, 9, 6}, parts[] = {2, 8, 4}, starts[] = {1, 0, 1};
+    ptrdiff_t offsets[TEST_UNITS_MAX];
+    int places[TEST_UNITS_MAX];
+    MPI_Datatype type;
+
+    for (int i = 0; i < 16; i++)
+        offsets[i] = 32 * i;
+    MPI_Type_contiguous(64, MPI_DOUBLE, &type);
+    add_made(TEST_MANY_DOUBLES, "64 doubles", 32, 16, offsets, type);
+    for (int i = 0; i < 16; i++)
+        offsets[i] = 56 * i;
+    MPI_Type_vector(16, 4, 7, MPI_DOUBLE, &type);
+    add_made(TEST_MANY_DOUBLES, "vector of 64 doubles", 32, 16, offsets, type);
+    for (int i = 0; i < 16; i++) {
+        places[i] = 5 * (i * 7 % 16) + i % 2;
+        offsets[i] = 8 * places[i];
+    }
+    MPI_Type_create_indexed_block(16, 4, places, MPI_DOUBLE, &type);
+    add_made(TEST_MANY_DOUBLES, "scattered 64 doubles", 32, 16, offsets, type);
+    for (int i = 0; i < 16; i++)
+        offsets[i] = 8 * ((1 + i / 8) * 54 + i % 8 * 6 + 1);
+    MPI_Type_create_subarray(3, sizes, parts, starts, MPI_ORDER_C, MPI_DOUBLE, &type);
+    add_made(TEST_MANY_DOUBLES, "subarray of 64 doubles", 32, 16, offsets, type);
+}
+
+/* A struct of unlike members, the padding that a compiler gives it included: told byte by byte. */
+static void add_record(void)
+{
+    struct record {
+        short first;
+        double second;
+        char third;
+    };
+    const int members[] = {1, 1, 1};
+    const MPI_Aint at[] = {offsetof(struct record, first), offsetof(struct record, second),
+                           offsetof(struct record, third)};
+    const MPI_Datatype types[] = {MPI_SHORT, MPI_DOUBLE, MPI_CHAR};
+    ptrdiff_t offsets[11] = {0, 1};
+    MPI_Datatype inner, type;
+
+    for (int i = 0; i < 8; i++)
+        offsets[2 + i] = at[1] + i;
+    offsets[10] = at[2];
+    MPI_Type_create_struct(3, members, at, types, &inner);
+    MPI_Type_create_resized(inner, 0, sizeof(struct record), &type);
+    add_made(TEST_RECORD, "record", 1, 11, offsets, type);
+    MPI_Type_free(&inner);
 }
 
 struct test_layout test_layout_plain(const char *name, MPI_Datatype type, size_t bytes)
@@ -167,6 +262,9 @@ void test_layouts_make(void)
     add_scattered("permuted", (const ptrdiff_t[]){12, 8, 0, 4}, false, 0, 16);
     /* What MPI is told to be the buffer lies a megabyte before it. */
     add_scattered("far from its origin", (const ptrdiff_t[]){FAR, FAR + 4, FAR + 8, FAR + 16}, true, FAR, 24);
+    add_four_ints();
+    add_many_doubles();
+    add_record();
     add_plain(TEST_ONE_INT, "int", MPI_INT, sizeof(int));
     add_plain(TEST_ONE_BYTE, "byte", MPI_BYTE, 1);
     add_plain(TEST_ONE_DOUBLE, "double", MPI_DOUBLE, sizeof(double));
@@ -177,7 +275,7 @@ void test_layouts_make(void)
 void test_layouts_free(void)
 {
     for (int i = 0; i < layout_count; i++)
-        if (families[i] == TEST_FOUR_INTS)
+        if (layouts[i].units > 1)
             MPI_Type_free(&layouts[i].type);
     MPI_Op_free(&user_ops[TEST_USER_SUM]);
     MPI_Op_free(&user_ops[TEST_USER_COMPOSE]);

@@ -10,14 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum test_family { TEST_FOUR_INTS, TEST_ONE_INT, TEST_ONE_BYTE, TEST_ONE_DOUBLE, TEST_FAMILIES };
+enum test_family {
+    TEST_FOUR_INTS,
+    TEST_ONE_INT,
+    TEST_ONE_BYTE,
+    TEST_ONE_DOUBLE,
+    TEST_MANY_DOUBLES,
+    TEST_RECORD,
+    TEST_FAMILIES
+};
+
+enum { TEST_UNITS_MAX = 16 };
 
 struct test_layout {
     const char *name;
     MPI_Datatype type;
     int units;
     size_t unit_bytes;
-    ptrdiff_t offsets[4]; /* of the units, in the order of the type's signature */
+    ptrdiff_t offsets[TEST_UNITS_MAX]; /* of the units, in the order of the type's signature */
     ptrdiff_t extent;
     ptrdiff_t
         low; /* an element's first byte, and the one past its last, seen from where MPI is told that it is */

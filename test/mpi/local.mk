@@ -4,8 +4,10 @@ if MPI
 check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
+	test/mpi/cells \
 	test/mpi/collectives \
 	test/mpi/determinism \
+	test/mpi/differential \
 	test/mpi/faults \
 	test/mpi/observed \
 	test/mpi/passcost \
@@ -16,6 +18,7 @@ check_PROGRAMS += \
 endif
 mpi_test_scripts = \
 	test/mpi/bench.sh \
+	test/mpi/cells.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
 	test/mpi/observe.sh \
@@ -26,8 +29,15 @@ installed_test_files += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
 
 libtestmpi_la_SOURCES = \
+	test/mpi/collective.h \
+	test/mpi/collective_issue.c \
+	test/mpi/collective_move.c \
+	test/mpi/collective_reduce.c \
+	test/mpi/collective_table.c \
 	test/mpi/comms.c \
 	test/mpi/comms.h \
+	test/mpi/counters.c \
+	test/mpi/counters.h \
 	test/mpi/cuda_driver.c \
 	test/mpi/cuda_driver.h \
 	test/mpi/layout.c \
@@ -49,17 +59,21 @@ mpi_test_libs = libtestmpi.la $(MPI_LIBS) -lm -ldl -lpthread
 test_mpi_allreduce_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_allreduce_LDADD = $(mpi_test_libs)
 
-test_mpi_collectives_SOURCES = \
-	test/mpi/collective.h \
-	test/mpi/collective_issue.c \
-	test/mpi/collective_move.c \
-	test/mpi/collective_reduce.c \
-	test/mpi/collectives.c
+test_mpi_cells_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_cells_LDADD = $(mpi_test_libs)
+
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
 
 test_mpi_determinism_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_determinism_LDADD = $(mpi_test_libs)
+
+test_mpi_differential_SOURCES = \
+	test/mpi/differential.c \
+	test/mpi/differential.h \
+	test/mpi/differential_draw.c
+test_mpi_differential_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_differential_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)

@@ -11,10 +11,10 @@
 enum { GUARD_BYTES = 256, MANAGED_MAX = 1 << 20 };
 
 /* What --memory may say beyond one kind. */
-enum { MEMORY_MIXED = TEST_MEMORY_KINDS, MEMORY_SPLIT };
+enum { MEMORY_MIXED = TEST_MEMORY_KINDS, MEMORY_SPLIT, MEMORY_DRAWN };
 
-static const char *const kind_names[] = {"host", "pinned",  "device", "pool",
-                                         "vmm",  "managed", "mixed",  "split"};
+static const char *const kind_names[] = {"host",    "pinned", "device", "pool", "vmm",
+                                         "managed", "mixed",  "split",  "drawn"};
 
 /* Where this process's device memory comes from. */
 static struct {
@@ -51,10 +51,16 @@ const char *test_memory_name(enum test_memory kind)
     return kind_names[kind];
 }
 
+bool test_memory_drawn(void)
+{
+    return memory.asked == MEMORY_DRAWN;
+}
+
 enum test_memory test_memory_kind(uint64_t key)
 {
     switch (memory.asked) {
     case MEMORY_MIXED:
+    case MEMORY_DRAWN:
         return (enum test_memory)(test_mix(key) % TEST_MEMORY_KINDS);
     case MEMORY_SPLIT:
         return test.rank % 2 == 0 ? TEST_DEVICE : TEST_HOST;
@@ -306,7 +312,7 @@ void test_buffer_read(const struct test_buffer *buffer, size_t at, void *to, siz
     copy(buffer, to, buffer->data + at, bytes);
 }
 
-void test_buffer_check(const struct test_buffer *buffer, const char *what)
+bool test_buffer_check(const struct test_buffer *buffer, const char *what)
 {
     unsigned char guard[3 * GUARD_BYTES];
     size_t front = buffer->front < GUARD_BYTES ? buffer->front : GUARD_BYTES;
@@ -321,8 +327,9 @@ void test_buffer_check(const struct test_buffer *buffer, const char *what)
             test_fail("%s: the byte %zu before the buffer was written", what, front - i);
         else
             test_fail("%s: the byte %zu past the buffer's end was written", what, i - front);
-        return;
+        return false;
     }
+    return true;
 }
 
 void test_buffer_free(struct test_buffer *buffer)

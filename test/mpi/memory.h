@@ -46,6 +46,8 @@ bool test_memory_has_gpu(void);
 
 /* The kind of buffer that `--memory` says for this rank; `key` decides where it says mixed. */
 enum test_memory test_memory_kind(uint64_t key);
+/* `--memory=drawn`: the program chooses; test_memory_kind gives any kind. */
+bool test_memory_drawn(void);
 const char *test_memory_name(enum test_memory kind);
 
 /* `data` will stand `offset` bytes behind a 256-byte boundary; `at_base` puts it at the very start of its
@@ -55,8 +57,8 @@ void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t 
 void test_buffer_write(struct test_buffer *buffer, size_t at, const void *from, size_t bytes);
 void test_buffer_read(const struct test_buffer *buffer, size_t at, void *to, size_t bytes);
 void test_buffer_poison(struct test_buffer *buffer);
-/* Notes a failure that names `what` if a guard byte changed. */
-void test_buffer_check(const struct test_buffer *buffer, const char *what);
+/* False, with a failure noted that names `what`, if a guard byte changed. */
+bool test_buffer_check(const struct test_buffer *buffer, const char *what);
 void test_buffer_free(struct test_buffer *buffer);
 
 #endif

@@ -3,84 +3,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/mpi/counters.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
 enum { CALLS = 10, COUNT = 100 };
 
-static MPI_T_pvar_session session;
-
-enum { MOST_VALUES = 256 };
-
-/* What the latest opened variable is. */
-static struct {
-    int values;
-    char help[2000];
-} opened;
-
-/* A handle counts from when it was made. NULL, with a failure noted, if there is no such variable. */
-static MPI_T_pvar_handle open_variable(const char *wanted)
-{
-    MPI_T_pvar_handle handle = NULL;
-    int variables = 0;
-
-    MPI_T_pvar_get_num(&variables);
-    for (int i = 0; i < variables && handle == NULL; i++) {
-        char name[200];
-        int name_length = sizeof name, help_length = sizeof opened.help, verbosity, class, bind, readonly,
-            continuous, atomic;
-        MPI_Datatype type;
-        MPI_T_enum enumeration;
-        if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &class, &type, &enumeration, opened.help,
-                                &help_length, &bind, &readonly, &continuous, &atomic) != MPI_SUCCESS ||
-            strcmp(name, wanted) != 0)
-            continue;
-        if (MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &opened.values) != MPI_SUCCESS ||
-            opened.values > MOST_VALUES)
-            test_fail("%s gives no handle", wanted);
-    }
-    if (handle == NULL)
-        test_fail("there is no performance variable %s", wanted);
-    return handle;
-}
-
-static MPI_T_pvar_handle open_counter(const char *wanted)
-{
-    MPI_T_pvar_handle handle = open_variable(wanted);
-
-    if (handle != NULL && opened.values != 1)
-        test_fail("%s has %d values", wanted, opened.values);
-    return handle;
-}
-
 /* Of the array that was opened last: the index of an element, from the help text, where each stands behind its number. */
 static int index_of(const char *element)
 {
     char pattern[100];
-    const char *list = strchr(opened.help, ':');
+    const char *list = strchr(test_opened.help, ':');
 
-    for (int i = 0; i < opened.values && list != NULL; i++) {
+    for (int i = 0; i < test_opened.values && list != NULL; i++) {
         snprintf(pattern, sizeof pattern, " %d %s", i, element);
         const char *found = strstr(list, pattern);
         if (found != NULL && (found[strlen(pattern)] == ',' || found[strlen(pattern)] == ';' ||
                               found[strlen(pattern)] == '\0'))
             return i;
     }
-    test_fail("there is no %s in: %s", element, opened.help);
+    test_fail("there is no %s in: %s", element, test_opened.help);
     return 0;
-}
-
-/* What was counted since the handle was made, which is then gone. */
-static unsigned long long close_counter(MPI_T_pvar_handle handle)
-{
-    unsigned long long value = 0;
-
-    if (handle == NULL)
-        return 0;
-    if (MPI_T_pvar_read(session, handle, &value) != MPI_SUCCESS)
-        test_fail("a counter cannot be read");
-    MPI_T_pvar_handle_free(session, &handle);
-    return value;
 }
 
 static void allreduces(enum test_memory kind)
@@ -171,11 +114,11 @@ static void exchanges(void)
 /* Runs `calls`; then the counter must have gone up by `more`. */
 static void expect(const char *name, void (*calls)(void), unsigned long long more)
 {
-    MPI_T_pvar_handle handle = open_counter(name);
+    MPI_T_pvar_handle handle = test_counter_open(name);
     unsigned long long counted;
 
     calls();
-    counted = close_counter(handle);
+    counted = test_counter_close(handle);
     if (counted != more)
         test_fail("%s went up by %llu, not by %llu", name, counted, more);
 }
@@ -184,17 +127,17 @@ static void expect(const char *name, void (*calls)(void), unsigned long long mor
 static void expect_element(const char *name, const char *element, void (*calls)(void),
                            unsigned long long more)
 {
-    unsigned long long values[MOST_VALUES] = {0};
-    MPI_T_pvar_handle handle = open_variable(name);
+    unsigned long long values[TEST_VALUES_MAX] = {0};
+    MPI_T_pvar_handle handle = test_variable_open(name);
     int index;
 
     if (handle == NULL)
         return;
     index = index_of(element);
     calls();
-    if (MPI_T_pvar_read(session, handle, values) != MPI_SUCCESS)
+    if (MPI_T_pvar_read(test_counters_session, handle, values) != MPI_SUCCESS)
         test_fail("%s cannot be read", name);
-    MPI_T_pvar_handle_free(session, &handle);
+    MPI_T_pvar_handle_free(test_counters_session, &handle);
     if (values[index] != more)
         test_fail("%s of %s went up by %llu, not by %llu", name, element, values[index], more);
 }
@@ -202,8 +145,8 @@ static void expect_element(const char *name, const char *element, void (*calls)(
 /* Seconds of an element: more than none and less than the calls took. */
 static void expect_time(const char *name, const char *element, void (*calls)(void))
 {
-    double values[MOST_VALUES] = {0}, began;
-    MPI_T_pvar_handle handle = open_variable(name);
+    double values[TEST_VALUES_MAX] = {0}, began;
+    MPI_T_pvar_handle handle = test_variable_open(name);
     int index;
 
     if (handle == NULL)
@@ -212,9 +155,9 @@ static void expect_time(const char *name, const char *element, void (*calls)(voi
     began = test_seconds();
     calls();
     began = test_seconds() - began;
-    if (MPI_T_pvar_read(session, handle, values) != MPI_SUCCESS)
+    if (MPI_T_pvar_read(test_counters_session, handle, values) != MPI_SUCCESS)
         test_fail("%s cannot be read", name);
-    MPI_T_pvar_handle_free(session, &handle);
+    MPI_T_pvar_handle_free(test_counters_session, &handle);
     if (values[index] <= 0 || values[index] > began)
         test_fail("%s of %s is %g s of %g s", name, element, values[index], began);
 }
@@ -222,9 +165,9 @@ static void expect_time(const char *name, const char *element, void (*calls)(voi
 /* The way that the latest call of a collective went, by the list of values at the end of the variable's description. */
 static void expect_plan(const char *collective, void (*calls)(void), bool native)
 {
-    int values[MOST_VALUES] = {0};
+    int values[TEST_VALUES_MAX] = {0};
     char pattern[20], plan[100] = "";
-    MPI_T_pvar_handle handle = open_variable("coll_gpucoll_collective_plan");
+    MPI_T_pvar_handle handle = test_variable_open("coll_gpucoll_collective_plan");
     const char *list, *found;
     int index;
 
@@ -232,11 +175,11 @@ static void expect_plan(const char *collective, void (*calls)(void), bool native
         return;
     index = index_of(collective);
     calls();
-    if (MPI_T_pvar_read(session, handle, values) != MPI_SUCCESS)
+    if (MPI_T_pvar_read(test_counters_session, handle, values) != MPI_SUCCESS)
         test_fail("the plan cannot be read");
-    MPI_T_pvar_handle_free(session, &handle);
+    MPI_T_pvar_handle_free(test_counters_session, &handle);
     snprintf(pattern, sizeof pattern, " %d ", values[index]);
-    list = strstr(opened.help, "; values:");
+    list = strstr(test_opened.help, "; values:");
     found = list != NULL ? strstr(list, pattern) : NULL;
     if (found != NULL)
         snprintf(plan, sizeof plan, "%.*s", (int)strcspn(found + strlen(pattern), ","),
@@ -257,11 +200,8 @@ static void host_allreduces(void)
 
 int main(int argc, char **argv)
 {
-    int provided;
-
     test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
-    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
-    MPI_T_pvar_session_create(&session);
+    test_counters_start();
     device_allreduces(); /* sets up what is set up once */
     if (test_begin("pvars/native_calls")) {
         expect("coll_gpucoll_native_calls", device_allreduces, CALLS);
@@ -305,7 +245,6 @@ int main(int argc, char **argv)
         expect_plan("neighbor_allgather", neighbors, false);
         test_end();
     }
-    MPI_T_pvar_session_free(&session);
-    MPI_T_finalize();
+    test_counters_stop();
     return test_finish();
 }

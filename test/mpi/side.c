@@ -90,8 +90,7 @@ bool test_side_check(const struct test_side *side, const char *what, const char 
                       seen[i] == TEST_POISON ? " (it was not written)" : "");
     }
     free(seen);
-    test_buffer_check(&side->buffer, call);
-    return right;
+    return test_buffer_check(&side->buffer, call) && right;
 }
 
 void test_side_close(struct test_side *side)

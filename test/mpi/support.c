@@ -21,12 +21,12 @@ struct report {
     int failures;
     int colour[TEST_SLOTS];
     uint64_t agreed[TEST_SLOTS];
-    char detail[400];
+    char detail[600];
 };
 
 static struct report mine;
 static char case_name[200];
-static char alarm_line[400];
+static char alarm_line[600];
 static char skip_reason[200];
 static bool skipping;
 static int skipped_cases;
@@ -101,11 +101,26 @@ static void name_case(const char *name)
     alarm((unsigned)test.timeout_s);
 }
 
+void test_progress(const char *format, ...)
+{
+    char what[sizeof alarm_line / 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    alarm(0);
+    snprintf(alarm_line, sizeof alarm_line,
+             "FAIL %s: rank %d made no progress in %d s (--timeout): %s; it ends the job\n", case_name,
+             test.rank, test.timeout_s, what);
+    alarm((unsigned)test.timeout_s);
+}
+
 static void usage(const struct test_option *own)
 {
-    fprintf(stderr, "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS --loaded=yes|no\n"
-                    "         --memory=host|pinned|device|pool|vmm|managed|mixed|split --gpu-map=local|0 "
-                    "--release-first\n");
+    fprintf(stderr,
+            "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS --loaded=yes|no\n"
+            "         --memory=host|pinned|device|pool|vmm|managed|mixed|split|drawn --gpu-map=local|0 "
+            "--release-first\n");
     for (; own != NULL && own->name != NULL; own++)
         fprintf(stderr, "         --%s%s: %s\n", own->name, own->text != NULL ? "=..." : "", own->help);
     exit(2);

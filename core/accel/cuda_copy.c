@@ -301,12 +301,9 @@ gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *p
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     CUcontext context =
         atomic_load_explicit(&gpucoll_cuda_device(device)->place->context, memory_order_relaxed);
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED; /* copy_queue needs a newer driver */
     bool entered = gpucoll_cuda_enter(accel, context);
-    if (accel->cuda->write_value) {
-        result = accel->cuda->cuMemHostRegister(pointer, bytes,
-                                                CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    }
+    CUresult result = accel->cuda->cuMemHostRegister(
+        pointer, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     gpucoll_cuda_leave(accel, entered);
     return gpucoll_cuda_check(accel, device->ordinal, "registering shared host memory (cuMemHostRegister)",
                               result);

@@ -27,7 +27,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     gpucoll_exchange_shape(&slices, plan); /* the scatter; then each rank stores one run less */
     plan->rounds = 2;
     plan->predicted_us *= 1 + (double)(input->nranks - 2) / (input->nranks - 1);
-    plan->predicted_us += 3 * model->agree_us + 2 * (model->launch_us + input->latency_us);
+    plan->predicted_us += model->agree_us + 2 * (model->launch_us + input->latency_us + model->barrier_us);
 }
 
 /* The root: each rank's slice. Another rank: its own, to the others. Nothing of a short message may be left for it. */

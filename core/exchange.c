@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include "core/agreement.h"
+#include "core/packing.h"
 
 /* Which ranks have a run for which. */
 enum pairs {
@@ -74,24 +75,39 @@ static void fix_own(struct gpucoll_kernel_run *own, bool reduces)
     }
 }
 
+const struct gpucoll_block *gpucoll_exchange_send_block(const struct gpucoll_team *team,
+                                                        const struct gpucoll_coll_args *args, uint32_t peer)
+{
+    const struct row *row = &rows[args->coll];
+    bool any = args->send_blocks != NULL && has_run(row->pairs, team->rank, peer, args->root);
+    return any ? &args->send_blocks[row->send_each ? peer : 0] : NULL;
+}
+
+const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_team *team,
+                                                        const struct gpucoll_coll_args *args, uint32_t peer)
+{
+    const struct row *row = &rows[args->coll];
+    bool any = args->recv_blocks != NULL && has_run(row->pairs, peer, team->rank, args->root);
+    return any ? &args->recv_blocks[row->recv_each ? peer : 0] : NULL;
+}
+
 void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_team *team = request->team;
-    const struct row *row = &rows[args->coll];
     const bool reduces = gpucoll_coll_reduces(args->coll);
     struct gpucoll_kernel_run *runs = request->runs.run;
     memset(runs, 0, gpucoll_kernel_runs_bytes(team->size));
     bool receives = false;
     for (uint32_t i = 0; i < team->size; i++) {
-        if (args->send_blocks != NULL && has_run(row->pairs, team->rank, i, args->root)) {
-            const struct gpucoll_block *block = &args->send_blocks[row->send_each ? i : 0];
-            runs[i].send = (const char *)args->send + block->offset;
-            runs[i].send_bytes = block->bytes;
+        const struct gpucoll_block *sent = gpucoll_exchange_send_block(team, args, i);
+        if (sent != NULL) {
+            runs[i].send = (const char *)args->send + sent->offset;
+            runs[i].send_bytes = sent->bytes;
         }
-        if (args->recv_blocks != NULL && has_run(row->pairs, i, team->rank, args->root)) {
-            const struct gpucoll_block *block = &args->recv_blocks[row->recv_each ? i : 0];
-            runs[i].recv = (char *)args->recv + block->offset;
-            runs[i].recv_bytes = block->bytes;
+        const struct gpucoll_block *received = gpucoll_exchange_recv_block(team, args, i);
+        if (received != NULL) {
+            runs[i].recv = (char *)args->recv + received->offset;
+            runs[i].recv_bytes = received->bytes;
             receives = true;
         }
     }
@@ -131,6 +147,9 @@ static bool is_apart(const struct gpucoll_request *request, uint32_t source, uin
     if ((reduces && source != own) || recv->recv_bytes == 0 || send->send_bytes == 0) {
         return true; /* not written, or not read */
     }
+    if (gpucoll_packing_receives(request, source) || gpucoll_packing_sends(request, peer)) {
+        return true; /* packed before anything is written, unpacked after everything is read */
+    }
     if (!reduces && source == own && recv->send == recv->recv) {
         return true; /* stays where it is */
     }
@@ -149,8 +168,8 @@ static bool buffers_are_apart(const struct gpucoll_request *request)
     struct range sent = {UINTPTR_MAX, 0};
     struct range received = {UINTPTR_MAX, 0};
     for (uint32_t i = 0; i < size; i++) {
-        widen(&sent, runs[i].send, runs[i].send_bytes);
-        widen(&received, runs[i].recv, runs[i].recv_bytes);
+        widen(&sent, runs[i].send, gpucoll_packing_sends(request, i) ? 0 : runs[i].send_bytes);
+        widen(&received, runs[i].recv, gpucoll_packing_receives(request, i) ? 0 : runs[i].recv_bytes);
     }
     if (sent.end <= received.begin || received.end <= sent.begin) {
         return true;

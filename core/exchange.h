@@ -18,6 +18,12 @@ static inline bool gpucoll_is_exchange(enum gpucoll_coll coll)
 /* Bytes of a block where MPI wants them equal on all ranks, else 0. */
 uint64_t gpucoll_exchange_even_bytes(const struct gpucoll_coll_args *args);
 
+/* The block that this rank sends to `peer`, or receives from it; NULL: none. */
+const struct gpucoll_block *gpucoll_exchange_send_block(const struct gpucoll_team *team,
+                                                        const struct gpucoll_coll_args *args, uint32_t peer);
+const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_team *team,
+                                                        const struct gpucoll_coll_args *args, uint32_t peer);
+
 /* Fills request->runs, idle, and bytes, for now of this rank's longest run. */
 void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 

@@ -21,8 +21,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const struct gpucoll_model *model = input->model;
     gpucoll_exchange_shape(input, plan);
     plan->rounds = 1;
-    /* Two agreements: the second one is the barrier at the end. */
-    plan->predicted_us += 2 * model->agree_us + model->launch_us + input->latency_us;
+    plan->predicted_us += model->agree_us + model->launch_us + input->latency_us + model->barrier_us;
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -41,6 +41,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
     gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
     if (status == GPUCOLL_OK) {
+        gpu->pool.device = gpu->device;
         accel->ops->device_id(gpu->device, &gpu->card.device);
         status = open_lanes(gpu, (uint32_t)config->lanes);
     }
@@ -65,6 +66,7 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
             free(gpu->lanes[i].staging);
             ops->stream_close(gpu->lanes[i].stream);
         }
+        gpucoll_device_pool_close(&gpu->pool);
         for (int i = 0; i < GPUCOLL_COPY_QUEUES; i++) {
             if (gpu->copies[i].copier != NULL) {
                 ops->copier_close(gpu->copies[i].copier);

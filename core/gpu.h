@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include "core/accel/accel.h"
+#include "core/device_pool.h"
 #include "ucx_tl/tl.h"
 
 struct gpucoll_lane {
@@ -44,6 +45,7 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    struct gpucoll_device_pool pool;
     pthread_mutex_t copies_lock;
     struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
     const struct gpucoll_tl_ops *offered; /* the transport that made the outbox; NULL: none has */

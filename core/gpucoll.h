@@ -39,10 +39,12 @@ struct gpucoll_exchange {
     void *arg;
 };
 
-/* A contiguous part of a buffer. */
+struct gpucoll_layout; /* core/layout.h */
+
+/* A part of a buffer: contiguous, or elements that lie as a layout says, which are packed and unpacked on the device. */
 struct gpucoll_block {
-    ptrdiff_t offset; /* in bytes */
-    uint64_t bytes;
+    ptrdiff_t offset; /* in bytes; with a layout: of element 0 */
+    uint64_t bytes;   /* of its data */
 };
 
 /*
@@ -71,6 +73,9 @@ struct gpucoll_coll_args {
     uint32_t root;
     const struct gpucoll_block *send_blocks;
     const struct gpucoll_block *recv_blocks;
+    /* One for each block, NULL where it is contiguous; NULL: all are. Not for reductions. The request takes references. */
+    struct gpucoll_layout *const *send_layouts;
+    struct gpucoll_layout *const *recv_layouts;
     bool
         unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
     enum gpucoll_form form; /* for statistics and profilers */

@@ -14,6 +14,7 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_loops_avx512.c \
 	core/accel/host_loops_body.h \
 	core/accel/host_loops_plain.c \
+	core/accel/host_pack.c \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
@@ -48,6 +49,8 @@ libgpucoll_la_SOURCES += \
 	core/board.h \
 	core/context.c \
 	core/context.h \
+	core/device_pool.c \
+	core/device_pool.h \
 	core/copies.c \
 	core/copies.h \
 	core/direct.c \
@@ -68,12 +71,16 @@ libgpucoll_la_SOURCES += \
 	core/gpu.h \
 	core/gpucoll.h \
 	core/kernel_run.c \
+	core/layout.c \
+	core/layout.h \
 	core/links.c \
 	core/links.h \
 	core/model.c \
 	core/model.h \
 	core/observe.c \
 	core/observe.h \
+	core/packing.c \
+	core/packing.h \
 	core/peer.c \
 	core/peer.h \
 	core/pipeline.c \

@@ -23,7 +23,7 @@ void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice)
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     memset(pipeline, 0, sizeof *pipeline);
     pipeline->block = request->plan.chunk_bytes;
-    pipeline->chunks = (uint32_t)((slice + pipeline->block - 1) / pipeline->block);
+    pipeline->chunks = slice > 0 ? (uint32_t)((slice + pipeline->block - 1) / pipeline->block) : 0;
     request->in_barrier = false;
     gpucoll_watchdog_reset(request);
 }

@@ -11,7 +11,7 @@
  * copies; at most `most`. */
 uint64_t gpucoll_pipeline_block(const struct gpucoll_config *config, uint64_t slice, uint64_t most);
 
-/* Resets the request's pipeline for slices of up to `slice` bytes, cut by the plan's chunk size. */
+/* Resets the request's pipeline for slices of up to `slice` bytes, cut by the plan's chunk size; 0: there are no chunks. */
 void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice);
 
 /* Tells the peers that this rank has done `chunks` of the call; how many `rank` has done. */

@@ -27,7 +27,8 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     struct gpucoll_plan_input slices = *input;
     slices.bytes = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
     gpucoll_exchange_shape(&slices, plan); /* as many bytes leave a rank, and the root, as the message has */
-    plan->predicted_us += 2 * model->agree_us + model->launch_us + 2 * input->latency_us + model->fence_us;
+    plan->predicted_us +=
+        model->agree_us + model->launch_us + 2 * input->latency_us + model->fence_us + model->barrier_us;
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

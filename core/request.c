@@ -9,6 +9,7 @@
 #include "core/exchange.h"
 #include "core/links.h"
 #include "core/observe.h"
+#include "core/packing.h"
 #include "core/watchdog.h"
 
 /* What must be equal on all ranks, in one word. */
@@ -76,11 +77,17 @@ static enum gpucoll_reason take_lane(struct gpucoll_request *request)
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
     request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    enum gpucoll_reason reason = request->gpu == NULL ? GPUCOLL_REASON_GPU : GPUCOLL_REASON_LANES;
+    if (request->lane != NULL && !gpucoll_packing_reserve(request, &buffer)) {
+        gpucoll_gpu_give_lane(request->lane);
+        request->lane = NULL;
+        reason = GPUCOLL_REASON_PACKING;
+    }
     if (request->lane != NULL) {
         gpucoll_direct_post(request, &buffer);
     }
     pthread_mutex_unlock(&context->lock);
-    return request->gpu == NULL ? GPUCOLL_REASON_GPU : GPUCOLL_REASON_LANES;
+    return reason;
 }
 
 static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
@@ -89,7 +96,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args);
     post->bytes = request->bytes;
-    const enum gpucoll_reason reason = args->unable ? GPUCOLL_REASON_LAYOUT : take_lane(request);
+    const enum gpucoll_reason reason = request->unable ? GPUCOLL_REASON_LAYOUT : take_lane(request);
     post->card = reason;
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
@@ -113,6 +120,7 @@ static void raise_agreed(struct gpucoll_team *team, uint64_t call)
 static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
+    gpucoll_packing_close(request);
     if (request->lane != NULL) {
         pthread_mutex_lock(&team->context->lock);
         gpucoll_gpu_give_lane(request->lane);
@@ -184,6 +192,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->form = (uint8_t)args->form;
     if (gpucoll_is_exchange(args->coll)) {
         gpucoll_exchange_runs(request, args);
+        request->unable |= !gpucoll_packing_open(request, args);
     } else {
         request->bytes = args->count * gpucoll_type_size(args->type);
     }
@@ -204,7 +213,8 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
         struct gpucoll_buffer buffer;
         const void *pointer = NULL;
         const struct gpucoll_kernel_run *own = &request->runs.run[0];
-        if (request->unable || !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
+        if (request->unable || request->packing != NULL ||
+            !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
             return GPUCOLL_DECLINED;
         }
         return own->send == own->recv || own->send_bytes == 0
@@ -243,12 +253,39 @@ static gpucoll_status plan(struct gpucoll_request *request)
                              request->direct, &request->plan);
 }
 
+static gpucoll_status start_algorithm(struct gpucoll_request *request)
+{
+    request->state = GPUCOLL_RUNNING;
+    gpucoll_status status = request->plan.algorithm->start(request);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
 static gpucoll_status start(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
-    request->state = GPUCOLL_RUNNING;
     gpucoll_observe_run(request);
-    gpucoll_status status = request->plan.algorithm->start(request);
+    gpucoll_status status = gpucoll_packing_pack(request);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    /* Copies are not in the order of the lane's stream. */
+    const bool copies = request->plan.algorithm->direct || request->plan.algorithm->needs != 0;
+    if (copies && gpucoll_packing_packs(request)) {
+        gpucoll_watchdog_reset(request);
+        request->state = GPUCOLL_PACKING;
+        return GPUCOLL_IN_PROGRESS;
+    }
+    return start_algorithm(request);
+}
+
+static gpucoll_status end_run(struct gpucoll_request *request)
+{
+    if (!gpucoll_packing_unpacks(request)) {
+        return GPUCOLL_OK;
+    }
+    gpucoll_watchdog_reset(request);
+    request->state = GPUCOLL_UNPACKING;
+    gpucoll_status status = gpucoll_packing_unpack(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
@@ -331,7 +368,13 @@ static gpucoll_status advance(struct gpucoll_request *request)
                    ? gpucoll_watchdog(request, missing, "waiting for all ranks to map a buffer")
                    : run_mapped(request, status == GPUCOLL_OK);
     case GPUCOLL_RUNNING:
-        return request->plan.algorithm->progress(request);
+        status = request->plan.algorithm->progress(request);
+        return status == GPUCOLL_OK ? end_run(request) : status;
+    case GPUCOLL_PACKING:
+        status = gpucoll_kernel_wait(request);
+        return status == GPUCOLL_OK ? start_algorithm(request) : status;
+    case GPUCOLL_UNPACKING:
+        return gpucoll_kernel_wait(request);
     }
     return status == GPUCOLL_OK ? run(request) : status;
 }

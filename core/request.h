@@ -9,7 +9,9 @@
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
  *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
  *              barrier tells who could not
- *   RUNNING    the plan's algorithm is at work
+ *   PACKING    data of a datatype that is not contiguous is packed, for copies that do not come behind it on one stream
+ *   RUNNING    the plan's algorithm is at work, on packed data where a datatype is not contiguous
+ *   UNPACKING  what was received is put where such a datatype wants it
  */
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
@@ -24,7 +26,9 @@ enum gpucoll_request_state {
     GPUCOLL_AGREEING,
     GPUCOLL_CONNECTING,
     GPUCOLL_MAPPING,
-    GPUCOLL_RUNNING
+    GPUCOLL_PACKING,
+    GPUCOLL_RUNNING,
+    GPUCOLL_UNPACKING
 };
 
 /* What statistics and profilers want to know of a request (core/observe.h). */
@@ -47,6 +51,8 @@ struct gpucoll_pipeline {
     uint32_t sent;   /* and sent */
     struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
 };
+
+struct gpucoll_packing;
 
 struct gpucoll_request {
     struct gpucoll_team *team;
@@ -79,10 +85,11 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
-    bool unable;                /* as gpucoll_coll_args says */
-    bool idle;                  /* an exchange in which this rank neither sends nor receives */
-    uint8_t form;               /* enum gpucoll_form */
-    enum gpucoll_reason reason; /* why it is declined */
+    struct gpucoll_packing *packing; /* NULL: all blocks are contiguous */
+    bool unable;                     /* as gpucoll_coll_args says */
+    bool idle;                       /* an exchange in which this rank neither sends nor receives */
+    uint8_t form;                    /* enum gpucoll_form */
+    enum gpucoll_reason reason;      /* why it is declined */
     struct gpucoll_observed observed;
     /* What follows is not cleared for each call. */
     struct gpucoll_kernel_runs runs;  /* of an exchange */

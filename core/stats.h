@@ -43,6 +43,7 @@ enum gpucoll_reason {
     GPUCOLL_REASON_PASSED,   /* a rank has no device memory */
     GPUCOLL_REASON_MEMORY,   /* a rank's buffers are not device memory of one GPU */
     GPUCOLL_REASON_LAYOUT,   /* a rank's buffers cannot be described to the engine */
+    GPUCOLL_REASON_PACKING,  /* a rank has no device memory to pack in */
     GPUCOLL_REASON_OVERLAP,  /* a rank sends what it overwrites */
     GPUCOLL_REASON_GPU,      /* a rank's GPU could not be bound */
     GPUCOLL_REASON_LANES,    /* a rank has no free lane */

@@ -20,5 +20,6 @@ gpucoll_image_\name:
     image exchange_float
     image exchange_pair
     image exchange_move
+    image pack_layout
 
     .section .note.GNU-stack, "", %progbits

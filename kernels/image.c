@@ -10,7 +10,8 @@
     F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_LOGICAL, exchange_logical)                                              \
     F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_FLOAT, exchange_float)                                                  \
     F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_PAIR, exchange_pair)                                                    \
-    F(IMAGE_MOVE, exchange_move)
+    F(IMAGE_MOVE, exchange_move)                                                                             \
+    F(IMAGE_PACK, pack_layout)
 
 #define DECLARE(index, name) extern const char gpucoll_image_##name[];
 IMAGES(DECLARE)

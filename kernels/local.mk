@@ -1,7 +1,8 @@
 # Kernels are compiled by nvcc to fatbins, which an assembler file embeds with .incbin: no CUDA library is linked.
 libgpucoll_la_SOURCES += \
 	kernels/functors.h \
-	kernels/kernel_abi.h
+	kernels/kernel_abi.h \
+	kernels/layout_abi.h
 if CUDA
 libgpucoll_la_SOURCES += \
 	kernels/fatbins.S \
@@ -18,7 +19,8 @@ kernel_sources = \
 	kernels/exchange_integer.cu \
 	kernels/exchange_logical.cu \
 	kernels/exchange_move.cu \
-	kernels/exchange_pair.cu
+	kernels/exchange_pair.cu \
+	kernels/pack_layout.cu
 kernel_headers = \
 	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
@@ -43,6 +45,7 @@ CLEANFILES += $(kernel_fatbins)
 fatbins_object = kernels/libgpucoll_la-fatbins.lo
 $(fatbins_object): $(kernel_fatbins)
 $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
+kernels/pack_layout.fatbin: kernels/layout_abi.h
 
 SUFFIXES = .cu .fatbin
 .cu.fatbin:

@@ -106,10 +106,10 @@ class waiter {
     uint32_t looks_;
 };
 
-/* Ends a kernel: to be called by all threads of every CTA once, `failed` where the thread gave up a wait. The last CTA tells the
+/* Ends a kernel, whose arguments have `status`, `arrived` and `done_value`: to be called by all threads of every CTA once, `failed` where the thread gave up a wait. The last CTA tells the
  * host. The CTA barrier, the acq_rel count and the release make every CTA's stores visible to whoever reads `done`
  * with acquire. The counter is left at zero for the next kernel of the stream. */
-__device__ __forceinline__ void finish(const gpucoll_kernel_args &args, bool failed)
+template <typename Args> __device__ __forceinline__ void finish(const Args &args, bool failed)
 {
     constexpr uint32_t one_failed = 1u << 16; /* above the largest count of CTAs */
     static_assert(GPUCOLL_MAX_CHANNELS < one_failed, "a count of CTAs fits below the count of failures");

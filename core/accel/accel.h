@@ -21,6 +21,7 @@
 #include "core/base/status.h"
 #include "core/base/types.h"
 #include "kernels/kernel_abi.h"
+#include "kernels/layout_abi.h"
 
 enum gpucoll_memory { GPUCOLL_MEMORY_HOST = 0, GPUCOLL_MEMORY_DEVICE = 1 };
 
@@ -110,6 +111,11 @@ struct gpucoll_accel_ops {
     gpucoll_status (*export_memory)(struct gpucoll_device *device, const void *pointer,
                                     struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
 
+    /* Memory of this process's own, with any content. A failure is not shown. */
+    gpucoll_status (*memory_alloc)(struct gpucoll_device *device, size_t bytes,
+                                   void **pointer) GPUCOLL_CHECKED;
+    void (*memory_free)(struct gpucoll_device *device, void *pointer);
+
     gpucoll_status (*stream_open)(struct gpucoll_device *device,
                                   struct gpucoll_stream **stream) GPUCOLL_CHECKED;
     void (*stream_close)(struct gpucoll_stream *stream);
@@ -120,6 +126,10 @@ struct gpucoll_accel_ops {
                               int functor) GPUCOLL_CHECKED;
     gpucoll_status (*launch)(struct gpucoll_stream *stream,
                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    /* Starts packing or unpacking, between the kernels that are launched before and after; ends like those. `args` are copied;
+     * what belongs to the stream is filled in by it. */
+    gpucoll_status (*pack)(struct gpucoll_stream *stream,
+                           const struct gpucoll_pack_args *args) GPUCOLL_CHECKED;
     /* The status block the stream's kernels write, as the host sees it. */
     struct gpucoll_kernel_status *(*stream_status)(struct gpucoll_stream *stream);
     /* Polls for the end of the latest call: GPUCOLL_OK, GPUCOLL_IN_PROGRESS, or an error that has been shown. */

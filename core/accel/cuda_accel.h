@@ -41,6 +41,7 @@ struct gpucoll_cuda_device {
     pthread_mutex_t lock; /* guards loading */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     _Atomic(CUfunction) functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
+    _Atomic(CUfunction) pack;
 };
 
 /* What the driver knows about a pointer; all zero for memory that it does not know. */
@@ -113,6 +114,10 @@ gpucoll_status gpucoll_cuda_import(struct gpucoll_device *device, const struct g
 void gpucoll_cuda_release(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                           void *pointer);
 
+gpucoll_status gpucoll_cuda_memory_alloc(struct gpucoll_device *device, size_t bytes,
+                                         void **pointer) GPUCOLL_CHECKED;
+void gpucoll_cuda_memory_free(struct gpucoll_device *device, void *pointer);
+
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,
                                         struct gpucoll_stream **stream) GPUCOLL_CHECKED;
 void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
@@ -121,6 +126,8 @@ gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_
                                     int functor) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream,
                                    const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *stream,
+                                 const struct gpucoll_pack_args *args) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 /* CTAs of one cluster of `function`, 1 where the GPU has no clusters. */

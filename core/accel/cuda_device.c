@@ -205,7 +205,18 @@ gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *base, size_t by
     return gpucoll_cuda_check(accel, base->ordinal, "allocating scratch memory", result);
 }
 
-void gpucoll_cuda_scratch_free(struct gpucoll_device *base, void *pointer)
+gpucoll_status gpucoll_cuda_memory_alloc(struct gpucoll_device *base, size_t bytes, void **pointer)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    CUdeviceptr memory = 0;
+    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    CUresult result = accel->cuda->cuMemAlloc(&memory, bytes);
+    gpucoll_cuda_leave(accel, entered);
+    *pointer = (void *)(uintptr_t)memory;
+    return result == CUDA_SUCCESS ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
+}
+
+void gpucoll_cuda_memory_free(struct gpucoll_device *base, void *pointer)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
@@ -215,6 +226,11 @@ void gpucoll_cuda_scratch_free(struct gpucoll_device *base, void *pointer)
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
     (void)accel->cuda->cuMemFree((CUdeviceptr)(uintptr_t)pointer);
     gpucoll_cuda_leave(accel, entered);
+}
+
+void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer)
+{
+    gpucoll_cuda_memory_free(device, pointer);
 }
 
 /* Allocations below the granularity share a block of the driver's, of which a peer would map the whole. */

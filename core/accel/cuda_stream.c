@@ -116,17 +116,22 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
     free(stream);
 }
 
+/* A kernel in its fatbin. */
+struct entry {
+    enum gpucoll_image image;
+    const char *name;
+};
+
 static CUresult load_kernel(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device,
-                            enum gpucoll_kernel kernel, int functor, CUfunction *function)
+                            const struct entry *entry, CUfunction *function)
 {
-    enum gpucoll_image image = gpucoll_image_of(kernel, functor);
+    CUmodule *module = &device->modules[entry->image];
     CUresult result = CUDA_SUCCESS;
-    if (!device->modules[image]) {
-        result = cuda->cuModuleLoadData(&device->modules[image], gpucoll_image_data(image));
+    if (!*module) {
+        result = cuda->cuModuleLoadData(module, gpucoll_image_data(entry->image));
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuModuleGetFunction(function, device->modules[image],
-                                           gpucoll_kernel_entry(kernel, functor));
+        result = cuda->cuModuleGetFunction(function, *module, entry->name);
     }
     /* A lazy driver would load the code at the first launch, and wait for other kernels to do so. */
     if (result == CUDA_SUCCESS && cuda->load_function) {
@@ -135,14 +140,10 @@ static CUresult load_kernel(const struct gpucoll_cuda_driver *cuda, struct gpuco
     return result;
 }
 
-/* The kernel, loaded by the first call. */
-static gpucoll_status find_kernel(struct gpucoll_cuda_device *device, enum gpucoll_kernel kernel, int functor,
-                                  CUfunction *function)
+/* The kernel whose place is `slot`, loaded by the first call. */
+static gpucoll_status find_entry(struct gpucoll_cuda_device *device, _Atomic(CUfunction) *slot,
+                                 const struct entry *entry, CUfunction *function)
 {
-    if ((unsigned)kernel >= GPUCOLL_KERNEL_COUNT || (unsigned)functor >= GPUCOLL_FUNCTOR_COUNT) {
-        return GPUCOLL_ERR_UNSUPPORTED;
-    }
-    _Atomic(CUfunction) *slot = &device->functions[kernel][functor];
     *function = atomic_load_explicit(slot, memory_order_acquire);
     if (*function) {
         return GPUCOLL_OK;
@@ -150,7 +151,7 @@ static gpucoll_status find_kernel(struct gpucoll_cuda_device *device, enum gpuco
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
     pthread_mutex_lock(&device->lock);
     bool entered = gpucoll_cuda_enter(accel, context_of(&device->base));
-    CUresult result = load_kernel(accel->cuda, device, kernel, functor, function);
+    CUresult result = load_kernel(accel->cuda, device, entry, function);
     gpucoll_cuda_leave(accel, entered);
     if (result == CUDA_SUCCESS) {
         atomic_store_explicit(slot, *function, memory_order_release);
@@ -159,8 +160,18 @@ static gpucoll_status find_kernel(struct gpucoll_cuda_device *device, enum gpuco
     char what[256];
     snprintf(what, sizeof(what),
              "loading the kernel %s (configure --with-cuda-arch says for which GPUs there is code)",
-             gpucoll_kernel_entry(kernel, functor));
+             entry->name);
     return gpucoll_cuda_check(accel, device->base.ordinal, what, result);
+}
+
+static gpucoll_status find_kernel(struct gpucoll_cuda_device *device, enum gpucoll_kernel kernel, int functor,
+                                  CUfunction *function)
+{
+    if ((unsigned)kernel >= GPUCOLL_KERNEL_COUNT || (unsigned)functor >= GPUCOLL_FUNCTOR_COUNT) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    const struct entry entry = {gpucoll_image_of(kernel, functor), gpucoll_kernel_entry(kernel, functor)};
+    return find_entry(device, &device->functions[kernel][functor], &entry, function);
 }
 
 gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor)
@@ -298,6 +309,40 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
         return GPUCOLL_OK;
     }
     return start(stream, function);
+}
+
+gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpucoll_pack_args *given)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
+    const struct gpucoll_config *config = accel->base.config;
+    static const struct entry entry = {GPUCOLL_IMAGE_PACK, "gpucoll_pack_layout"};
+    CUfunction function;
+    if (given->jobs < 1 || given->jobs > GPUCOLL_MAX_LOCAL) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    gpucoll_status status = find_entry(device, &device->pack, &entry, &function);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    dismiss(stream);
+    struct gpucoll_pack_args args = *given;
+    args.status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;
+    args.arrived = (uint32_t *)(uintptr_t)stream->arrived;
+    const unsigned threads = usable_threads((unsigned)config->threads);
+    const uint64_t units = args.job[args.jobs - 1].end / args.width;
+    const uint64_t wanted = (units + threads - 1) / threads;
+    const unsigned most = (unsigned)config->max_ctas;
+    const unsigned ctas = wanted < most ? (unsigned)wanted : most;
+    void *parameters[] = {&args};
+    bool entered = gpucoll_cuda_enter(accel, context_of(base->device));
+    CUresult result =
+        accel->cuda->cuLaunchKernel(function, ctas, 1, 1, threads, 1, 1, 0, stream->handle, parameters, NULL);
+    gpucoll_cuda_leave(accel, entered);
+    stream->args.done_value = args.done_value;
+    stream->rung = false;
+    return gpucoll_cuda_check(accel, base->device->ordinal, "launching a kernel that packs", result);
 }
 
 gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)

@@ -259,6 +259,19 @@ static void host_release(struct gpucoll_device *device, const struct gpucoll_mem
     drop(&((struct host_device *)device)->imports, pointer);
 }
 
+static gpucoll_status host_memory_alloc(struct gpucoll_device *device, size_t bytes, void **pointer)
+{
+    (void)device;
+    *pointer = gpucoll_host_malloc(bytes, GPUCOLL_MEMORY_DEVICE);
+    return *pointer ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
+}
+
+static void host_memory_free(struct gpucoll_device *device, void *pointer)
+{
+    (void)device;
+    gpucoll_host_free(pointer);
+}
+
 /* All kernels are part of the program. */
 static gpucoll_status host_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor)
 {
@@ -309,6 +322,8 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .scratch_free = host_scratch_free,
     .import = host_import,
     .release = host_release,
+    .memory_alloc = host_memory_alloc,
+    .memory_free = host_memory_free,
     .export_memory = host_export_memory,
     .copier_open = gpucoll_host_copier_open,
     .copier_close = gpucoll_host_copier_close,
@@ -319,6 +334,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .stream_stop = gpucoll_host_stream_stop,
     .prepare = host_prepare,
     .launch = gpucoll_host_stream_launch,
+    .pack = gpucoll_host_stream_pack,
     .stream_status = gpucoll_host_stream_status,
     .stream_poll = gpucoll_host_stream_poll,
     .stream_health = host_stream_health,

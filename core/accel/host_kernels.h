@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "kernels/kernel_abi.h"
+#include "kernels/layout_abi.h"
 
 /* Runs a whole kernel in the calling thread, its completion included. `args->arrived` is not used; `runs` is, by exchanges. */
 void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t channels,
@@ -17,5 +18,8 @@ void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t chann
 /* One channel of an exchange. False if it gave up. */
 bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
                            const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs);
+
+/* Packs or unpacks, completion included. */
+void gpucoll_host_pack(const struct gpucoll_pack_args *args);
 
 #endif

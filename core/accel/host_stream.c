@@ -10,9 +10,13 @@
 /* A call launches one kernel at a time, so more than a few never wait here; of copies there may be more. */
 enum { QUEUE = 8 };
 
+enum work { WORK_KERNEL, WORK_COPY, WORK_PACK };
+
 struct entry {
+    enum work work;
+    struct gpucoll_pack_args pack;
     enum gpucoll_kernel kernel;
-    void *copy_to; /* NULL: a kernel */
+    void *copy_to;
     const void *copy_from;
     uint64_t copy_bytes;
     int functor;
@@ -39,6 +43,21 @@ struct host_stream {
     struct entry queue[QUEUE];
 };
 
+static void run(const struct entry *entry)
+{
+    switch (entry->work) {
+    case WORK_KERNEL:
+        gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+        break;
+    case WORK_COPY:
+        memcpy(entry->copy_to, entry->copy_from, entry->copy_bytes);
+        break;
+    case WORK_PACK:
+        gpucoll_host_pack(&entry->pack);
+        break;
+    }
+}
+
 static void *work(void *arg)
 {
     struct host_stream *stream = arg;
@@ -52,11 +71,7 @@ static void *work(void *arg)
         }
         const struct entry *entry = &stream->queue[stream->runs % QUEUE];
         pthread_mutex_unlock(&stream->lock);
-        if (entry->copy_to) {
-            memcpy(entry->copy_to, entry->copy_from, entry->copy_bytes);
-        } else {
-            gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
-        }
+        run(entry);
         pthread_mutex_lock(&stream->lock);
         stream->runs++;
         pthread_cond_broadcast(&stream->ran);
@@ -153,7 +168,7 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     }
     pthread_mutex_lock(&stream->lock);
     struct entry *entry = next_entry(stream);
-    entry->copy_to = NULL;
+    entry->work = WORK_KERNEL;
     entry->kernel = launch->kernel;
     entry->functor = launch->functor;
     entry->channels = launch->ctas;
@@ -162,6 +177,23 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
+    stream->done_value = args->done_value;
+    give_entry(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_host_stream_pack(struct gpucoll_stream *base, const struct gpucoll_pack_args *args)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    if (args->jobs < 1 || args->jobs > GPUCOLL_MAX_LOCAL) {
+        return GPUCOLL_ERR_INVALID;
+    }
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    entry->work = WORK_PACK;
+    memcpy(&entry->pack, args, sizeof(*args));
+    entry->pack.status = &stream->status;
     stream->done_value = args->done_value;
     give_entry(stream);
     pthread_mutex_unlock(&stream->lock);
@@ -214,6 +246,7 @@ gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, void *to, 
     struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
     pthread_mutex_lock(&stream->lock);
     struct entry *entry = next_entry(stream);
+    entry->work = WORK_COPY;
     entry->copy_to = to;
     entry->copy_from = from;
     entry->copy_bytes = bytes;

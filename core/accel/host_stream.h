@@ -13,6 +13,8 @@ void gpucoll_host_stream_close(struct gpucoll_stream *stream);
 void gpucoll_host_stream_stop(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *stream,
                                           const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_host_stream_pack(struct gpucoll_stream *stream,
+                                        const struct gpucoll_pack_args *args) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 

@@ -66,7 +66,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(protocol, STRING, "auto", NULL, 3,
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
-        "flag), copy (copy engines), host (copy engines, through host memory), or auto."),
+        "flag), direct (stores into the application's buffers), copy (copy engines), host (copy engines, "
+        "through host memory), or auto."),
     ROW(tuning_file, STRING, "", NULL, 3,
         "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
         "writes it; "
@@ -99,6 +100,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(cpu_threads, INT, "-1", "-1..256", 4,
         "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
         "call; -1 takes a fair share of the cores that the process may run on, at most 4."),
+    ROW(pack_bytes, SIZE, "8G", "0..1T", 5,
+        "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
+        "needs "
+        "more is staged through host memory. 0 stages all of them."),
     ROW(zero_copy, SIZE, "128K", "0..1T", 5,
         "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),

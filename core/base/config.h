@@ -34,6 +34,7 @@ struct gpucoll_config {
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
     size_t shm_bytes;     /* data area of one lane of the outbox in host memory */
     int cpu_threads;      /* that sum in host memory beside the caller; -1: as many as seems right */
+    size_t pack_bytes;    /* most memory of one GPU for packed buffers */
     size_t zero_copy;     /* least bytes of a call that peers may write in place; 0: none */
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */

@@ -307,6 +307,7 @@ static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
     printf("# seed %llu, %d GPUs\n", (unsigned long long)seed, gpus->count);
     test_memory(gpus);
+    test_packing(gpus, quick, seed);
     test_exchanges(gpus, quick, seed);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (!quick || sizes[i] == 1 || sizes[i] == 3) {

@@ -12,6 +12,7 @@ test_gpu_kernels_test_SOURCES = \
 	test/gpu/gpus.h \
 	test/gpu/kernels_test.c \
 	test/gpu/memory_test.c \
+	test/gpu/pack_test.c \
 	test/gpu/ranks.c \
 	test/gpu/ranks.h \
 	test/gpu/speed.c \

@@ -12,6 +12,9 @@ void test_memory(struct gpus *gpus);
 /* Every exchange kernel with every functor. */
 void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed);
 
+/* The kernel that packs and unpacks. */
+void test_packing(struct gpus *gpus, bool quick, uint64_t seed);
+
 /* The application resets GPU 0 before gpucoll closes it; nothing works on that GPU afterwards. */
 void test_reset(struct gpus *gpus);
 

@@ -7,7 +7,10 @@
 namespace
 {
 /* Small messages are direct too, and nothing else is if it can be. */
-const Settings forced = {{"zero_copy", "1"}, {"protocol", "copy"}, {"verbose", "5"}};
+Settings forced(const char *protocol)
+{
+    return {{"zero_copy", "1"}, {"protocol", protocol}, {"verbose", "5"}};
+}
 
 std::string said(const Rank &rank)
 {
@@ -16,11 +19,6 @@ std::string said(const Rank &rank)
         lines += line + "\n";
     }
     return lines;
-}
-
-bool goes_by_copies(gpucoll_coll coll)
-{
-    return coll != GPUCOLL_SCAN && coll != GPUCOLL_EXSCAN;
 }
 
 /* An all-reduce of ranks' numbers, `count` ints, by buffers that stay. */
@@ -73,32 +71,69 @@ void exchange_thrice(Rank &rank, const Kind &kind, size_t count, size_t offset)
 }
 } // namespace
 
-class direct : public testing::TestWithParam<uint32_t>
+class direct : public testing::TestWithParam<std::tuple<uint32_t, const char *>>
 {
 };
 
 TEST_P(direct, every_exchange)
 {
-    on_threads(GetParam(), forced, [](Rank &rank) {
+    const auto [ranks, protocol] = GetParam();
+    on_threads(ranks, forced(protocol), [protocol = protocol](Rank &rank) {
         for (const Kind &kind : kinds) {
-            for (size_t count : {70000, 300007}) {
+            for (size_t count : {1, 70000, 300007}) {
                 exchange_thrice(rank, kind, count, count % 2 ? 3 : 0);
-            }
-            if (rank.number == 0 && goes_by_copies(kind.coll)) {
-                EXPECT_NE(said(rank).find(std::string(gpucoll_coll_name(kind.coll)) + " of"),
-                          std::string::npos);
             }
         }
         if (rank.number == 0) {
-            EXPECT_NE(said(rank).find("exchange by copy"), std::string::npos);
-            EXPECT_NE(said(rank).find("scatter_gather by copy"), std::string::npos);
+            EXPECT_NE(said(rank).find(std::string("exchange by ") + protocol), std::string::npos);
+        }
+    });
+}
+
+TEST_P(direct, algorithms_that_share_the_work)
+{
+    const auto [ranks, protocol] = GetParam();
+    Settings settings = forced(protocol);
+    settings.push_back({"bcast_algorithm", "scatter_allgather"});
+    settings.push_back({"reduce_algorithm", "scatter_gather"});
+    on_threads(ranks, settings, [protocol = protocol](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            for (size_t count : {70, 70000, 300007}) {
+                if (kind.coll == GPUCOLL_BCAST || kind.coll == GPUCOLL_REDUCE) {
+                    exchange_thrice(rank, kind, count, count % 2 ? 3 : 0);
+                }
+            }
+        }
+        if (rank.number == 0 && rank.meeting.size > 2) {
+            EXPECT_NE(said(rank).find(std::string("scatter_allgather by ") + protocol), std::string::npos);
+            EXPECT_TRUE(std::string(protocol) == "copy" ||
+                        said(rank).find("scatter_gather by direct") != std::string::npos);
+        }
+    });
+}
+
+TEST_P(direct, every_root)
+{
+    const auto [ranks, protocol] = GetParam();
+    on_threads(ranks, forced(protocol), [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            ExchangeCall call = call_of(kind, 66000);
+            for (call.root = 0; call.root < rank.meeting.size; call.root++) {
+                ExchangePart part(call, rank.number, rank.meeting.size);
+                for (int use = 0; use < 3; use++) {
+                    EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text();
+                    EXPECT_TRUE(part.right()) << part.text();
+                    part.poison();
+                }
+            }
         }
     });
 }
 
 TEST_P(direct, allreduce_in_place_or_not_at_any_alignment)
 {
-    on_threads(GetParam(), forced, [](Rank &rank) {
+    const auto [ranks, protocol] = GetParam();
+    on_threads(ranks, forced(protocol), [protocol = protocol](Rank &rank) {
         for (size_t count : {17000, 70001, 1500003}) {
             Sum sum(count, count % 2 ? 4 : 0);
             for (int use = 0; use < 3; use++) {
@@ -106,31 +141,33 @@ TEST_P(direct, allreduce_in_place_or_not_at_any_alignment)
                 sum.check(rank, false);
             }
         }
-        if (rank.number == 0) {
+        if (rank.number == 0 && std::string(protocol) == "copy") {
             EXPECT_NE(said(rank).find("twoshot by copy"), std::string::npos);
         }
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, direct, testing::Values(2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(ranks, direct,
+                         testing::Combine(testing::Values(2, 3, 4, 7), testing::Values("copy", "direct")));
 
 TEST(direct_processes, map_each_others_buffers)
 {
-    on_processes(4, forced, [](Rank &rank) {
-        for (const Kind &kind : kinds) {
-            exchange_thrice(rank, kind, 100003, 1);
-        }
-        Sum sum(200001, 4);
-        for (int use = 0; use < 3; use++) {
-            sum.check(rank, use == 1);
-        }
-        EXPECT_EQ(shm_traces(), std::vector<std::string>());
-    });
+    for (const char *protocol : {"copy", "direct"})
+        on_processes(4, forced(protocol), [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                exchange_thrice(rank, kind, 100003, 1);
+            }
+            Sum sum(200001, 4);
+            for (int use = 0; use < 3; use++) {
+                sum.check(rank, use == 1);
+            }
+            EXPECT_EQ(shm_traces(), std::vector<std::string>());
+        });
 }
 
 TEST(direct_buffers, are_freed_and_made_again)
 {
-    on_threads(3, forced, [](Rank &rank) {
+    on_threads(3, forced("copy"), [](Rank &rank) {
         for (int life = 0; life < 150; life++) { /* more than the table holds */
             Sum sum(16500 + static_cast<size_t>(life), 0);
             sum.check(rank, false);
@@ -141,7 +178,7 @@ TEST(direct_buffers, are_freed_and_made_again)
 
 TEST(direct_buffers, may_be_more_than_the_table_holds)
 {
-    on_threads(2, forced, [](Rank &rank) {
+    on_threads(2, forced("copy"), [](Rank &rank) {
         std::vector<std::unique_ptr<Sum>> sums;
         for (int i = 0; i < 40; i++) { /* two buffers each */
             sums.push_back(std::make_unique<Sum>(16500, 0));
@@ -157,7 +194,7 @@ TEST(direct_buffers, may_be_more_than_the_table_holds)
 TEST(direct_buffers, that_one_rank_cannot_share_go_another_way)
 {
     on_threads(3, {{"zero_copy", "1"}, {"verbose", "5"}}, [](Rank &rank) {
-        Sum sum(rank.number == 1 ? 100 : 100, 0); /* too small to be mapped */
+        Sum sum(100, 0); /* too small to be mapped */
         sum.check(rank, false);
         sum.check(rank, false);
         sum.check(rank, true);
@@ -167,7 +204,7 @@ TEST(direct_buffers, that_one_rank_cannot_share_go_another_way)
 
 TEST(direct_buffers, serve_several_teams)
 {
-    on_threads(3, forced, [](Rank &rank) {
+    on_threads(3, forced("copy"), [](Rank &rank) {
         gpucoll_team *second = nullptr;
         ASSERT_EQ(rank.make_team(rank.meeting, rank.number, &second), GPUCOLL_OK);
         Sum sum(50000, 0);

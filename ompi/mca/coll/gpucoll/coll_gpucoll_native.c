@@ -1,4 +1,5 @@
 #include "coll_gpucoll_native.h"
+#include "coll_gpucoll_layout.h"
 #include "coll_gpucoll_reduction.h"
 
 /* Looks at the engine between two turns of Open MPI's progress. A look costs some nanoseconds, a turn up to a
@@ -70,8 +71,9 @@ struct side {
     const void *user;
     const struct gpucoll_block *blocks; /* NULL: there are none */
     uint64_t bytes;
-    bool able; /* each block is one run of bytes */
+    bool able; /* each block is one run of bytes, or has a layout */
     struct gpucoll_block array[GPUCOLL_MAX_LOCAL];
+    struct gpucoll_layout *layouts[GPUCOLL_MAX_LOCAL];
 };
 
 static void list_blocks(struct side *side, const void *user, const struct gpucoll_region *region, bool padded)
@@ -82,8 +84,18 @@ static void list_blocks(struct side *side, const void *user, const struct gpucol
     side->able = true;
     for (int i = 0; i < region->blocks; i++) {
         struct gpucoll_block *block = &side->array[i];
-        side->able &= gpucoll_region_block(region, region->first + i, padded, &block->offset, &block->bytes);
+        side->able &= gpucoll_region_block(region, region->first + i, padded, block, &side->layouts[i]);
+        /* Of absolute addresses each run may lie in other memory than the rest. */
+        side->able &= side->layouts[i] == NULL || user != MPI_BOTTOM;
         side->bytes += block->bytes;
+    }
+}
+
+/* The engine has references of its own to what it still needs. */
+static void drop_layouts(const struct side *side, const struct gpucoll_region *region)
+{
+    for (int i = 0; i < region->blocks; i++) {
+        gpucoll_layout_release(side->layouts[i]);
     }
 }
 
@@ -106,7 +118,12 @@ int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int ro
         .root = (uint32_t)root,
         .send_blocks = send.blocks,
         .recv_blocks = recv.blocks,
+        .send_layouts = send.layouts,
+        .recv_layouts = recv.layouts,
         .unable = !send.able || !recv.able,
     };
-    return gpucoll_native_run(self, &args, send.bytes > recv.bytes ? send.bytes : recv.bytes, comm, done);
+    int rc = gpucoll_native_run(self, &args, send.bytes > recv.bytes ? send.bytes : recv.bytes, comm, done);
+    drop_layouts(&send, &from->in);
+    drop_layouts(&recv, &call->recv.out);
+    return rc;
 }

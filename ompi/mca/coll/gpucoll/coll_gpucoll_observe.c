@@ -49,9 +49,7 @@ static uint64_t longest_block(const struct gpucoll_region *region)
     uint64_t longest = 0;
     int blocks = region->layout == GPUCOLL_EVEN && region->blocks > 1 ? 1 : region->blocks;
     for (int i = 0; i < blocks; i++) {
-        ptrdiff_t offset;
-        uint64_t bytes = 0;
-        gpucoll_region_block(region, region->first + i, false, &offset, &bytes);
+        const uint64_t bytes = gpucoll_region_bytes(region, region->first + i);
         longest = bytes > longest ? bytes : longest;
     }
     return longest;

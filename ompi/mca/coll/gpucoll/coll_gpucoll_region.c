@@ -4,6 +4,7 @@
  */
 #include "coll_gpucoll_region.h"
 #include <sys/uio.h>
+#include "coll_gpucoll_layout.h"
 #include "opal/datatype/opal_convertor.h"
 
 enum { IOV_BATCH = 64 }; /* pieces asked from the convertor at a time */
@@ -99,21 +100,47 @@ bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_e
     return extent->bytes > 0;
 }
 
-bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded, ptrdiff_t *offset,
-                          uint64_t *bytes)
+uint64_t gpucoll_region_bytes(const struct gpucoll_region *region, int index)
+{
+    struct block block = block_at(region, index);
+    return block.count * block.type->size;
+}
+
+/* Is the block one run of bytes, as its type's flags tell? */
+static bool is_run(const struct block *block)
+{
+    const opal_datatype_t *type = block->type;
+    return (type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) &&
+           type->true_ub - type->true_lb == (ptrdiff_t)type->size &&
+           (block->count == 1 || type->ub - type->lb == (ptrdiff_t)type->size);
+}
+
+bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded,
+                          struct gpucoll_block *out, struct gpucoll_layout **layout)
 {
     struct block block = block_at(region, index);
     const opal_datatype_t *type = block.type;
-    ptrdiff_t extent = type->ub - type->lb;
-    *offset = block.offset;
-    *bytes = is_empty(&block) ? 0 : block.count * (padded ? (size_t)extent : type->size);
-    if (padded || is_empty(&block)) {
+    *out = (struct gpucoll_block){.offset = block.offset};
+    *layout = NULL;
+    if (is_empty(&block)) {
         return true;
     }
-    *offset += type->true_lb;
-    return (type->flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) &&
-           type->true_ub - type->true_lb == (ptrdiff_t)type->size &&
-           (block.count == 1 || extent == (ptrdiff_t)type->size);
+    out->bytes = block.count * (padded ? (size_t)(type->ub - type->lb) : type->size);
+    if (padded) {
+        return true;
+    }
+    if (is_run(&block)) {
+        out->offset += type->true_lb;
+        return true;
+    }
+    struct gpucoll_layout *found = gpucoll_layout_of((ompi_datatype_t *)type);
+    if (found != NULL && gpucoll_layout_is_run(found, block.count)) {
+        out->offset += found->first;
+        gpucoll_layout_release(found);
+        return true;
+    }
+    *layout = found;
+    return found != NULL;
 }
 
 /* Joins runs that touch, so that the callback sees as few as possible. */

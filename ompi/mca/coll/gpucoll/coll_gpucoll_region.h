@@ -7,8 +7,9 @@
 #define COLL_GPUCOLL_REGION_H
 
 #include "coll_gpucoll_compat.h"
+#include "core/gpucoll.h"
 
-enum gpucoll_layout {
+enum gpucoll_arrangement {
     GPUCOLL_EVEN,       /* block i begins i * count elements into the buffer */
     GPUCOLL_VECTOR,     /* the v collectives: counts and displacements in elements of one type */
     GPUCOLL_BYTES,      /* alltoallw: displacements in bytes, a type for each block */
@@ -16,7 +17,7 @@ enum gpucoll_layout {
 };
 
 struct gpucoll_region {
-    enum gpucoll_layout layout;
+    enum gpucoll_arrangement layout;
     int first; /* blocks first .. first + blocks - 1 */
     int blocks;
     size_t count; /* EVEN */
@@ -46,10 +47,14 @@ struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_a
 /* False if the region holds no byte; `extent` is then all zero. */
 bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent);
 
-/* Block `index` as one run of bytes; false if it is not one, then `bytes` are those of its data all the same.
- * `padded`: elements are taken with the padding of their type, as reductions see them. */
-bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded, ptrdiff_t *offset,
-                          uint64_t *bytes);
+/* Bytes of the data of block `index`. */
+uint64_t gpucoll_region_bytes(const struct gpucoll_region *region, int index);
+
+/* Block `index` as the engine takes it: one run of bytes (*layout is NULL), or with a layout, of which the caller then
+ * has a reference. False if it is neither; `bytes` are those of its data all the same. `padded`: elements are taken with the
+ * padding of their type, as reductions see them. */
+bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded,
+                          struct gpucoll_block *block, struct gpucoll_layout **layout);
 
 /* Calls `run` for each contiguous run of bytes, neighbours joined, until it returns other than OMPI_SUCCESS;
  * returns that. */

@@ -24,6 +24,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_forms.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_gather.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_layout.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_layout.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_module.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.h \

@@ -1,0 +1,17 @@
+/*
+ * The layouts (core/layout.h) of Open MPI's datatypes.
+ */
+#ifndef COLL_GPUCOLL_LAYOUT_H
+#define COLL_GPUCOLL_LAYOUT_H
+
+#include "coll_gpucoll_compat.h"
+#include "core/layout.h"
+
+/* The layout of the type's elements; NULL if they cannot be packed on the device (too irregular, or out of memory). The
+ * caller has a reference. Layouts are kept for the types that were used last. Any thread. */
+struct gpucoll_layout *gpucoll_layout_of(ompi_datatype_t *type);
+
+/* Forgets all. `types_live`: MPI has not yet finalised its datatypes. */
+void gpucoll_layouts_clear(bool types_live);
+
+#endif

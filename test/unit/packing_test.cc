@@ -1,0 +1,271 @@
+/*
+ * Calls with blocks that are not contiguous, by the whole engine on the host accelerator: what arrives, and that nothing else is
+ * written; memory that is short; the pool of device memory.
+ */
+#include <cstring>
+#include "test/unit/ranks.h"
+#include "test/unit/values.h"
+
+extern "C" {
+#include "core/device_pool.h"
+#include "core/layout.h"
+}
+
+namespace
+{
+enum { ELEMENT = 24, SPAN = 64 }; /* packed bytes of an element, and what it takes in memory at most */
+
+/* Four ways to have 24 bytes; the first is contiguous. */
+gpucoll_layout *make_layout(uint32_t way)
+{
+    gpucoll_layout_builder *builder = gpucoll_layout_begin();
+    switch (way % 4) {
+    case 0:
+        gpucoll_layout_add_run(builder, 0, ELEMENT);
+        return gpucoll_layout_build(builder, ELEMENT);
+    case 1: /* a vector */
+        gpucoll_layout_add_loop(builder, 3, 16);
+        gpucoll_layout_add_run(builder, 4, 8);
+        gpucoll_layout_end_loop(builder);
+        return gpucoll_layout_build(builder, 52);
+    case 2: /* a list, not in the order of addresses */
+        gpucoll_layout_add_run(builder, 40, 9);
+        gpucoll_layout_add_run(builder, 3, 14);
+        gpucoll_layout_add_run(builder, 30, 1);
+        return gpucoll_layout_build(builder, SPAN);
+    default: /* bytes */
+        gpucoll_layout_add_loop(builder, ELEMENT, 2);
+        gpucoll_layout_add_run(builder, 1, 1);
+        gpucoll_layout_end_loop(builder);
+        return gpucoll_layout_build(builder, 50);
+    }
+}
+
+/* One side of a rank's call: `number` blocks of `count` elements. */
+class Side
+{
+  public:
+    Side(uint32_t number, size_t count, uint32_t way)
+        : count(count), buffer(number * count * SPAN, way % 5), layout(make_layout(way))
+    {
+        const bool contiguous = gpucoll_layout_is_run(layout, count);
+        for (uint32_t i = 0; i < number; i++) {
+            blocks.push_back({static_cast<ptrdiff_t>(i * count * SPAN), count * ELEMENT});
+            layouts.push_back(contiguous ? nullptr : layout);
+        }
+        buffer.poison();
+        expected.assign(buffer.data(), buffer.data() + buffer.size());
+    }
+    ~Side() { gpucoll_layout_release(layout); }
+
+    /* Block `block` holds, or is to hold, what `from` sends to `to`. */
+    void expect(size_t block, uint32_t from, uint32_t to)
+    {
+        for (size_t i = 0; i < count * ELEMENT; i++) {
+            uint64_t together = 0;
+            const ptrdiff_t at = blocks[block].offset + gpucoll_layout_find(&layout->view, i, &together);
+            expected[static_cast<size_t>(at)] = static_cast<char>(from * 31 + to * 7 + i * 13);
+        }
+    }
+    void write() { std::copy(expected.begin(), expected.end(), buffer.data()); }
+    bool right() const
+    {
+        return std::equal(expected.begin(), expected.end(), buffer.data()) && buffer.guards_intact();
+    }
+
+    const size_t count;
+    Buffer buffer;
+    std::vector<gpucoll_block> blocks;
+    std::vector<gpucoll_layout *> layouts;
+
+  private:
+    gpucoll_layout *layout;
+    Bytes expected;
+};
+
+struct Kind {
+    gpucoll_coll coll;
+    bool send_each, recv_each;
+    bool root_sends, root_receives;
+};
+const Kind kinds[] = {
+    {GPUCOLL_ALLGATHER, false, true, false, false}, {GPUCOLL_ALLTOALLW, true, true, false, false},
+    {GPUCOLL_BCAST, false, false, true, false},     {GPUCOLL_GATHERV, false, true, false, true},
+    {GPUCOLL_SCATTER, true, false, true, false},
+};
+
+/* Every rank takes another way on each side. */
+void check(Rank &rank, const Kind &kind, size_t count, uint32_t turn, gpucoll_status wanted)
+{
+    const uint32_t size = rank.meeting.size;
+    const uint32_t root = turn % size;
+    const bool sends = !kind.root_sends || rank.number == root;
+    const bool receives =
+        kind.root_receives ? rank.number == root : kind.coll != GPUCOLL_BCAST || rank.number != root;
+    Side send(kind.send_each ? size : 1, count, rank.number + turn);
+    Side recv(kind.recv_each ? size : 1, count, rank.number / 2 + turn / 2);
+    for (uint32_t i = 0; i < send.blocks.size(); i++) {
+        send.expect(i, rank.number, kind.send_each ? i : 0);
+    }
+    send.write();
+    gpucoll_coll_args args = {};
+    args.coll = kind.coll;
+    args.root = root;
+    args.send = send.buffer.data();
+    args.recv = recv.buffer.data();
+    args.send_blocks = sends ? send.blocks.data() : nullptr;
+    args.recv_blocks = receives ? recv.blocks.data() : nullptr;
+    args.send_layouts = send.layouts.data();
+    args.recv_layouts = recv.layouts.data();
+    EXPECT_EQ(rank.call(args), wanted) << gpucoll_coll_name(kind.coll) << " turn " << turn;
+    for (uint32_t i = 0; wanted == GPUCOLL_OK && receives && i < recv.blocks.size(); i++) {
+        recv.expect(i, kind.recv_each ? i : root, kind.send_each ? rank.number : 0);
+    }
+    EXPECT_TRUE(send.right()) << gpucoll_coll_name(kind.coll) << " turn " << turn << " count " << count;
+    EXPECT_TRUE(recv.right()) << gpucoll_coll_name(kind.coll) << " turn " << turn << " count " << count;
+}
+} // namespace
+
+TEST(packing, every_layout_on_either_side)
+{
+    for (uint32_t ranks : {2, 3, 5}) {
+        on_threads(ranks, {}, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                for (size_t count : {1, 2, 3, 100, 5000}) {
+                    for (uint32_t turn = 0; turn < 8; turn++) {
+                        check(rank, kind, count, turn, GPUCOLL_OK);
+                    }
+                }
+            }
+            EXPECT_TRUE(rank.log.topics().empty());
+        });
+    }
+}
+
+TEST(packing, on_ranks_that_share_a_gpu)
+{
+    on_threads(3, {{"host_devices", "1"}}, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            check(rank, kind, 77, 1, GPUCOLL_OK);
+        }
+    });
+}
+
+/* Peers' copy engines write into the packed memory, which the pool gives again and again. */
+TEST(packing, with_direct_copies)
+{
+    on_threads(3, {{"zero_copy", "1"}, {"protocol", "copy"}, {"verbose", "5"}}, [](Rank &rank) {
+        for (uint32_t turn = 0; turn < 40; turn++) {
+            check(rank, kinds[turn % 2], 3000, 1 + turn % 4 / 2 * 4, GPUCOLL_OK);
+        }
+        std::string lines;
+        for (const std::string &line : rank.log.lines()) {
+            lines += line + "\n";
+        }
+        EXPECT_NE(lines.find("natively by exchange/copy"), std::string::npos) << lines;
+    });
+}
+
+/* In place, all is packed before anything is unpacked. */
+TEST(packing, in_place)
+{
+    on_threads(4, {}, [](Rank &rank) {
+        for (uint32_t way = 0; way < 4; way++) {
+            Side side(4, 10, way);
+            for (uint32_t i = 0; i < 4; i++) {
+                side.expect(i, rank.number, i);
+            }
+            side.write();
+            gpucoll_coll_args args = {};
+            args.coll = GPUCOLL_ALLTOALL;
+            args.send = side.buffer.data();
+            args.recv = side.buffer.data();
+            args.send_blocks = side.blocks.data();
+            args.recv_blocks = side.blocks.data();
+            args.send_layouts = side.layouts.data();
+            args.recv_layouts = side.layouts.data();
+            EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+            for (uint32_t i = 0; i < 4; i++) {
+                side.expect(i, i, rank.number);
+            }
+            EXPECT_TRUE(side.right()) << "way " << way;
+        }
+    });
+}
+
+TEST(packing, without_enough_memory_on_one_rank_all_decline)
+{
+    on_threads(3, {}, [](Rank &rank) {
+        check(rank, kinds[1], 10, 0, GPUCOLL_OK);
+        rank.set("pack_bytes", rank.number == 1 ? "0" : "1G");
+        check(rank, kinds[1], 10, 0, GPUCOLL_DECLINED);
+        rank.set("pack_bytes", "1G");
+        check(rank, kinds[1], 10, 0, GPUCOLL_OK);
+    });
+}
+
+TEST(packing, a_rank_alone_declines)
+{
+    on_threads(1, {}, [](Rank &rank) { check(rank, kinds[0], 10, 1, GPUCOLL_DECLINED); });
+}
+
+class device_pool : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        gpucoll_config_init(&config);
+        ASSERT_EQ(gpucoll_config_set(&config, "accelerator", "host"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&config, "pack_bytes", "4M"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_accel_open(&config, log.get(), &accel), GPUCOLL_OK);
+        ASSERT_EQ(accel->ops->device_open(accel, this, &pool.device), GPUCOLL_OK);
+    }
+    void TearDown() override
+    {
+        gpucoll_device_pool_close(&pool);
+        EXPECT_EQ(pool.total_bytes, 0u);
+        EXPECT_EQ(pool.kept_bytes, 0u);
+        accel->ops->device_close(pool.device);
+        gpucoll_accel_close(accel);
+    }
+
+    RecordingLog log;
+    gpucoll_config config;
+    gpucoll_accel *accel = nullptr;
+    gpucoll_device_pool pool = {};
+};
+
+TEST_F(device_pool, gives_a_block_again)
+{
+    void *first = gpucoll_device_pool_get(&pool, 100000);
+    ASSERT_NE(first, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 256, 0u);
+    void *second = gpucoll_device_pool_get(&pool, 100000);
+    EXPECT_NE(second, first);
+    gpucoll_device_pool_put(&pool, first);
+    EXPECT_EQ(gpucoll_device_pool_get(&pool, 99000), first);
+    gpucoll_device_pool_put(&pool, first);
+    gpucoll_device_pool_put(&pool, second);
+    gpucoll_device_pool_put(&pool, nullptr);
+    EXPECT_EQ(pool.kept_bytes, pool.total_bytes);
+    gpucoll_device_pool_trim(&pool);
+    EXPECT_EQ(pool.total_bytes, 0u);
+}
+
+TEST_F(device_pool, stays_within_its_bound)
+{
+    void *half = gpucoll_device_pool_get(&pool, 2 << 20);
+    void *other = gpucoll_device_pool_get(&pool, 2 << 20);
+    EXPECT_NE(half, nullptr);
+    EXPECT_NE(other, nullptr);
+    EXPECT_EQ(gpucoll_device_pool_get(&pool, 1), nullptr);
+    EXPECT_EQ(gpucoll_device_pool_get(&pool, SIZE_MAX), nullptr);
+    gpucoll_device_pool_put(&pool, half);
+    EXPECT_NE(gpucoll_device_pool_get(&pool, 1 << 20), nullptr) << "what is kept makes room";
+}
+
+/* A block that is still in use when the pool is closed (its call was abandoned) is freed too. */
+TEST_F(device_pool, closes_with_blocks_in_use)
+{
+    EXPECT_NE(gpucoll_device_pool_get(&pool, 1 << 20), nullptr);
+}

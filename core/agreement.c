@@ -2,7 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/clock.h"
 #include "core/exchange.h"
+
+/* How long a rank waits for a lane while none of the calls that hold one runs: some scheduler turns, so that a peer that is only
+ * slow is not taken for a deadlock. */
+static const uint64_t lane_patience_ns = 20000000u;
 
 const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank)
 {
@@ -86,10 +91,73 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             status = GPUCOLL_ERR_MISMATCH;
             break;
         }
-        if (post->kind != GPUCOLL_POST_DEVICE) {
+        if (post->kind == GPUCOLL_POST_DECLINED) {
             const enum gpucoll_reason reason = (enum gpucoll_reason)post->card;
             log_declined(request, i, gpucoll_reason_text(reason));
             request->reason = status == GPUCOLL_OK ? reason : request->reason;
+            status = GPUCOLL_DECLINED;
+        }
+        request->lanes_follow |= post->kind == GPUCOLL_POST_LANE_FOLLOWS;
+    }
+    return status;
+}
+
+/* The rank has a lane now, or never will for this call. */
+static void offer_lane(struct gpucoll_request *request, bool offered)
+{
+    struct gpucoll_team_board *board = request->team->board;
+    struct gpucoll_post *post = &board->ring[request->call % GPUCOLL_RING];
+    if (offered) {
+        post->epoch = request->lane->epoch;
+        post->lane = request->lane->offset;
+    }
+    atomic_store_explicit(&board->offered[request->call % GPUCOLL_RING], request->call << 1 | offered,
+                          memory_order_release);
+    request->offered = true;
+}
+
+/* Takes a lane and offers it. While there is none: is one sure to come, or the wait still short? Else the call is declined, since
+ * the lanes may be held by calls that wait for a lane of a rank that waits for one of ours. */
+static void try_offer(struct gpucoll_request *request)
+{
+    struct gpucoll_context *context = request->team->context;
+    pthread_mutex_lock(&context->lock);
+    request->lane = gpucoll_gpu_take_lane(request->gpu);
+    enum gpucoll_lane_prospect prospect = gpucoll_gpu_lane_prospect(request->gpu);
+    pthread_mutex_unlock(&context->lock);
+    if (request->lane != NULL) {
+        offer_lane(request, true);
+        return;
+    }
+    uint64_t now = gpucoll_now_ns();
+    if (prospect == GPUCOLL_LANE_SURELY || request->short_since_ns == 0) {
+        request->short_since_ns = now;
+    }
+    if (prospect == GPUCOLL_LANE_NEVER || now - request->short_since_ns > lane_patience_ns) {
+        offer_lane(request, false);
+    }
+}
+
+gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t *missing)
+{
+    const struct gpucoll_team *team = request->team;
+    gpucoll_status status = GPUCOLL_OK;
+    if (request->lane == NULL && !request->offered) {
+        try_offer(request);
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (gpucoll_agreement_post(request, i)->kind != GPUCOLL_POST_LANE_FOLLOWS) {
+            continue;
+        }
+        const _Atomic uint64_t *word = &team->members[i].board->offered[request->call % GPUCOLL_RING];
+        uint64_t offered = atomic_load_explicit(word, memory_order_acquire);
+        if (offered >> 1 != request->call) {
+            *missing = i;
+            return GPUCOLL_IN_PROGRESS;
+        }
+        if ((offered & 1) == 0) {
+            log_declined(request, i, gpucoll_reason_text(GPUCOLL_REASON_LANES));
+            request->reason = GPUCOLL_REASON_LANES;
             status = GPUCOLL_DECLINED;
         }
     }

@@ -17,6 +17,14 @@ gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32
 /* From the posts alone: GPUCOLL_OK to run natively, GPUCOLL_DECLINED, or GPUCOLL_ERR_MISMATCH (topic "arguments-differ"). */
 gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
+/* To be asked, after `decide` and with the links known, while request->lanes_follow: GPUCOLL_OK when every rank has offered a lane,
+ * GPUCOLL_IN_PROGRESS while rank `*missing` has not, GPUCOLL_DECLINED if one cannot. All ranks get the same final answer.
+ *
+ * No rank waits for ever: a call takes a lane late, when all ranks have posted it, and one call of a team at a time, so lanes are held by
+ * calls that run and end by themselves, or for as long as all ranks need to offer theirs; a rank that finds all lanes held by calls
+ * that do not run waits for a bounded time, then offers none. */
+gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
+
 /* Finds the team's links to the GPUs of this call; false if they are new. The same answer on every rank. */
 bool gpucoll_agreement_find_links(struct gpucoll_request *request);
 

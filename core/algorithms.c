@@ -1,4 +1,5 @@
 #include "core/algorithm.h"
+#include "core/exchange.h"
 #include "ucx_tl/tl.h"
 
 /* What can be set, is tested and is shown by gpucoll_info follows from this table. */
@@ -17,8 +18,7 @@
     ROW(exchange_direct)                                                                                     \
     ROW(reduce_direct)                                                                                       \
     ROW(exchange_pipes)                                                                                      \
-    ROW(allreduce_cpu)                                                                                       \
-    ROW(exchange_cpu)
+    ROW(reduce_cpu)
 
 #define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
 ALGORITHMS(DECLARATION)
@@ -42,7 +42,30 @@ int gpucoll_algorithm_index(const struct gpucoll_algorithm *row)
 
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll)
 {
-    return row->coll == coll || (row->coll == GPUCOLL_ANY_EXCHANGE && coll != GPUCOLL_ALLREDUCE);
+    switch (row->coll) {
+    case GPUCOLL_ANY_EXCHANGE:
+        return gpucoll_is_exchange(coll);
+    case GPUCOLL_ANY_MOVE:
+        return !gpucoll_coll_reduces(coll);
+    case GPUCOLL_ANY_REDUCTION:
+        return gpucoll_coll_reduces(coll);
+    default:
+        return row->coll == (int)coll;
+    }
+}
+
+const char *gpucoll_algorithm_colls(const struct gpucoll_algorithm *row)
+{
+    switch (row->coll) {
+    case GPUCOLL_ANY_EXCHANGE:
+        return "all but allreduce";
+    case GPUCOLL_ANY_MOVE:
+        return "all that only move";
+    case GPUCOLL_ANY_REDUCTION:
+        return "all that reduce";
+    default:
+        return gpucoll_coll_name((enum gpucoll_coll)row->coll);
+    }
 }
 
 const char *gpucoll_algorithm_lacks(const struct gpucoll_algorithm *row,

@@ -21,8 +21,9 @@ enum {
 
 /* What a rank brings to one call. */
 enum gpucoll_post_kind {
-    GPUCOLL_POST_DEVICE = 1, /* all buffers are device memory and a lane is held */
-    GPUCOLL_POST_DECLINED    /* something else: the call is not run natively */
+    GPUCOLL_POST_DEVICE = 1,  /* all buffers are device memory and a lane is held */
+    GPUCOLL_POST_DECLINED,    /* something else: the call is not run natively */
+    GPUCOLL_POST_LANE_FOLLOWS /* device memory, but no lane yet: it is offered when all ranks have posted */
 };
 
 struct gpucoll_post {
@@ -53,6 +54,8 @@ struct gpucoll_post {
  *                it, or RING calls later, when all have ended the call.
  *   reach        How well this rank reaches its peers (core/agreement.c packs it), by call modulo GPUCOLL_RING. Stored before the
  *                barrier that ends connecting, read after it.
+ *   offered      call << 1 | whether there is a lane, by call modulo GPUCOLL_RING: stored with release after `lane` and `epoch` of a
+ *                post that said LANE_FOLLOWS.
  *   flow         Chunks that this rank has passed on in a call that goes by copies: call << 24 | chunks.
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
@@ -63,6 +66,7 @@ struct gpucoll_team_board {
     _Atomic uint32_t broken;
     _Atomic uint64_t reach[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t agreed;
+    _Atomic uint64_t offered[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t barriers;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING];

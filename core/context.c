@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/progress_thread.h"
 #include "core/topology/topology.h"
 #include "core/trace.h"
 
@@ -56,6 +57,7 @@ void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_st
 
 void gpucoll_context_disconnect(struct gpucoll_context *context)
 {
+    gpucoll_progress_thread_stop(context);
     while (context->peers != NULL) {
         struct gpucoll_peer *peer = context->peers;
         context->peers = peer->next;

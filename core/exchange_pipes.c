@@ -22,11 +22,6 @@ static void cut(struct gpucoll_pipes *pipes, enum gpucoll_coll coll, uint32_t nr
     pipes->chunk_bytes = gpucoll_staging_chunk(bytes, area / pipes->streams / pipes->slots);
 }
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    return gpucoll_coll_reduces(input->coll) ? "the collective reduces: pipes only move" : NULL;
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -239,10 +234,9 @@ const struct gpucoll_algorithm gpucoll_exchange_pipes = {
     .name = "pipes",
     .protocol = "host",
     .help = "what is moved goes through host memory in chunks, by the copy engines; uses no SM",
-    .coll = GPUCOLL_ANY_EXCHANGE,
+    .coll = GPUCOLL_ANY_MOVE,
     .rank_order = true,
     .needs = GPUCOLL_TL_PIPES,
-    .unusable = unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -126,6 +126,7 @@ struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
 
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane)
 {
+    __atomic_store_n(&lane->running, 0, __ATOMIC_RELAXED);
     lane->taken = false;
 }
 
@@ -164,4 +165,25 @@ bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu)
     }
     gpu->offer_failed = false;
     return true;
+}
+
+void gpucoll_gpu_mark_running(struct gpucoll_lane *lane)
+{
+    __atomic_store_n(&lane->running, 1, __ATOMIC_RELAXED);
+}
+
+enum gpucoll_lane_prospect gpucoll_gpu_lane_prospect(const struct gpucoll_gpu *gpu)
+{
+    enum gpucoll_lane_prospect prospect = GPUCOLL_LANE_NEVER;
+    for (uint32_t i = 0; i < gpu->lane_count; i++) {
+        const struct gpucoll_lane *lane = &gpu->lanes[i];
+        if (lane->poisoned) {
+            continue;
+        }
+        if (__atomic_load_n(&lane->running, __ATOMIC_RELAXED)) {
+            return GPUCOLL_LANE_SURELY;
+        }
+        prospect = GPUCOLL_LANE_MAYBE;
+    }
+    return prospect;
 }

@@ -18,6 +18,7 @@ struct gpucoll_lane {
     uint64_t offset;                      /* in the scratch */
     uint32_t epoch;                       /* of the latest call on this lane; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
+    uint32_t running; /* not 0: its call is at work and ends by itself; read and written without a lock */
     bool taken;
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
 };
@@ -66,5 +67,16 @@ void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
 /* Gives the GPU an outbox by an allowed transport, and each lane what it needs to use it, if they have none yet. Completes gpu->card.
  * Caller serialises. False, with the reason shown once, if that fails. */
 bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu);
+
+/* The lane's call has begun to run: the lane will come free without anybody's doing. */
+void gpucoll_gpu_mark_running(struct gpucoll_lane *lane);
+
+/* When all lanes are taken: will one come free? */
+enum gpucoll_lane_prospect {
+    GPUCOLL_LANE_NEVER, /* all are poisoned */
+    GPUCOLL_LANE_MAYBE, /* those who hold them wait for other ranks */
+    GPUCOLL_LANE_SURELY
+};
+enum gpucoll_lane_prospect gpucoll_gpu_lane_prospect(const struct gpucoll_gpu *gpu);
 
 #endif

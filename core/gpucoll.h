@@ -30,13 +30,15 @@ struct gpucoll_context;
 struct gpucoll_team;
 struct gpucoll_request;
 
-/* How the ranks of a team exchange a few bytes before they can reach each other: a blocking all-gather of host
- * memory. Returns 0, or non-zero on failure. */
+/* How the ranks of a team exchange a few bytes before they can reach each other: an all-gather of host memory.
+ * `allgather` starts it; with `test` NULL it is complete when that returns, else when `test` says GPUCOLL_OK instead of
+ * GPUCOLL_IN_PROGRESS. `mine` and `all` stay until then. */
 struct gpucoll_exchange {
     uint32_t rank;
     uint32_t size;
-    int (*allgather)(void *arg, const void *mine, void *all, size_t bytes);
+    int (*allgather)(void *arg, const void *mine, void *all, size_t bytes); /* non-zero on failure */
     void *arg;
+    gpucoll_status (*test)(void *arg);
 };
 
 struct gpucoll_layout; /* core/layout.h */
@@ -78,7 +80,8 @@ struct gpucoll_coll_args {
     struct gpucoll_layout *const *recv_layouts;
     bool
         unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
-    enum gpucoll_form form; /* for statistics and profilers */
+    enum gpucoll_form form; /* for statistics and profilers; but nobody waits in a nonblocking or persistent call, so it holds no lane while
+                             * its peers are not there */
 };
 
 /* `config` and `log` must outlive the context. Creating a context touches no GPU. */
@@ -94,12 +97,19 @@ void gpucoll_context_destroy(struct gpucoll_context *context);
 /* NULL in a process without an accelerator. */
 struct gpucoll_accel *gpucoll_context_accel(struct gpucoll_context *context);
 
-/* Collective over the team's ranks, blocking, two exchanges. Every rank gets the same answer:
- * GPUCOLL_OK; GPUCOLL_DECLINED if these ranks cannot run anything natively (several hosts, no accelerator on some
- * rank, too many ranks: said once at log level SETUP); an error if the exchange failed. `name` is used in messages. */
+/* Begins to make a team: collective over its ranks, two exchanges, one after the other. `name` is used in messages; a rank
+ * that is not `able` makes all decline. GPUCOLL_OK: gpucoll_team_test goes on, and says when it is made. Anything else is as
+ * from gpucoll_team_test, without a team. */
+gpucoll_status gpucoll_team_begin(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
+                                  const char *name, bool able, struct gpucoll_team **team) GPUCOLL_CHECKED;
+/* GPUCOLL_IN_PROGRESS: call again. Every rank gets the same answer: GPUCOLL_OK; GPUCOLL_DECLINED if these ranks cannot run
+ * anything natively (several hosts, no accelerator on some rank, too many ranks: said once at log level SETUP); an error if the
+ * exchange failed. Without GPUCOLL_OK, the team is gone. */
+gpucoll_status gpucoll_team_test(struct gpucoll_team *team) GPUCOLL_CHECKED;
+/* Both, blocking. */
 gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
                                    const char *name, struct gpucoll_team **team) GPUCOLL_CHECKED;
-/* Local. No request may be outstanding. Harmless on NULL. */
+/* Local. No request may be outstanding. Harmless on NULL, and on a team that is not made yet. */
 void gpucoll_team_destroy(struct gpucoll_team *team);
 
 /* A barrier of the team's ranks, beside the calls that are posted: no device memory is asked for, and every rank takes part. At most one

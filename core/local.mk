@@ -35,6 +35,7 @@ libgpucoll_la_SOURCES += \
 	core/base/clock.h \
 	core/base/config.c \
 	core/base/config.h \
+	core/base/forms.h \
 	core/base/log.c \
 	core/base/log.h \
 	core/base/segment.c \
@@ -86,6 +87,10 @@ libgpucoll_la_SOURCES += \
 	core/pipeline.c \
 	core/pipeline.h \
 	core/plan.h \
+	core/progress_thread.c \
+	core/progress_thread.h \
+	core/queue.c \
+	core/queue.h \
 	core/plan_cache.c \
 	core/plan_cache.h \
 	core/reduce_cpu.c \

@@ -45,11 +45,6 @@ static void cut(struct gpucoll_sum *sum, uint64_t bytes, uint64_t area)
     sum->share_bytes = between(least_share, round_up(sum->chunk_bytes / 16, GPUCOLL_SHARE_ALIGN), most_share);
 }
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    return gpucoll_coll_reduces(input->coll) ? NULL : "the collective reduces nothing";
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -316,28 +311,13 @@ static void stop(struct gpucoll_request *request)
     gpucoll_staging_stop(request);
 }
 
-const struct gpucoll_algorithm gpucoll_allreduce_cpu = {
+const struct gpucoll_algorithm gpucoll_reduce_cpu = {
     .name = "cpu",
     .protocol = "host",
     .help = "chunks to host memory by copy engine, summed there by CPU cores, and back; uses no SM",
-    .coll = GPUCOLL_ALLREDUCE,
+    .coll = GPUCOLL_ANY_REDUCTION,
     .rank_order = true,
     .needs = GPUCOLL_TL_SUMS,
-    .unusable = unusable,
-    .shape = shape,
-    .start = start,
-    .progress = progress,
-    .stop = stop,
-};
-
-const struct gpucoll_algorithm gpucoll_exchange_cpu = {
-    .name = "cpu",
-    .protocol = "host",
-    .help = "what reduces: chunks to host memory by copy engine, summed there by CPU cores, and back",
-    .coll = GPUCOLL_ANY_EXCHANGE,
-    .rank_order = true,
-    .needs = GPUCOLL_TL_SUMS,
-    .unusable = unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -60,8 +60,10 @@ static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
     return gpus[0];
 }
 
-/* A lane on the GPU that holds the buffers; request->lane stays NULL if there is none, and the result says why. */
-static enum gpucoll_reason take_lane(struct gpucoll_request *request)
+/* Finds the GPU that holds the buffers, if they are on one, else says why there is none. Takes a lane of it now if that is wanted: a
+ * lane is for calls whose peers can be expected at any moment: somebody waits in this one, and no earlier one of the team is under
+ * way. */
+static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_lane)
 {
     struct gpucoll_context *context = request->team->context;
     struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
@@ -76,14 +78,17 @@ static enum gpucoll_reason take_lane(struct gpucoll_request *request)
     }
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
-    request->lane = request->gpu != NULL ? gpucoll_gpu_take_lane(request->gpu) : NULL;
-    enum gpucoll_reason reason = request->gpu == NULL ? GPUCOLL_REASON_GPU : GPUCOLL_REASON_LANES;
-    if (request->lane != NULL && !gpucoll_packing_reserve(request, &buffer)) {
-        gpucoll_gpu_give_lane(request->lane);
+    request->lane = request->gpu != NULL && wants_lane ? gpucoll_gpu_take_lane(request->gpu) : NULL;
+    enum gpucoll_reason reason = request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
+    if (request->gpu != NULL && !gpucoll_packing_reserve(request, &buffer)) {
+        if (request->lane != NULL) {
+            gpucoll_gpu_give_lane(request->lane);
+        }
         request->lane = NULL;
+        request->gpu = NULL;
         reason = GPUCOLL_REASON_PACKING;
     }
-    if (request->lane != NULL) {
+    if (request->gpu != NULL) {
         gpucoll_direct_post(request, &buffer);
     }
     pthread_mutex_unlock(&context->lock);
@@ -96,11 +101,16 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args);
     post->bytes = request->bytes;
-    const enum gpucoll_reason reason = request->unable ? GPUCOLL_REASON_LAYOUT : take_lane(request);
+    const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1;
+    const enum gpucoll_reason reason = request->unable ? GPUCOLL_REASON_LAYOUT : find_gpu(request, awaited);
     post->card = reason;
+    if (request->gpu == NULL) {
+        return;
+    }
+    post->kind = GPUCOLL_POST_LANE_FOLLOWS;
+    post->card = (uint32_t)request->gpu->card_index;
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
-        post->card = (uint32_t)request->gpu->card_index;
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
     }
@@ -121,9 +131,11 @@ static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     gpucoll_packing_close(request);
-    if (request->lane != NULL) {
+    if (request->lane != NULL || request->exported != NULL) {
         pthread_mutex_lock(&team->context->lock);
-        gpucoll_gpu_give_lane(request->lane);
+        if (request->lane != NULL) {
+            gpucoll_gpu_give_lane(request->lane);
+        }
         if (request->exported != NULL) {
             gpucoll_export_give(request->exported);
         }
@@ -289,8 +301,10 @@ static gpucoll_status end_run(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
+/* All ranks have lanes. */
 static gpucoll_status run(struct gpucoll_request *request)
 {
+    gpucoll_gpu_mark_running(request->lane);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
         if (request->bytes == 0) {
@@ -324,6 +338,16 @@ static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
         }
     }
     return start(request);
+}
+
+static gpucoll_status offer(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_agreement_lanes(request, &missing);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_watchdog(request, missing, "waiting for a free lane on all ranks");
+    }
+    return status == GPUCOLL_OK ? run(request) : status;
 }
 
 /* One step; GPUCOLL_IN_PROGRESS when there is nothing more to do now. */
@@ -362,6 +386,8 @@ static gpucoll_status advance(struct gpucoll_request *request)
         }
         status = gpucoll_links_continue(request, status == GPUCOLL_OK);
         break;
+    case GPUCOLL_OFFERING:
+        return offer(request);
     case GPUCOLL_MAPPING:
         status = gpucoll_barrier_done(request, &missing);
         return status == GPUCOLL_IN_PROGRESS
@@ -375,6 +401,11 @@ static gpucoll_status advance(struct gpucoll_request *request)
         return status == GPUCOLL_OK ? start_algorithm(request) : status;
     case GPUCOLL_UNPACKING:
         return gpucoll_kernel_wait(request);
+    }
+    if (status == GPUCOLL_OK && request->lanes_follow) {
+        gpucoll_watchdog_reset(request);
+        request->state = GPUCOLL_OFFERING;
+        return offer(request);
     }
     return status == GPUCOLL_OK ? run(request) : status;
 }

@@ -7,6 +7,7 @@
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
+ *   OFFERING   some rank has no lane yet: waiting until each has offered one, or one cannot
  *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
  *              barrier tells who could not
  *   PACKING    data of a datatype that is not contiguous is packed, for copies that do not come behind it on one stream
@@ -25,6 +26,7 @@ enum gpucoll_request_state {
     GPUCOLL_QUEUED,
     GPUCOLL_AGREEING,
     GPUCOLL_CONNECTING,
+    GPUCOLL_OFFERING,
     GPUCOLL_MAPPING,
     GPUCOLL_PACKING,
     GPUCOLL_RUNNING,
@@ -69,7 +71,10 @@ struct gpucoll_request {
     uint64_t call; /* its number in the team, from 1 */
     struct gpucoll_post post;
     struct gpucoll_gpu *gpu;         /* NULL: declined by this rank */
-    struct gpucoll_lane *lane;       /* held from post to end when gpu is not NULL */
+    struct gpucoll_lane *lane;       /* held to the end, from the post or from the offer on */
+    bool lanes_follow;               /* of some rank */
+    bool offered;                    /* by this rank: a lane, or that it has none */
+    uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
     struct gpucoll_export *exported; /* held from post to end; NULL: none */
     bool direct;                     /* the plan may write to the application's buffers */
     uint32_t arrived;                /* ranks below this one are known to have posted */

@@ -19,7 +19,7 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
         return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
     }
     const char *lack = gpucoll_algorithm_lacks(row, input);
-    return lack != NULL ? lack : row->unusable(input);
+    return lack != NULL || row->unusable == NULL ? lack : row->unusable(input);
 }
 
 /* The row of the least predicted time among those of the named algorithm and protocol. NULL if none can be used; then

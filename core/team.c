@@ -47,13 +47,13 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
 }
 
-static void fill_card(struct gpucoll_team *team, struct team_card *card)
+static void fill_card(struct gpucoll_team *team, bool able, struct team_card *card)
 {
     struct gpucoll_context *context = team->context;
     memset(card, 0, sizeof *card);
     memcpy(card->version, version, sizeof version);
     card->settings = settings_hash(context);
-    if (context->accel == NULL || gpucoll_context_board(context) != GPUCOLL_OK ||
+    if (!able || context->accel == NULL || gpucoll_context_board(context) != GPUCOLL_OK ||
         gpucoll_board_take(&context->board, &team->region) != GPUCOLL_OK) {
         return;
     }
@@ -72,7 +72,7 @@ static const char *refusal(const struct gpucoll_team *team, const struct team_ca
             return "ranks run different versions of gpucoll";
         }
         if (!cards[i].able) {
-            return "a rank has no accelerator";
+            return "a rank has no accelerator, or no device memory in the call";
         }
         if (cards[i].settings != cards[0].settings) {
             gpucoll_help(team->context->log, "settings-mismatch", team->name, i);
@@ -98,50 +98,102 @@ static gpucoll_status open_members(struct gpucoll_team *team, const struct team_
     return GPUCOLL_OK;
 }
 
-/* After this second exchange every rank has mapped every board, or all know that one could not. */
-static gpucoll_status confirm(const struct gpucoll_team *team, const struct gpucoll_exchange *exchange,
-                              gpucoll_status own)
+/* What passes between the ranks while a team is made. */
+struct gpucoll_team_setup {
+    struct gpucoll_exchange exchange;
+    bool able;
+    bool confirming; /* the second exchange is under way */
+    struct team_card mine;
+    struct team_card cards[GPUCOLL_MAX_LOCAL];
+    int32_t opened;
+    int32_t all_opened[GPUCOLL_MAX_LOCAL];
+};
+
+/* The second exchange: after it every rank has mapped every board, or all know that one could not. */
+static gpucoll_status begin_confirming(struct gpucoll_team *team)
 {
-    int32_t mine = own;
-    int32_t all[GPUCOLL_MAX_LOCAL];
-    if (exchange->allgather(exchange->arg, &mine, all, sizeof mine) != 0) {
-        return GPUCOLL_ERR_EXCHANGE;
+    struct gpucoll_team_setup *setup = team->setup;
+    const char *why = refusal(team, setup->cards);
+    if (why != NULL) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
+        return GPUCOLL_DECLINED;
     }
+    pthread_mutex_lock(&team->context->lock);
+    setup->opened = open_members(team, setup->cards);
+    pthread_mutex_unlock(&team->context->lock);
+    setup->confirming = true;
+    const struct gpucoll_exchange *exchange = &setup->exchange;
+    return exchange->allgather(exchange->arg, &setup->opened, setup->all_opened, sizeof setup->opened) == 0
+               ? GPUCOLL_OK
+               : GPUCOLL_ERR_EXCHANGE;
+}
+
+static gpucoll_status confirm(const struct gpucoll_team *team)
+{
     for (uint32_t i = 0; i < team->size; i++) {
-        if (all[i] != GPUCOLL_OK) {
+        gpucoll_status opened = (gpucoll_status)team->setup->all_opened[i];
+        if (opened != GPUCOLL_OK) {
             gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: rank %u: %s", team->name, i,
-                        gpucoll_status_name((gpucoll_status)all[i]));
+                        gpucoll_status_name(opened));
             return GPUCOLL_DECLINED;
         }
     }
     return GPUCOLL_OK;
 }
 
-static gpucoll_status connect_team(struct gpucoll_team *team, const struct gpucoll_exchange *exchange)
+/* Goes on as far as the exchanges allow. */
+static gpucoll_status advance(struct gpucoll_team *team)
 {
-    struct team_card mine;
-    struct team_card cards[GPUCOLL_MAX_LOCAL];
-    pthread_mutex_t *lock = &team->context->lock;
-    /* Never held in an exchange: a peer may come to it only after a call that needs the lock here. */
-    pthread_mutex_lock(lock);
-    fill_card(team, &mine);
-    pthread_mutex_unlock(lock);
-    if (exchange->allgather(exchange->arg, &mine, cards, sizeof mine) != 0) {
-        return GPUCOLL_ERR_EXCHANGE;
+    struct gpucoll_team_setup *setup = team->setup;
+    const struct gpucoll_exchange *exchange = &setup->exchange;
+    for (;;) {
+        gpucoll_status status = exchange->test != NULL ? exchange->test(exchange->arg) : GPUCOLL_OK;
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        if (setup->confirming) {
+            return confirm(team);
+        }
+        status = begin_confirming(team);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
     }
-    const char *why = refusal(team, cards);
-    if (why != NULL) {
-        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
-        return GPUCOLL_DECLINED;
-    }
-    pthread_mutex_lock(lock);
-    gpucoll_status opened = open_members(team, cards);
-    pthread_mutex_unlock(lock);
-    return confirm(team, exchange, opened);
 }
 
-gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
-                                   const char *name, struct gpucoll_team **out)
+gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
+{
+    gpucoll_status status = team->setup != NULL ? advance(team) : GPUCOLL_OK;
+    if (status == GPUCOLL_OK) {
+        free(team->setup);
+        team->setup = NULL;
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: native, %u ranks", team->name, team->size);
+    } else if (status != GPUCOLL_IN_PROGRESS) {
+        gpucoll_team_destroy(team);
+    }
+    return status;
+}
+
+static gpucoll_status begin_exchange(struct gpucoll_team *team, const struct gpucoll_exchange *exchange,
+                                     bool able)
+{
+    struct gpucoll_team_setup *setup = calloc(1, sizeof *setup);
+    if (setup == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    team->setup = setup;
+    setup->exchange = *exchange;
+    /* Never held in an exchange: a peer may come to it only after a call that needs the lock here. */
+    pthread_mutex_lock(&team->context->lock);
+    fill_card(team, able, &setup->mine);
+    pthread_mutex_unlock(&team->context->lock);
+    return exchange->allgather(exchange->arg, &setup->mine, setup->cards, sizeof setup->mine) == 0
+               ? GPUCOLL_OK
+               : GPUCOLL_ERR_EXCHANGE;
+}
+
+gpucoll_status gpucoll_team_begin(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
+                                  const char *name, bool able, struct gpucoll_team **out)
 {
     if (exchange->size > GPUCOLL_MAX_LOCAL) {
         gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "%s: not native: %u ranks, at most %d", name,
@@ -158,17 +210,30 @@ gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct
     snprintf(team->name, sizeof team->name, "%s", name);
     gpucoll_status status = GPUCOLL_DECLINED;
     if (team->size == 1) { /* nobody to reach: needs no board */
-        status = context->accel != NULL ? GPUCOLL_OK : GPUCOLL_DECLINED;
+        status = context->accel != NULL && able ? GPUCOLL_OK : GPUCOLL_DECLINED;
     } else {
-        status = connect_team(team, exchange);
+        status = begin_exchange(team, exchange, able);
     }
     if (status != GPUCOLL_OK) {
         gpucoll_team_destroy(team);
         return status;
     }
-    gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "%s: native, %u ranks", team->name, team->size);
     *out = team;
     return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
+                                   const char *name, struct gpucoll_team **out)
+{
+    struct gpucoll_team *team = NULL;
+    gpucoll_status status = gpucoll_team_begin(context, exchange, name, true, &team);
+    if (status == GPUCOLL_OK) {
+        do {
+            status = gpucoll_team_test(team);
+        } while (status == GPUCOLL_IN_PROGRESS);
+    }
+    *out = status == GPUCOLL_OK ? team : NULL;
+    return status;
 }
 
 void gpucoll_team_destroy(struct gpucoll_team *team)
@@ -189,6 +254,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     free(team->met);
     free(team->barrier_watch);
     free(team->spare);
+    free(team->setup);
     free(team);
 }
 

@@ -33,6 +33,7 @@ struct gpucoll_links {
 
 struct gpucoll_team {
     struct gpucoll_context *context;
+    struct gpucoll_team_setup *setup; /* while the team is being made */
     char name[64];
     uint32_t rank;
     uint32_t size;

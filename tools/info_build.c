@@ -11,6 +11,7 @@
 #include <ucp/api/ucp_version.h>
 #endif
 #include "core/algorithm.h"
+#include "core/base/forms.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/tl.h"
 
@@ -112,30 +113,45 @@ bool info_algorithms(struct info *info)
     const struct gpucoll_algorithm *row;
     (void)info;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        bool any = row->coll == GPUCOLL_ANY_EXCHANGE;
-        printf("  %s %s\n", any ? "all other collectives:" : gpucoll_coll_name(row->coll), row->name);
+        printf("  %s: %s\n", gpucoll_algorithm_colls(row), row->name);
         info_print_wrapped(row->help, NAME_COLUMNS + 3, WIDTH);
     }
     return true;
 }
 
 /* How the engine runs a collective: its rows in the table of algorithms. */
-static void print_ways(enum gpucoll_coll coll)
+static void print_ways(const char *collective)
 {
     const struct gpucoll_algorithm *row;
     const char *between = "";
-    for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (gpucoll_algorithm_runs(row, coll)) {
+    int coll = 0;
+    while (coll < GPUCOLL_COLL_COUNT && strcmp(gpucoll_coll_name((enum gpucoll_coll)coll), collective) != 0) {
+        coll++;
+    }
+    for (int i = 0; coll < GPUCOLL_COLL_COUNT && (row = gpucoll_algorithm_row(i)) != NULL; i++) {
+        if (gpucoll_algorithm_runs(row, (enum gpucoll_coll)coll)) {
             printf("%s%s (%s)", between, row->name, row->protocol);
             between = ", ";
         }
     }
 }
 
+#define FORMS_ROW(name, blocking, nonblocking, persistent)                                                   \
+    {#name, {GPUCOLL_RUNS_##blocking, GPUCOLL_RUNS_##nonblocking, GPUCOLL_RUNS_##persistent}},
+
+static const struct {
+    const char *collective;
+    enum gpucoll_runs forms[3];
+} collectives[] = {GPUCOLL_COLLECTIVE_FORMS(FORMS_ROW)};
+
 void info_collectives_markdown(void)
 {
-    static const char *const others[] = {"reduce_local",      "neighbor_allgather", "neighbor_allgatherv",
-                                         "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"};
+    static const char *const words[] = {
+        [GPUCOLL_RUNS_NONE] = "n/a",
+        [GPUCOLL_RUNS_NEXT] = "next",
+        [GPUCOLL_RUNS_STAGED] = "staged",
+        [GPUCOLL_RUNS_NATIVE] = "native",
+    };
     printf("# Collectives\n\n"
            "Written by `gpucoll_info --collectives`. *Native*: run by kernels on the GPUs where every rank "
            "brings device memory of\n"
@@ -145,16 +161,17 @@ void info_collectives_markdown(void)
            "the forms that say\n"
            "*staged*, device buffers are copied to host memory and the next component of Open MPI does the "
            "work. Collectives of\n"
-           "intercommunicators are staged. A barrier has no buffers and stays with the next component.\n\n"
+           "intercommunicators are staged. *Next*: has no buffers and stays with the next component.\n\n"
+           "Native nonblocking and persistent collectives move on while the application computes "
+           "(`coll_gpucoll_progress_thread`).\n"
+           "Persistent ones can be started in another order on each rank.\n\n"
            "| collective | blocking | nonblocking | persistent | algorithms (protocols) "
            "|\n|---|---|---|---|---|\n");
-    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
-        printf("| %s | native | staged | staged | ", gpucoll_coll_name(coll));
-        print_ways(coll);
+    for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
+        const enum gpucoll_runs *forms = collectives[i].forms;
+        printf("| %s | %s | %s | %s | ", collectives[i].collective, words[forms[0]], words[forms[1]],
+               words[forms[2]]);
+        print_ways(collectives[i].collective);
         printf(" |\n");
-    }
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        const char *later = i == 0 ? "n/a" : "staged";
-        printf("| %s | staged | %s | %s | |\n", others[i], later, later);
     }
 }

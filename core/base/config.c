@@ -88,8 +88,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "decide."),
     ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
     ROW(lanes, INT, "4", "1..64", 5,
-        "How many calls of one process can run natively at the same time; further ones are staged through "
-        "host memory."),
+        "How many calls of one process can run natively at the same time; further ones wait for one of "
+        "these to end, or are staged through host memory where that might be never."),
     ROW(scratch_bytes, SIZE, "0", "0..4G", 5,
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
@@ -104,6 +104,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "
         "more is staged through host memory. 0 stages all of them."),
+    ROW(progress_thread, BOOL, "true", NULL, 4,
+        "Whether a thread of gpucoll moves nonblocking and persistent collectives on while the application "
+        "computes; without it they move when the application calls MPI. It sleeps while there are none."),
     ROW(zero_copy, SIZE, "128K", "0..1T", 5,
         "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),

@@ -88,23 +88,29 @@ static char *read_topic(const char *path, const char *topic)
     return text;
 }
 
+char *gpucoll_help_text(const char *path, const char *topic, va_list args)
+{
+    char *format = read_topic(path, topic);
+    char *text = NULL;
+    if (format && vasprintf(&text, format, args) < 0) {
+        text = NULL;
+    }
+    free(format);
+    return text;
+}
+
 static void stderr_help(void *arg, const char *topic, va_list args)
 {
     const char *path = arg ? arg : GPUCOLL_HELP_FILE;
-    char *format = read_topic(path, topic);
-    if (!format) {
+    char *text = gpucoll_help_text(path, topic, args);
+    if (!text) {
         fprintf(stderr, "gpucoll: error \"%s\" (its text was not found in %s)\n", topic, path);
         return;
     }
-    char *text = NULL;
-    if (vasprintf(&text, format, args) >= 0) {
-        /* One write, so that the messages of several processes do not mix. */
-        static const char rule[] =
-            "--------------------------------------------------------------------------";
-        fprintf(stderr, "%s\n%s%s\n", rule, text, rule);
-        free(text);
-    }
-    free(format);
+    /* One write, so that the messages of several processes do not mix. */
+    static const char rule[] = "--------------------------------------------------------------------------";
+    fprintf(stderr, "%s\n%s%s\n", rule, text, rule);
+    free(text);
 }
 
 void gpucoll_log_stderr(struct gpucoll_log *log, int verbosity, const char *path)

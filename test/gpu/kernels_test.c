@@ -310,7 +310,7 @@ static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
     test_packing(gpus, quick, seed);
     test_exchanges(gpus, quick, seed);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        if (!quick || sizes[i] == 1 || sizes[i] == 3) {
+        if (!quick || sizes[i] == 1 || sizes[i] == quick_ranks(gpus)) {
             test_size(gpus, sizes[i], quick, seed);
         }
     }

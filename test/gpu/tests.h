@@ -6,6 +6,12 @@
 
 #include "test/gpu/gpus.h"
 
+/* How many ranks --quick takes beside one: on two GPUs, three could not run side by side under compute-sanitizer. */
+static inline uint32_t quick_ranks(const struct gpus *gpus)
+{
+    return gpus->count == 2 ? 2 : 3;
+}
+
 /* Kinds of memory: what they are taken for, and copies between them. */
 void test_memory(struct gpus *gpus);
 

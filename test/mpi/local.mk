@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	test/mpi/determinism \
 	test/mpi/differential \
 	test/mpi/faults \
+	test/mpi/nonblocking \
 	test/mpi/observed \
 	test/mpi/passcost \
 	test/mpi/pvars \
@@ -83,6 +84,8 @@ test_mpi_differential_LDADD = $(mpi_test_libs)
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)
 
+test_mpi_nonblocking_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 # Loaded by NVTX as a profiler is.
 if NVTX
 check_LTLIBRARIES += test/mpi/nvtx_counter.la

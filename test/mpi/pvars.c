@@ -38,20 +38,28 @@ static void allreduces(enum test_memory kind)
     test_buffer_free(&recv);
 }
 
-static void ibcast(const struct test_buffer *buffer)
+static void own_sum(void *in, void *inout, int *count, MPI_Datatype *type)
 {
-    MPI_Request request;
-    test_ok(MPI_Ibcast(buffer->data, COUNT, MPI_FLOAT, 0, MPI_COMM_WORLD, &request), "MPI_Ibcast");
-    test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        ((float *)inout)[i] += ((const float *)in)[i];
 }
 
-static void ibcasts(void)
+/* No kernel knows the operator. */
+static void own_sums(void)
 {
     struct test_buffer buffer;
+    MPI_Op op;
+    MPI_Op_create(own_sum, 1, &op);
     test_buffer_make(&buffer, TEST_DEVICE, COUNT * sizeof(float), 0, false);
-    for (int i = 0; i < CALLS; i++)
-        ibcast(&buffer);
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Request request;
+        test_ok(MPI_Iallreduce(MPI_IN_PLACE, buffer.data, COUNT, MPI_FLOAT, op, MPI_COMM_WORLD, &request),
+                "MPI_Iallreduce");
+        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    }
     test_buffer_free(&buffer);
+    MPI_Op_free(&op);
 }
 
 static void neighbors(void)
@@ -72,9 +80,29 @@ static void neighbors(void)
     test_buffer_free(&recv);
 }
 
-/* Every blocking collective but all-reduce, once: each runs natively. */
-enum { EXCHANGES = 15 };
-static void exchanges(void)
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+
+/* Issues a collective in a form, twice where it is persistent, and completes it. */
+#define RUN(Name, IName, ...)                                                                                \
+    do {                                                                                                     \
+        MPI_Request request = MPI_REQUEST_NULL;                                                              \
+        if (form == BLOCKING)                                                                                \
+            test_ok(MPI_##Name(__VA_ARGS__), "MPI_" #Name);                                                  \
+        else if (form == NONBLOCKING)                                                                        \
+            test_ok(MPI_##IName(__VA_ARGS__, &request), "MPI_" #IName);                                      \
+        else if (test_ok(TEST_PERSISTENT(Name)(__VA_ARGS__, MPI_INFO_NULL, &request), #Name "_init")) {      \
+            test_ok(MPI_Start(&request), "MPI_Start");                                                       \
+            test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");                                      \
+            test_ok(MPI_Start(&request), "MPI_Start");                                                       \
+        }                                                                                                    \
+        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");                                          \
+        if (form == PERSISTENT)                                                                              \
+            MPI_Request_free(&request);                                                                      \
+    } while (0)
+
+/* Every collective once, or twice: each runs natively. */
+enum { COLLECTIVES = 16 };
+static void run_all(enum form form)
 {
     struct test_buffer send, recv;
     MPI_Comm world = MPI_COMM_WORLD;
@@ -91,24 +119,39 @@ static void exchanges(void)
     test_buffer_make(&send, TEST_DEVICE, (size_t)size * sizeof(float), 0, false);
     test_buffer_make(&recv, TEST_DEVICE, (size_t)size * sizeof(float), 0, false);
     void *from = send.data, *to = recv.data;
-    test_ok(MPI_Allgather(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world), "MPI_Allgather");
-    test_ok(MPI_Allgatherv(from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, world), "MPI_Allgatherv");
-    test_ok(MPI_Alltoall(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world), "MPI_Alltoall");
-    test_ok(MPI_Alltoallv(from, ones, places, MPI_FLOAT, to, ones, places, MPI_FLOAT, world),
-            "MPI_Alltoallv");
-    test_ok(MPI_Alltoallw(from, ones, bytes, types, to, ones, bytes, types, world), "MPI_Alltoallw");
-    test_ok(MPI_Bcast(from, 1, MPI_FLOAT, 0, world), "MPI_Bcast");
-    test_ok(MPI_Gather(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Gather");
-    test_ok(MPI_Gatherv(from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, 0, world), "MPI_Gatherv");
-    test_ok(MPI_Scatter(from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Scatter");
-    test_ok(MPI_Scatterv(from, ones, places, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world), "MPI_Scatterv");
-    test_ok(MPI_Reduce(from, to, 1, MPI_FLOAT, MPI_SUM, 0, world), "MPI_Reduce");
-    test_ok(MPI_Reduce_scatter(from, to, ones, MPI_FLOAT, MPI_SUM, world), "MPI_Reduce_scatter");
-    test_ok(MPI_Reduce_scatter_block(from, to, 1, MPI_FLOAT, MPI_SUM, world), "MPI_Reduce_scatter_block");
-    test_ok(MPI_Scan(from, to, 1, MPI_FLOAT, MPI_SUM, world), "MPI_Scan");
-    test_ok(MPI_Exscan(from, to, 1, MPI_FLOAT, MPI_SUM, world), "MPI_Exscan");
+    RUN(Allreduce, Iallreduce, from, to, 1, MPI_FLOAT, MPI_SUM, world);
+    RUN(Allgather, Iallgather, from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world);
+    RUN(Allgatherv, Iallgatherv, from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, world);
+    RUN(Alltoall, Ialltoall, from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, world);
+    RUN(Alltoallv, Ialltoallv, from, ones, places, MPI_FLOAT, to, ones, places, MPI_FLOAT, world);
+    RUN(Alltoallw, Ialltoallw, from, ones, bytes, types, to, ones, bytes, types, world);
+    RUN(Bcast, Ibcast, from, 1, MPI_FLOAT, 0, world);
+    RUN(Gather, Igather, from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world);
+    RUN(Gatherv, Igatherv, from, 1, MPI_FLOAT, to, ones, places, MPI_FLOAT, 0, world);
+    RUN(Scatter, Iscatter, from, 1, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world);
+    RUN(Scatterv, Iscatterv, from, ones, places, MPI_FLOAT, to, 1, MPI_FLOAT, 0, world);
+    RUN(Reduce, Ireduce, from, to, 1, MPI_FLOAT, MPI_SUM, 0, world);
+    RUN(Reduce_scatter, Ireduce_scatter, from, to, ones, MPI_FLOAT, MPI_SUM, world);
+    RUN(Reduce_scatter_block, Ireduce_scatter_block, from, to, 1, MPI_FLOAT, MPI_SUM, world);
+    RUN(Scan, Iscan, from, to, 1, MPI_FLOAT, MPI_SUM, world);
+    RUN(Exscan, Iexscan, from, to, 1, MPI_FLOAT, MPI_SUM, world);
     test_buffer_free(&send);
     test_buffer_free(&recv);
+}
+
+static void blocking(void)
+{
+    run_all(BLOCKING);
+}
+
+static void nonblocking(void)
+{
+    run_all(NONBLOCKING);
+}
+
+static void persistent(void)
+{
+    run_all(PERSISTENT);
 }
 
 /* Runs `calls`; then the counter must have gone up by `more`. */
@@ -209,13 +252,17 @@ int main(int argc, char **argv)
         expect("coll_gpucoll_staged_calls", device_allreduces, 0);
         test_end();
     }
-    if (test_begin("pvars/native_exchanges")) {
-        expect("coll_gpucoll_native_calls", exchanges, EXCHANGES);
-        expect("coll_gpucoll_staged_calls", exchanges, 0);
+    for (int form = 0; form < FORMS; form++) {
+        static const char *const names[] = {"blocking", "nonblocking", "persistent"};
+        static void (*const runs[])(void) = {blocking, nonblocking, persistent};
+        if (!test_begin("pvars/native_%s", names[form]))
+            continue;
+        expect("coll_gpucoll_native_calls", runs[form], COLLECTIVES * (form == PERSISTENT ? 2 : 1));
+        expect("coll_gpucoll_staged_calls", runs[form], 0);
         test_end();
     }
     if (test_begin("pvars/staged_calls")) {
-        expect("coll_gpucoll_staged_calls", ibcasts, CALLS);
+        expect("coll_gpucoll_staged_calls", own_sums, CALLS);
         test_end();
     }
     if (test_begin("pvars/passed_calls")) {

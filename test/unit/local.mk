@@ -19,6 +19,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/kernels_test.cc \
 	test/unit/layout_test.cc \
 	test/unit/packing_test.cc \
+	test/unit/queue_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \
@@ -28,6 +29,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/small_float.h \
 	test/unit/stats_test.cc \
 	test/unit/team_test.cc \
+	test/unit/sum.h \
 	test/unit/topology_file_test.cc \
 	test/unit/topology_found_test.cc \
 	test/unit/topology_samples.cc \

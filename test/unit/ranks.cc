@@ -86,7 +86,7 @@ int Meeting::allgather_callback(void *arg, const void *mine, void *all, size_t b
 
 gpucoll_exchange Meeting::exchange(uint32_t rank)
 {
-    return {rank, size, allgather_callback, &seats[rank]};
+    return {rank, size, allgather_callback, &seats[rank], nullptr};
 }
 
 Rank::Rank(uint32_t rank, Meeting &meeting, const Settings &settings) : number(rank), meeting(meeting)

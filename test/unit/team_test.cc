@@ -201,8 +201,8 @@ TEST(team, a_failed_exchange_is_an_error)
         2, {},
         [](Rank &rank) {
             ASSERT_EQ(gpucoll_context_create(&rank.config, rank.log.get(), &rank.context), GPUCOLL_OK);
-            gpucoll_exchange exchange = {rank.number, 2,
-                                         [](void *, const void *, void *, size_t) { return 1; }, nullptr};
+            gpucoll_exchange exchange = {
+                rank.number, 2, [](void *, const void *, void *, size_t) { return 1; }, nullptr, nullptr};
             gpucoll_team *team = nullptr;
             EXPECT_EQ(gpucoll_team_create(rank.context, &exchange, "x", &team), GPUCOLL_ERR_EXCHANGE);
             EXPECT_EQ(team, nullptr);

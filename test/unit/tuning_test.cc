@@ -226,7 +226,9 @@ std::vector<tune_sample> measure(const gpucoll_config &config, const gpucoll_mod
     Random random(7);
     const gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-        const gpucoll_coll coll = row->coll == GPUCOLL_ANY_EXCHANGE ? GPUCOLL_ALLGATHER : row->coll;
+        const gpucoll_coll coll = gpucoll_algorithm_runs(row, GPUCOLL_ALLGATHER) ? GPUCOLL_ALLGATHER
+                                  : row->coll < GPUCOLL_COLL_COUNT ? static_cast<gpucoll_coll>(row->coll)
+                                                                   : GPUCOLL_ALLREDUCE;
         for (uint64_t bytes = 16; bytes <= 256 << 20; bytes *= 8) {
             for (int ctas : {4, 64}) {
                 for (bool linger : {false, true}) {

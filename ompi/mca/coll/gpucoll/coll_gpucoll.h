@@ -10,10 +10,11 @@
 #include "coll_gpucoll_compat.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include "coll_gpucoll_sequence.h"
 #include "core/gpucoll.h"
 
 /* Applies X(name) to every collective that has buffers: blocking is `name`, nonblocking `i##name`, persistent
- * `name##_init`. */
+ * `name##_init`. A barrier has none; its nonblocking and persistent forms take their turn among the others'. */
 #define GPUCOLL_COLLECTIVES(X)                                                                               \
     X(allgather)                                                                                             \
     X(allgatherv)                                                                                            \
@@ -40,7 +41,8 @@
 /* Applies X(slot) to every function that a communicator has of ours. */
 #define GPUCOLL_THREE_FORMS(name) GPUCOLL_SLOT(name) GPUCOLL_SLOT(i##name) GPUCOLL_SLOT(name##_init)
 #define GPUCOLL_SLOTS                                                                                        \
-    GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS) GPUCOLL_SLOT(barrier) GPUCOLL_SLOT(reduce_local)
+    GPUCOLL_COLLECTIVES(GPUCOLL_THREE_FORMS)                                                                 \
+    GPUCOLL_THREE_FORMS(barrier) GPUCOLL_SLOT(reduce_local)
 
 /* Each is declared with the type that Open MPI gives its slot: a signature that differs does not compile. */
 #define GPUCOLL_SLOT(name) __typeof__(*((mca_coll_base_module_t *)0)->coll_##name) gpucoll_##name;
@@ -72,13 +74,6 @@ struct gpucoll_component {
 
 extern struct gpucoll_component mca_coll_gpucoll_component;
 
-/* May calls of this communicator run on the engine? The same on every rank at every call. */
-enum gpucoll_native_state {
-    GPUCOLL_NATIVE_OFF,
-    GPUCOLL_NATIVE_UNTRIED, /* the first call that could will make the team */
-    GPUCOLL_NATIVE_READY,
-};
-
 /* The latest reduction on a communicator, in gpucoll's terms: looked up once for a run of equal ones.
  * Pointers suffice, since predefined operators and types are never freed, and others are never native. */
 struct gpucoll_looked_up {
@@ -92,27 +87,23 @@ struct gpucoll_looked_up {
 struct gpucoll_module {
     mca_coll_base_module_t super;
     mca_coll_base_comm_coll_t next; /* what stood in the slots before; modules retained */
-    enum gpucoll_native_state native;
+    ompi_communicator_t *comm;
+    bool possible; /* could calls run natively at all? The same on every rank, and at all times */
+    struct gpucoll_sequence calls;
     struct gpucoll_looked_up latest;
-    bool posted; /* this rank has posted a call: from then on it no longer passes */
-    struct gpucoll_team *team;
+    struct gpucoll_outer *order; /* nonblocking calls whose way is not known yet (coll_gpucoll_later.h) */
+    struct gpucoll_outer **order_end;
+    bool turning;                        /* its first is being handed over */
+    struct gpucoll_sequence *connecting; /* those that wait for their team, the one whose turn it is first */
+    struct gpucoll_meeting *meeting;     /* of that one */
+    struct gpucoll_module *next_connecting;
     enum gpucoll_reason
         declined; /* why the ranks declined the call that is now on its way to the next component */
-    struct gpucoll_module *newer; /* in the list of modules that have a team */
-    struct gpucoll_module *older;
 };
 typedef struct gpucoll_module gpucoll_module;
 OBJ_CLASS_DECLARATION(gpucoll_module);
 
 mca_coll_base_module_t *gpucoll_module_query(ompi_communicator_t *comm, int *priority);
-
-/* Makes the communicator's team: collective, at the first call that could run natively. Returns an MPI error
- * code; whether there is a team now is in module->native. */
-int gpucoll_module_connect(gpucoll_module *module, ompi_communicator_t *comm);
-/* Gives the team up; no call of this communicator runs natively any more. */
-void gpucoll_module_disconnect(gpucoll_module *module);
-/* The same for all communicators: MPI_Finalize has begun. */
-void gpucoll_module_disconnect_all(void);
 
 /* False: this process certainly has no device memory. */
 static inline bool gpucoll_device_active(void)

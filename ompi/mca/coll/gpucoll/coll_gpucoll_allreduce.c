@@ -1,6 +1,5 @@
 /*
- * MPI_Allreduce. The blocking form runs on the engine where all ranks bring device memory: they agree on that
- * call by call (core/agreement.h). The other two forms are staged.
+ * MPI_Allreduce.
  */
 #include "coll_gpucoll_forms.h"
 #include "coll_gpucoll_native.h"
@@ -22,8 +21,8 @@ static struct gpucoll_call describe(const void *sbuf, void *rbuf, struct gpucoll
 
 GPUCOLL_BLOCKING_REDUCTION(staged_allreduce, allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH,
                            gpucoll_ordered_allreduce(sbuf, rbuf, (size_t)count, comm, self))
-GPUCOLL_NONBLOCKING(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
-GPUCOLL_PERSISTENT(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_BOTH)
+GPUCOLL_LATER_FORMS(allreduce, PARAMETERS, ARGUMENTS, DESCRIPTION, GPUCOLL_ALLREDUCE, 0,
+                    count > 0 && gpucoll_native_reduction(self, op, dtype))
 
 /* A rank on its own has nobody to agree with: the engine's copy is for device memory only. */
 static bool alone_on_host(const void *buffer, ompi_communicator_t *comm)
@@ -41,7 +40,7 @@ static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module
                       ompi_communicator_t *comm, bool *done)
 {
     if (alone_on_host(rbuf, comm)) {
-        gpucoll_pass(self->team);
+        gpucoll_pass(self->calls.team);
         return OMPI_SUCCESS;
     }
     const struct gpucoll_coll_args args = {
@@ -55,14 +54,15 @@ static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module
     return gpucoll_native_run(self, &args, count * gpucoll_type_size(args.type), comm, done);
 }
 
+GPUCOLL_CHECK_FORM(allreduce, blocking, true);
 int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
                       ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
     bool active = gpucoll_device_active();
     int rc = OMPI_SUCCESS;
-    if (self->native != GPUCOLL_NATIVE_OFF && count > 0 && gpucoll_native_reduction(self, op, dtype) &&
-        gpucoll_native_joins(self, comm, active, &rc)) {
+    if (self->calls.state != GPUCOLL_NATIVE_OFF && count > 0 && gpucoll_native_reduction(self, op, dtype) &&
+        gpucoll_native_joins(self, active, &rc)) {
         bool done = false;
         rc = run_native(sbuf, rbuf, (size_t)count, self, comm, &done);
         if (done) {

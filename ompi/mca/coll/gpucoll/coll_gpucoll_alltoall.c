@@ -42,8 +42,7 @@ GPUCOLL_NATIVE_FORMS(alltoallv,
              gpucoll_bytes(rcounts, rdispls, rdtypes, gpucoll_peers(comm)))
 
 static GPUCOLL_BLOCKING(next_alltoallw, alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
-GPUCOLL_NONBLOCKING(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
-GPUCOLL_PERSISTENT(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_BOTH)
+GPUCOLL_LATER_FORMS(alltoallw, W_PARAMETERS, W_ARGUMENTS, W_DESCRIPTION, GPUCOLL_ALLTOALLW, 0, true)
 
 static int staged_alltoallw(const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls,
                             ompi_datatype_t *const *sdtypes, void *rbuf, gpucoll_counts rcounts,

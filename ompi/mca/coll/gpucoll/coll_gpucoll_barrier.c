@@ -1,19 +1,29 @@
 /*
  * MPI_Barrier: on the engine's board where the communicator has a team, since flags in shared memory are faster than messages. No
- * buffer tells whether a device is in use, and none is needed.
+ * buffer tells whether a device is in use, and none is needed. MPI_Ibarrier and MPI_Barrier_init go to the next component, but take
+ * their turn among the nonblocking calls of the communicator (coll_gpucoll_later.h).
  */
+#include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
 
 int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
     const int looks_per_turn = 64; /* of Open MPI's progress: a barrier is over before that, as a rule */
-    if (self->native != GPUCOLL_NATIVE_READY) {
+    if (self->calls.state == GPUCOLL_NATIVE_CONNECTING) { /* on some ranks; on others the team may be ready */
+        int rc = OMPI_SUCCESS;
+        gpucoll_native_connect(self, &rc);
+        if (rc != OMPI_SUCCESS) {
+            return rc;
+        }
+    }
+    if (self->calls.state != GPUCOLL_NATIVE_READY) {
         return self->next.coll_barrier(comm, self->next.coll_barrier_module);
     }
-    gpucoll_barrier_start(self->team);
+    struct gpucoll_team *team = self->calls.team;
+    gpucoll_barrier_start(team);
     for (int looks = 1;; looks++) {
-        gpucoll_status status = gpucoll_barrier_test(self->team);
+        gpucoll_status status = gpucoll_barrier_test(team);
         if (status != GPUCOLL_IN_PROGRESS) {
             return status == GPUCOLL_OK ? OMPI_SUCCESS : gpucoll_mpi_error(status);
         }
@@ -25,4 +35,35 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
             }
         }
     }
+}
+
+static int next_ibarrier(const struct gpucoll_arguments *saved, ompi_communicator_t *comm,
+                         ompi_request_t **request, gpucoll_module *self)
+{
+    (void)saved;
+    return self->next.coll_ibarrier(comm, request, self->next.coll_ibarrier_module);
+}
+
+static int next_barrier_init(const struct gpucoll_arguments *saved, ompi_communicator_t *comm,
+                             ompi_request_t **request, gpucoll_module *self)
+{
+    return self->next.coll_barrier_init(comm, saved->info, request, self->next.coll_barrier_init_module);
+}
+
+int gpucoll_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    (void)comm;
+    const struct gpucoll_call call = {.name = "ibarrier"};
+    const struct gpucoll_later later = {.call = &call, .next = next_ibarrier};
+    return gpucoll_call_later((gpucoll_module *)module, &later, request);
+}
+
+int gpucoll_barrier_init(ompi_communicator_t *comm, ompi_info_t *info, ompi_request_t **request,
+                         mca_coll_base_module_t *module)
+{
+    (void)comm;
+    const struct gpucoll_call call = {.name = "barrier_init"};
+    const struct gpucoll_later later = {
+        .call = &call, .arguments.info = info, .next = next_barrier_init, .persistent = true};
+    return gpucoll_call_later((gpucoll_module *)module, &later, request);
 }

@@ -1,41 +1,19 @@
 /*
  * The component: parameters and counters, and what lives as long as the process.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* dladdr */
-#endif
 #include "coll_gpucoll.h"
-#include <dlfcn.h>
-#include <libgen.h>
-#include <unistd.h>
 #include "coll_gpucoll_layout.h"
+#include "coll_gpucoll_messages.h"
 #include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
 #include "core/forced.h"
-#include "opal/util/output.h"
-#include "opal/util/show_help.h"
-
-#define HELP_FILE "help-mpi-coll-gpucoll.txt"
 
 static int component_register(void);
 static int component_open(void);
 static int component_close(void);
 static int init_query(bool enable_progress_threads, bool enable_mpi_threads);
-
-static void log_print(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    opal_output(0, "gpucoll: %s", line);
-}
-
-static void log_help(void *arg, const char *topic, va_list args)
-{
-    (void)arg;
-    opal_show_vhelp(HELP_FILE, topic, true, args);
-}
 
 struct gpucoll_component mca_coll_gpucoll_component = {
     .super =
@@ -52,7 +30,6 @@ struct gpucoll_component mca_coll_gpucoll_component = {
             .collm_init_query = init_query,
             .collm_comm_query = gpucoll_module_query,
         },
-    .log = {.print = log_print, .help = log_help},
 };
 
 static struct gpucoll_component *const component = &mca_coll_gpucoll_component;
@@ -107,27 +84,6 @@ static void register_counters(struct gpucoll_counters *counters)
                      MCA_BASE_PVAR_CLASS_COUNTER, &counters->passed);
 }
 
-/* The texts lie beside the component in a build folder, else where they were installed: Open MPI by itself
- * looks in its own prefix only. */
-static void find_help(void)
-{
-    Dl_info self;
-    char path[4096] = "";
-    if (dladdr(component, &self) != 0 && self.dli_fname != NULL) {
-        snprintf(path, sizeof path, "%s", self.dli_fname);
-        char *folder = dirname(path);
-        size_t length = strlen(folder);
-        memmove(path, folder, length + 1);
-        snprintf(path + length, sizeof path - length, "/" HELP_FILE);
-        if (access(path, R_OK) == 0) {
-            path[length] = '\0';
-            opal_show_help_add_dir(path);
-            return;
-        }
-    }
-    opal_show_help_add_dir(GPUCOLL_PKGDATADIR);
-}
-
 static int component_register(void)
 {
     mca_base_component_t *base = &component->super.collm_version;
@@ -138,7 +94,7 @@ static int component_register(void)
         register_parameter(&gpucoll_config_rows[i]);
     }
     register_counters(&component->counters);
-    find_help();
+    gpucoll_messages_open(&component->log, component);
     gpucoll_observe_register(base, &component->stats);
     gpucoll_selection_complete();
     return OMPI_SUCCESS;
@@ -147,6 +103,7 @@ static int component_register(void)
 static int component_open(void)
 {
     gpucoll_requests_open();
+    gpucoll_sequences_open();
     return OMPI_SUCCESS;
 }
 
@@ -239,7 +196,9 @@ static int component_close(void)
     if (component->context != NULL) {
         log_counters(&component->counters);
         gpucoll_summary_close();
-        gpucoll_module_disconnect_all();
+        gpucoll_enter();
+        gpucoll_sequences_close();
+        gpucoll_leave();
     }
     gpucoll_requests_close();
     gpucoll_layouts_clear(false);

@@ -6,6 +6,7 @@
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_layout.h"
 #include "coll_gpucoll_pool.h"
+#include "coll_gpucoll_request.h"
 #include "ompi/runtime/mpiruntime.h"
 
 static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
@@ -14,7 +15,9 @@ static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)keyval;
     (void)extra;
     *(bool *)value = false;
-    gpucoll_module_disconnect_all();
+    gpucoll_enter();
+    gpucoll_sequences_close();
+    gpucoll_leave();
     gpucoll_layouts_clear(true);
     if (mca_coll_gpucoll_component.context != NULL) {
         gpucoll_context_disconnect(mca_coll_gpucoll_component.context);

@@ -6,8 +6,9 @@
  *
  *     GPUCOLL_FORMS(allgather, (parameters), (arguments), description)
  *
- * with the parameters that stand before the communicator in the slot's signature, their names, and a call of
- * that function. Of a collective whose blocking form runs on the engine where all ranks bring device memory:
+ * with the parameters that stand before the communicator in the slot's signature, their names (each a field of
+ * struct gpucoll_arguments), and a call of that function. Of a collective that runs on the engine where all ranks
+ * bring device memory:
  *
  *     GPUCOLL_NATIVE_FORMS(allgather, ..., description, take, COLL, root, condition)
  *
@@ -18,10 +19,22 @@
 #define COLL_GPUCOLL_FORMS_H
 
 #include "coll_gpucoll.h"
+#include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_ordered.h"
-#include "coll_gpucoll_request.h"
 #include "coll_gpucoll_stage.h"
+#include "core/base/forms.h"
+
+#define GPUCOLL_FORMS_ROW(name, blocking, nonblocking, persistent)                                           \
+    gpucoll_##name##_blocking_form = GPUCOLL_RUNS_##blocking,                                                \
+    gpucoll_##name##_nonblocking_form = GPUCOLL_RUNS_##nonblocking,                                          \
+    gpucoll_##name##_persistent_form = GPUCOLL_RUNS_##persistent,
+enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
+
+/* The table of core/base/forms.h says the same. */
+#define GPUCOLL_CHECK_FORM(name, form, is_native)                                                            \
+    _Static_assert(((int)gpucoll_##name##_##form##_form == (int)GPUCOLL_RUNS_NATIVE) == (is_native),         \
+                   #name ": another " #form " form than in the table")
 
 #define GPUCOLL_LIST(...) __VA_ARGS__
 #define GPUCOLL_NEXT(slot) ((gpucoll_module *)module)->next.coll_##slot
@@ -50,49 +63,92 @@
         return gpucoll_stage_end(&call, rc);                                                                 \
     }
 
-#define GPUCOLL_LATER(slot, parameters, arguments, description, take, persistent)                            \
-    int gpucoll_##slot(GPUCOLL_LIST parameters, ompi_request_t **request, mca_coll_base_module_t *module)    \
+/* Applies m to each of up to nine names. */
+#define GPUCOLL_EACH_1(m, a) m(a)
+#define GPUCOLL_EACH_2(m, a, ...) m(a), GPUCOLL_EACH_1(m, __VA_ARGS__)
+#define GPUCOLL_EACH_3(m, a, ...) m(a), GPUCOLL_EACH_2(m, __VA_ARGS__)
+#define GPUCOLL_EACH_4(m, a, ...) m(a), GPUCOLL_EACH_3(m, __VA_ARGS__)
+#define GPUCOLL_EACH_5(m, a, ...) m(a), GPUCOLL_EACH_4(m, __VA_ARGS__)
+#define GPUCOLL_EACH_6(m, a, ...) m(a), GPUCOLL_EACH_5(m, __VA_ARGS__)
+#define GPUCOLL_EACH_7(m, a, ...) m(a), GPUCOLL_EACH_6(m, __VA_ARGS__)
+#define GPUCOLL_EACH_8(m, a, ...) m(a), GPUCOLL_EACH_7(m, __VA_ARGS__)
+#define GPUCOLL_EACH_9(m, a, ...) m(a), GPUCOLL_EACH_8(m, __VA_ARGS__)
+#define GPUCOLL_PICK(a, b, c, d, e, f, g, h, i, picked, ...) picked
+#define GPUCOLL_EACH(m, ...)                                                                                 \
+    GPUCOLL_PICK(__VA_ARGS__, GPUCOLL_EACH_9, GPUCOLL_EACH_8, GPUCOLL_EACH_7, GPUCOLL_EACH_6,                \
+                 GPUCOLL_EACH_5, GPUCOLL_EACH_4, GPUCOLL_EACH_3, GPUCOLL_EACH_2, GPUCOLL_EACH_1, )           \
+    (m, __VA_ARGS__)
+
+/* The arguments into struct gpucoll_arguments, and out of it as those of the next component's function. */
+#define GPUCOLL_SAVE(name) .name = (name)
+#define GPUCOLL_SAVED(name) saved->name
+#define GPUCOLL_SAVE_ALL(...) GPUCOLL_EACH(GPUCOLL_SAVE, __VA_ARGS__)
+#define GPUCOLL_SAVED_ALL(...) GPUCOLL_EACH(GPUCOLL_SAVED, __VA_ARGS__)
+
+/* `condition` is evaluated where calls of this form can run natively at all, which is so on all ranks or none. */
+#define GPUCOLL_LATER(slot, saved_arguments, passed, description, is_persistent, able, coll_id, root_rank,   \
+                      condition)                                                                             \
     {                                                                                                        \
-        struct gpucoll_outer *outer = NULL;                                                                  \
-        if (gpucoll_device_active()) {                                                                       \
-            struct gpucoll_call call = description;                                                          \
-            call.name = #slot;                                                                               \
-            call.module = (gpucoll_module *)module;                                                          \
-            int rc = gpucoll_request_begin(&call, comm, persistent, &outer);                                 \
-            if (rc != OMPI_SUCCESS) {                                                                        \
-                return rc;                                                                                   \
-            }                                                                                                \
+        gpucoll_module *self = (gpucoll_module *)module;                                                     \
+        const bool native = (able) && (condition);                                                           \
+        if (gpucoll_goes_on(self, native)) {                                                                 \
+            return self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);    \
         }                                                                                                    \
-        if (outer == NULL) {                                                                                 \
-            return GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, request, GPUCOLL_NEXT_MODULE(slot));           \
-        }                                                                                                    \
-        take(&outer->call);                                                                                  \
-        int rc = GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, &outer->inner, GPUCOLL_NEXT_MODULE(slot));       \
-        return gpucoll_request_ready(outer, rc, request);                                                    \
+        struct gpucoll_call call = description;                                                              \
+        call.name = #slot;                                                                                   \
+        call.module = self;                                                                                  \
+        const struct gpucoll_later later = {                                                                 \
+            .call = &call,                                                                                   \
+            .arguments = {GPUCOLL_SAVE_ALL saved_arguments},                                                 \
+            .next = next_##slot,                                                                             \
+            .persistent = is_persistent,                                                                     \
+            .native = native,                                                                                \
+            .coll = coll_id,                                                                                 \
+            .root = root_rank,                                                                               \
+        };                                                                                                   \
+        return gpucoll_call_later(self, &later, request);                                                    \
     }
 
 /* clang-format off */
-#define GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                  \
-    GPUCOLL_LATER(i##name, (GPUCOLL_LIST parameters, ompi_communicator_t *comm),                             \
-                  (GPUCOLL_LIST arguments, comm), description, take, false)
+#define GPUCOLL_NONBLOCKING(name, parameters, arguments, description, coll, root, condition)                 \
+    static int next_i##name(const struct gpucoll_arguments *saved, ompi_communicator_t *comm,                \
+                            ompi_request_t **request, gpucoll_module *self)                                  \
+    {                                                                                                        \
+        return self->next.coll_i##name(GPUCOLL_SAVED_ALL arguments, comm, request,                           \
+                                       self->next.coll_i##name##_module);                                    \
+    }                                                                                                        \
+    int gpucoll_i##name(GPUCOLL_LIST parameters, ompi_communicator_t *comm, ompi_request_t **request,        \
+                        mca_coll_base_module_t *module)                                                      \
+    GPUCOLL_LATER(i##name, arguments, (GPUCOLL_LIST arguments, comm), description, false,                    \
+                  self->calls.state != GPUCOLL_NATIVE_OFF, coll, root, condition)
 
-#define GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)                                   \
-    GPUCOLL_LATER(name##_init, (GPUCOLL_LIST parameters, ompi_communicator_t *comm, ompi_info_t *info),      \
-                  (GPUCOLL_LIST arguments, comm, info), description, take, true)
+#define GPUCOLL_PERSISTENT(name, parameters, arguments, description, coll, root, condition)                  \
+    static int next_##name##_init(const struct gpucoll_arguments *saved, ompi_communicator_t *comm,          \
+                                  ompi_request_t **request, gpucoll_module *self)                            \
+    {                                                                                                        \
+        return self->next.coll_##name##_init(GPUCOLL_SAVED_ALL arguments, comm, saved->info, request,        \
+                                             self->next.coll_##name##_init_module);                          \
+    }                                                                                                        \
+    int gpucoll_##name##_init(GPUCOLL_LIST parameters, ompi_communicator_t *comm, ompi_info_t *info,         \
+                              ompi_request_t **request, mca_coll_base_module_t *module)                      \
+    GPUCOLL_LATER(name##_init, (GPUCOLL_LIST arguments, info), (GPUCOLL_LIST arguments, comm, info),         \
+                  description, true, self->possible, coll, root, condition)
 /* clang-format on */
 
-#define GPUCOLL_ALL_FORMS(name, parameters, arguments, description, take)                                    \
-    GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, take)                         \
-    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
-    GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
+#define GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)                 \
+    GPUCOLL_CHECK_FORM(name, nonblocking, (coll) != GPUCOLL_COLL_COUNT);                                     \
+    GPUCOLL_CHECK_FORM(name, persistent, (coll) != GPUCOLL_COLL_COUNT);                                      \
+    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, coll, root, condition)                     \
+    GPUCOLL_PERSISTENT(name, parameters, arguments, description, coll, root, condition)
 
 #define GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                      \
+    GPUCOLL_CHECK_FORM(name, blocking, true);                                                                \
     int gpucoll_##name(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)   \
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         int rc = OMPI_SUCCESS;                                                                               \
-        if (self->native != GPUCOLL_NATIVE_OFF && (condition) &&                                             \
-            gpucoll_native_joins(self, comm, gpucoll_device_active(), &rc)) {                                \
+        if (self->calls.state != GPUCOLL_NATIVE_OFF && (condition) &&                                        \
+            gpucoll_native_joins(self, gpucoll_device_active(), &rc)) {                                      \
             const struct gpucoll_call call = description;                                                    \
             bool done = false;                                                                               \
             rc = gpucoll_native_exchange(self, coll, root, &call, comm, &done);                              \
@@ -106,8 +162,7 @@
 #define GPUCOLL_NATIVE_FORMS(name, parameters, arguments, description, take, coll, root, condition)          \
     static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, take)                   \
     GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
-    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
-    GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
+    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
 
 /* Of a reduction: as GPUCOLL_BLOCKING, but with coll_gpucoll_deterministic in rank order, by `ordered`. */
 #define GPUCOLL_BLOCKING_REDUCTION(function, slot, parameters, arguments, description, take, ordered)        \
@@ -137,10 +192,11 @@
                                  ordered)                                                                    \
     GPUCOLL_BLOCKING_REDUCTION(staged_##name, name, parameters, arguments, description, take, ordered)       \
     GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
-    GPUCOLL_NONBLOCKING(name, parameters, arguments, description, take)                                      \
-    GPUCOLL_PERSISTENT(name, parameters, arguments, description, take)
+    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
 
 #define GPUCOLL_FORMS(name, parameters, arguments, description)                                              \
-    GPUCOLL_ALL_FORMS(name, parameters, arguments, description, GPUCOLL_BOTH)
+    GPUCOLL_CHECK_FORM(name, blocking, false);                                                               \
+    GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, GPUCOLL_BOTH)                 \
+    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, GPUCOLL_COLL_COUNT, 0, false)
 
 #endif

@@ -1,6 +1,7 @@
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_layout.h"
 #include "coll_gpucoll_reduction.h"
+#include "coll_gpucoll_request.h"
 
 /* Looks at the engine between two turns of Open MPI's progress. A look costs some nanoseconds, a turn up to a
  * microsecond; peers that need the turn wait for microseconds anyway. */
@@ -17,9 +18,50 @@ bool gpucoll_native_reduction(gpucoll_module *self, const ompi_op_t *op, const o
     return latest->native;
 }
 
-void gpucoll_native_connect(gpucoll_module *self, ompi_communicator_t *comm, int *rc)
+void gpucoll_native_connect(gpucoll_module *self, int *rc)
 {
-    *rc = gpucoll_module_connect(self, comm);
+    struct gpucoll_sequence *calls = &self->calls;
+    gpucoll_enter();
+    if (calls->state == GPUCOLL_NATIVE_UNTRIED) {
+        gpucoll_sequence_connect(calls, true);
+    }
+    gpucoll_leave();
+    while (__atomic_load_n(&calls->state, __ATOMIC_ACQUIRE) == GPUCOLL_NATIVE_CONNECTING) {
+        opal_progress();
+        gpucoll_enter(); /* waits until calls that came before this one are posted */
+        gpucoll_sequences_progress();
+        gpucoll_leave();
+        *rc = gpucoll_comm_error(self->comm);
+        if (*rc != MPI_SUCCESS) {
+            return;
+        }
+    }
+    gpucoll_enter();
+    *rc = calls->error;
+    gpucoll_leave();
+}
+
+/* Behind nonblocking calls of the communicator, of which other threads take care as well. */
+static gpucoll_status run_in_queue(gpucoll_module *self, const struct gpucoll_coll_args *args, int *error)
+{
+    struct gpucoll_queue *queue = &self->calls.queue;
+    struct gpucoll_task task;
+    gpucoll_status status = gpucoll_queue_post(queue, args, &task);
+    for (int looks = 0; status == GPUCOLL_OK || status == GPUCOLL_IN_PROGRESS; looks++) {
+        gpucoll_queue_progress(queue);
+        status = gpucoll_task_status(&task);
+        if (status != GPUCOLL_IN_PROGRESS) {
+            return status;
+        }
+        if (looks % looks_per_turn == looks_per_turn - 1) {
+            opal_progress();
+            *error = gpucoll_comm_error(self->comm);
+            if (*error != MPI_SUCCESS) {
+                gpucoll_queue_cancel(queue, &task);
+            }
+        }
+    }
+    return status;
 }
 
 /* Waits for the call. *error is an MPI error code, if the communicator became unusable meanwhile. */
@@ -45,12 +87,17 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
                        ompi_communicator_t *comm, bool *done)
 {
     struct gpucoll_counters *counters = &mca_coll_gpucoll_component.counters;
-    self->posted = true;
+    self->calls.posted = true;
     struct gpucoll_request *request = NULL;
     int error = MPI_SUCCESS;
-    gpucoll_status status = gpucoll_post(self->team, args, &request);
-    if (status == GPUCOLL_OK) {
-        status = await(request, comm, &error);
+    gpucoll_status status = GPUCOLL_OK;
+    if (!gpucoll_queue_is_idle(&self->calls.queue)) {
+        status = run_in_queue(self, args, &error);
+    } else {
+        status = gpucoll_post(self->calls.team, args, &request);
+        if (status == GPUCOLL_OK) {
+            status = await(request, comm, &error);
+        }
     }
     *done = status != GPUCOLL_DECLINED;
     if (status == GPUCOLL_OK) {
@@ -60,70 +107,81 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
     }
     if (status == GPUCOLL_DECLINED) {
         gpucoll_tally(&counters->declined, 1);
-        self->declined = gpucoll_declined_reason(self->team);
+        self->declined = gpucoll_declined_reason(self->calls.team);
         return OMPI_SUCCESS;
     }
     return error != MPI_SUCCESS ? error : gpucoll_mpi_error(status);
 }
 
-/* The blocks of one side of a call. */
-struct side {
-    const void *user;
-    const struct gpucoll_block *blocks; /* NULL: there are none */
-    uint64_t bytes;
-    bool able; /* each block is one run of bytes, or has a layout */
-    struct gpucoll_block array[GPUCOLL_MAX_LOCAL];
-    struct gpucoll_layout *layouts[GPUCOLL_MAX_LOCAL];
-};
-
-static void list_blocks(struct side *side, const void *user, const struct gpucoll_region *region, bool padded)
+/* Lists a buffer's blocks; false if one is neither one run of bytes nor has a layout. */
+static bool list_blocks(const void *user, const struct gpucoll_region *region, bool padded,
+                        struct gpucoll_block *blocks, struct gpucoll_layout **layouts)
 {
-    side->user = user;
-    side->blocks = region->blocks > 0 ? side->array : NULL;
-    side->bytes = 0;
-    side->able = true;
+    bool able = true;
     for (int i = 0; i < region->blocks; i++) {
-        struct gpucoll_block *block = &side->array[i];
-        side->able &= gpucoll_region_block(region, region->first + i, padded, block, &side->layouts[i]);
+        able &= gpucoll_region_block(region, region->first + i, padded, &blocks[i], &layouts[i]);
         /* Of absolute addresses each run may lie in other memory than the rest. */
-        side->able &= side->layouts[i] == NULL || user != MPI_BOTTOM;
-        side->bytes += block->bytes;
+        able &= layouts[i] == NULL || user != MPI_BOTTOM;
+    }
+    return able;
+}
+
+void gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
+                             const struct gpucoll_call *call)
+{
+    /* In place, what is sent lies in the receive buffer. */
+    const struct gpucoll_staged *from = call->send.in.blocks > 0 ? &call->send : &call->recv;
+    native->layouts = 0;
+    native->args = (struct gpucoll_coll_args){
+        .coll = coll,
+        .send = from->user,
+        .recv = call->recv.user,
+        .root = (uint32_t)root,
+    };
+    if (coll == GPUCOLL_ALLREDUCE) {
+        native->args.count = call->recv.out.count;
+        return;
+    }
+    const bool padded = gpucoll_coll_reduces(coll);
+    struct gpucoll_layout **sent = native->layout;
+    struct gpucoll_layout **received = native->layout + from->in.blocks;
+    native->args.unable = !list_blocks(from->user, &from->in, padded, native->send, sent);
+    native->args.unable |= !list_blocks(call->recv.user, &call->recv.out, padded, native->recv, received);
+    native->layouts = from->in.blocks + call->recv.out.blocks;
+    native->args.send_layouts = sent;
+    native->args.recv_layouts = received;
+    native->args.send_blocks = from->in.blocks > 0 ? native->send : NULL;
+    native->args.recv_blocks = call->recv.out.blocks > 0 ? native->recv : NULL;
+}
+
+void gpucoll_native_release(const struct gpucoll_native *native)
+{
+    for (int i = 0; i < native->layouts; i++) {
+        gpucoll_layout_release(native->layout[i]);
     }
 }
 
-/* The engine has references of its own to what it still needs. */
-static void drop_layouts(const struct side *side, const struct gpucoll_region *region)
+static size_t region_bytes(const struct gpucoll_region *region)
 {
-    for (int i = 0; i < region->blocks; i++) {
-        gpucoll_layout_release(side->layouts[i]);
-    }
+    struct gpucoll_extent extent;
+    return gpucoll_region_extent(region, &extent) ? extent.bytes : 0;
+}
+
+size_t gpucoll_native_bytes(const struct gpucoll_call *call)
+{
+    size_t sent = region_bytes(call->send.in.blocks > 0 ? &call->send.in : &call->recv.in);
+    size_t received = region_bytes(&call->recv.out);
+    return sent > received ? sent : received;
 }
 
 int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root,
                             const struct gpucoll_call *call, ompi_communicator_t *comm, bool *done)
 {
-    /* In place, what is sent lies in the receive buffer. */
-    const struct gpucoll_staged *from = call->send.in.blocks > 0 ? &call->send : &call->recv;
-    bool padded = gpucoll_coll_reduces(coll);
-    struct side send;
-    struct side recv;
-    list_blocks(&send, from->user, &from->in, padded);
-    list_blocks(&recv, call->recv.user, &call->recv.out, padded);
-    const struct gpucoll_coll_args args = {
-        .coll = coll,
-        .op = self->latest.op,
-        .type = self->latest.type,
-        .send = send.user,
-        .recv = (void *)recv.user,
-        .root = (uint32_t)root,
-        .send_blocks = send.blocks,
-        .recv_blocks = recv.blocks,
-        .send_layouts = send.layouts,
-        .recv_layouts = recv.layouts,
-        .unable = !send.able || !recv.able,
-    };
-    int rc = gpucoll_native_run(self, &args, send.bytes > recv.bytes ? send.bytes : recv.bytes, comm, done);
-    drop_layouts(&send, &from->in);
-    drop_layouts(&recv, &call->recv.out);
+    struct gpucoll_native native;
+    gpucoll_native_describe(&native, coll, root, call);
+    native.args.op = self->latest.op;
+    native.args.type = self->latest.type;
+    int rc = gpucoll_native_run(self, &native.args, gpucoll_native_bytes(call), comm, done);
+    gpucoll_native_release(&native);
     return rc;
 }

@@ -1,5 +1,5 @@
 /*
- * Running a blocking call on the engine. Every rank of a communicator comes here at the same calls, decided
+ * Running calls on the engine. Every rank of a communicator comes here at the same calls, decided
  * from what MPI guarantees to be equal on all ranks alone: the collective, of a reduction the operator and
  * the type, and whether there is anything to do at all. Everything else (counts, other types, kinds of
  * buffers) the ranks tell each other (core/agreement.h), and then all take the same way.
@@ -36,21 +36,22 @@ static inline bool gpucoll_any_has_data(gpucoll_counts counts, const ompi_dataty
 /* Has gpucoll kernels for this operator on this type? Then they are in self->latest. */
 bool gpucoll_native_reduction(gpucoll_module *self, const ompi_op_t *op, const ompi_datatype_t *dtype);
 
-/* Makes the team at the first call of the communicator. *rc: an MPI error code. */
-void gpucoll_native_connect(gpucoll_module *self, ompi_communicator_t *comm, int *rc);
+/* Waits for the communicator's team, which is begun at its first call. *rc: an MPI error code. */
+void gpucoll_native_connect(gpucoll_module *self, int *rc);
 
 /* Does this rank post the call? Else it has passed, or there is no team, and the call goes on to the next
  * component. */
-static inline bool gpucoll_native_joins(gpucoll_module *self, ompi_communicator_t *comm, bool active, int *rc)
+static inline bool gpucoll_native_joins(gpucoll_module *self, bool active, int *rc)
 {
-    if (self->native == GPUCOLL_NATIVE_UNTRIED) {
-        gpucoll_native_connect(self, comm, rc);
+    struct gpucoll_sequence *calls = &self->calls;
+    if (calls->state != GPUCOLL_NATIVE_READY) {
+        gpucoll_native_connect(self, rc);
+        if (calls->state != GPUCOLL_NATIVE_READY) {
+            return false;
+        }
     }
-    if (self->native != GPUCOLL_NATIVE_READY) {
-        return false;
-    }
-    if (!self->posted && !active) {
-        gpucoll_pass(self->team);
+    if (!calls->posted && !active) {
+        gpucoll_pass(calls->team);
         return false;
     }
     return true;
@@ -65,5 +66,22 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
  * type are those of self->latest. */
 int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int root,
                             const struct gpucoll_call *call, ompi_communicator_t *comm, bool *done);
+
+/* A call as the engine wants it, from the description of its buffers; operator and type are left out. */
+struct gpucoll_native {
+    struct gpucoll_coll_args args; /* points to the blocks */
+    struct gpucoll_block send[GPUCOLL_MAX_LOCAL];
+    struct gpucoll_block recv[GPUCOLL_MAX_LOCAL];
+    int layouts; /* referred to: of the blocks that are sent, then of those that are received */
+    struct gpucoll_layout *layout[2 * GPUCOLL_MAX_LOCAL];
+};
+void gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
+                             const struct gpucoll_call *call);
+
+/* Once it is posted: the engine has references of its own to what it still needs. */
+void gpucoll_native_release(const struct gpucoll_native *native);
+
+/* What is counted of it: the bytes of the longer one of this rank's buffers. */
+size_t gpucoll_native_bytes(const struct gpucoll_call *call);
 
 #endif

@@ -63,7 +63,7 @@ static uint64_t bytes_of(const struct gpucoll_call *call)
 }
 
 /* Why the call is not native. What the ranks agreed on is told once: the next call may have another reason. */
-static enum gpucoll_reason find_reason(const struct gpucoll_call *call, enum gpucoll_form form, int coll)
+static enum gpucoll_reason find_reason(const struct gpucoll_call *call, int coll)
 {
     struct gpucoll_module *self = call->module;
     if (self == NULL || coll >= GPUCOLL_COLL_COUNT) {
@@ -72,10 +72,10 @@ static enum gpucoll_reason find_reason(const struct gpucoll_call *call, enum gpu
     if (self->declined != GPUCOLL_REASON_NONE) {
         return self->declined;
     }
-    if (self->native == GPUCOLL_NATIVE_OFF) {
+    if (self->calls.state == GPUCOLL_NATIVE_OFF) {
         return GPUCOLL_REASON_TEAM;
     }
-    return form == GPUCOLL_FORM_BLOCKING ? GPUCOLL_REASON_OPERAND : GPUCOLL_REASON_FORM;
+    return GPUCOLL_REASON_OPERAND;
 }
 
 static void describe(struct gpucoll_call *call, int coll, enum gpucoll_form form, bool staged,
@@ -136,7 +136,7 @@ void gpucoll_observe_next(struct gpucoll_call *call, bool staged)
     if (__builtin_expect(staged || gpucoll_stats_on(&component->stats) || gpucoll_trace_on(), false)) {
         enum gpucoll_form form;
         int coll = identify(call->name, &form);
-        enum gpucoll_reason reason = find_reason(call, form, coll);
+        enum gpucoll_reason reason = find_reason(call, coll);
         if (staged) {
             gpucoll_log(&component->log, GPUCOLL_LOG_CALL, "%s: staged through host memory: %s", call->name,
                         gpucoll_reason_text(reason));

@@ -1,16 +1,16 @@
-/*
- * Outer requests. One lock guards the list of active ones and their `active` and `freed`; copies are made
- * outside it, so that threads finish different requests at the same time. The lock is recursive: completing a
- * request may release objects whose destructors come back here.
- */
 #include "coll_gpucoll_request.h"
 #include <pthread.h>
-#include "coll_gpucoll_observe.h"
+#include "coll_gpucoll_messages.h"
+#include "coll_gpucoll_sequence.h"
 
 static struct {
     pthread_mutex_t lock;
+    int depth; /* of its recursion */
     struct gpucoll_outer *active;
-    bool registered; /* with opal_progress: only while requests are active */
+    struct gpucoll_outer **end;
+    unsigned pass;
+    bool registered;               /* with opal_progress: only while there is something to do */
+    struct gpucoll_outer *dropped; /* to be freed when the lock is left */
     struct gpucoll_outer
         *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
 } requests;
@@ -44,117 +44,122 @@ void gpucoll_requests_open(void)
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&requests.lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
+    requests.end = &requests.active;
 }
 
-static bool keep_regions(struct gpucoll_call *call)
+static void for_each_region(struct gpucoll_call *call, void (*drop)(struct gpucoll_region *region))
 {
-    return gpucoll_region_keep(&call->send.in) && gpucoll_region_keep(&call->send.out) &&
-           gpucoll_region_keep(&call->recv.in) && gpucoll_region_keep(&call->recv.out);
-}
-
-static void drop_regions(struct gpucoll_call *call)
-{
-    gpucoll_region_drop(&call->send.in);
-    gpucoll_region_drop(&call->send.out);
-    gpucoll_region_drop(&call->recv.in);
-    gpucoll_region_drop(&call->recv.out);
-}
-
-static struct gpucoll_outer *take_unused(void)
-{
-    pthread_mutex_lock(&requests.lock);
-    struct gpucoll_outer *outer = requests.unused;
-    if (outer != NULL) {
-        requests.unused = outer->next;
-    }
-    pthread_mutex_unlock(&requests.lock);
-    return outer != NULL ? outer : OBJ_NEW(gpucoll_outer);
-}
-
-static struct gpucoll_outer *new_outer(const struct gpucoll_call *call, ompi_communicator_t *comm,
-                                       bool persistent)
-{
-    struct gpucoll_outer *outer = take_unused();
-    if (outer == NULL) {
-        return NULL;
-    }
-    OMPI_REQUEST_INIT(&outer->super.super, persistent);
-    outer->super.super.req_free = free_request; /* the MPI layer replaces it in some persistent requests */
-    outer->super.super.req_mpi_object.comm = comm;
-    outer->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
-    outer->call = *call;
-    outer->inner = NULL;
-    outer->next = NULL;
-    outer->active = false;
-    outer->freed = false;
-    return outer;
+    drop(&call->send.in);
+    drop(&call->send.out);
+    drop(&call->recv.in);
+    drop(&call->recv.out);
 }
 
 static void release(struct gpucoll_outer *outer)
 {
+    ompi_communicator_t *comm = outer->comm;
+    if (outer->later.persistent && outer->sequence != NULL) {
+        gpucoll_sequence_close(outer->sequence);
+        free(outer->sequence);
+    }
     gpucoll_stage_free(&outer->call);
-    drop_regions(&outer->call);
+    for_each_region(&outer->call, gpucoll_region_drop);
     if (outer->inner != NULL) {
         ompi_request_free(&outer->inner);
-        outer->inner = NULL;
     }
     OMPI_REQUEST_FINI(&outer->super.super);
-    pthread_mutex_lock(&requests.lock);
     outer->next = requests.unused;
     requests.unused = outer;
+    OBJ_RELEASE(comm);
+}
+
+void gpucoll_enter(void)
+{
+    pthread_mutex_lock(&requests.lock);
+    requests.depth++;
+}
+
+void gpucoll_leave(void)
+{
+    while (requests.depth == 1 && requests.dropped != NULL) {
+        struct gpucoll_outer *outer = requests.dropped;
+        requests.dropped = outer->next;
+        release(outer);
+    }
+    requests.depth--;
     pthread_mutex_unlock(&requests.lock);
 }
 
-/* The inner request is complete: takes its result over. Returns the outer one's error code. */
-static int finish(struct gpucoll_outer *outer)
+void gpucoll_outer_drop(struct gpucoll_outer *outer)
 {
-    ompi_request_t *request = &outer->super.super;
-    int rc = outer->inner->req_status.MPI_ERROR;
-    if (rc == MPI_SUCCESS) {
-        rc = gpucoll_stage_out(&outer->call);
+    outer->next = requests.dropped;
+    requests.dropped = outer;
+}
+
+void gpucoll_outer_drop_if_freed(struct gpucoll_outer *outer)
+{
+    bool connecting = outer->later.persistent && outer->sequence != NULL &&
+                      outer->sequence->state == GPUCOLL_NATIVE_CONNECTING;
+    if (outer->freed && !outer->active && !outer->in_order && !connecting) {
+        outer->freed = false;
+        gpucoll_outer_drop(outer);
     }
-    request->req_status.MPI_ERROR = rc;
-    gpucoll_observe_next_done(&outer->call);
-    if (request->req_persistent) {
-        outer->inner->req_state = OMPI_REQUEST_INACTIVE;
+}
+
+struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpucoll_later *later)
+{
+    struct gpucoll_outer *outer = requests.unused;
+    if (outer != NULL) {
+        requests.unused = outer->next;
     } else {
-        gpucoll_stage_free(&outer->call);
-        drop_regions(&outer->call);
-        ompi_request_free(&outer->inner);
-        outer->inner = NULL;
+        outer = OBJ_NEW(gpucoll_outer);
     }
-    return rc;
+    if (outer == NULL) {
+        return NULL;
+    }
+    ompi_request_t *request = &outer->super.super;
+    OMPI_REQUEST_INIT(request, later->persistent);
+    request->req_free = free_request; /* the MPI layer replaces it in some persistent requests */
+    request->req_mpi_object.comm = self->comm;
+    request->req_status.MPI_ERROR = MPI_SUCCESS;
+    memset((char *)outer + sizeof outer->super, 0, sizeof *outer - sizeof outer->super);
+    outer->module = self;
+    outer->comm = self->comm;
+    OBJ_RETAIN(self->comm); /* MPI_Comm_free may come before the end */
+    outer->later = *later;
+    outer->call = *later->call;
+    outer->later.call = &outer->call;
+    return outer;
 }
 
 /* After this the request may be gone: its waiter frees it. */
 static void complete(struct gpucoll_outer *outer)
 {
-    pthread_mutex_lock(&requests.lock);
     outer->active = false;
-    bool freed = outer->freed;
     ompi_request_complete(&outer->super.super, true);
-    if (freed) {
-        release(outer);
-    }
-    pthread_mutex_unlock(&requests.lock);
+    gpucoll_outer_drop_if_freed(outer);
 }
 
-/* Moves what is complete from the active list to one of its own. */
-static struct gpucoll_outer *take_completed(void)
+/* Moves all on, and those that have ended to a list of their own. */
+static struct gpucoll_outer *advance_all(void)
 {
-    struct gpucoll_outer *done = NULL;
+    struct gpucoll_outer *ended = NULL;
+    struct gpucoll_outer **ended_end = &ended;
     struct gpucoll_outer **link = &requests.active;
+    unsigned pass = ++requests.pass;
     while (*link != NULL) {
         struct gpucoll_outer *outer = *link;
-        if (REQUEST_COMPLETE(outer->inner)) {
-            *link = outer->next;
-            outer->next = done;
-            done = outer;
-        } else {
+        if (!gpucoll_later_advance(outer, pass)) {
             link = &outer->next;
+            continue;
         }
+        *link = outer->next;
+        *ended_end = outer;
+        ended_end = &outer->next;
+        *ended_end = NULL;
     }
-    return done;
+    requests.end = link;
+    return ended;
 }
 
 static int progress(void)
@@ -162,35 +167,45 @@ static int progress(void)
     if (pthread_mutex_trylock(&requests.lock) != 0) {
         return 0; /* another thread is at it */
     }
-    struct gpucoll_outer *done = take_completed();
-    if (requests.active == NULL && requests.registered) {
+    if (requests.depth > 0) { /* the next component's function, called from here, turns progress itself */
+        pthread_mutex_unlock(&requests.lock);
+        return 0;
+    }
+    requests.depth = 1;
+    gpucoll_messages_show();
+    bool connecting = gpucoll_sequences_progress();
+    struct gpucoll_outer *ended = advance_all();
+    if (requests.active == NULL && !connecting && requests.registered) {
         requests.registered = false;
         opal_progress_unregister(progress);
     }
-    pthread_mutex_unlock(&requests.lock);
     int events = 0;
-    while (done != NULL) {
-        struct gpucoll_outer *outer = done;
-        done = outer->next;
-        finish(outer);
+    while (ended != NULL) {
+        struct gpucoll_outer *outer = ended;
+        ended = outer->next;
         complete(outer);
         events++;
     }
+    gpucoll_leave();
     return events;
 }
 
-static void activate(struct gpucoll_outer *outer)
+void gpucoll_expect_progress(void)
 {
-    pthread_mutex_lock(&requests.lock);
-    outer->super.super.req_state = OMPI_REQUEST_ACTIVE;
-    outer->active = true;
-    outer->next = requests.active;
-    requests.active = outer;
     if (!requests.registered) {
         requests.registered = true;
         opal_progress_register(progress);
     }
-    pthread_mutex_unlock(&requests.lock);
+}
+
+void gpucoll_outer_activate(struct gpucoll_outer *outer)
+{
+    outer->super.super.req_state = OMPI_REQUEST_ACTIVE;
+    outer->active = true;
+    outer->next = NULL;
+    *requests.end = outer;
+    requests.end = &outer->next;
+    gpucoll_expect_progress();
 }
 
 void gpucoll_requests_close(void)
@@ -199,6 +214,7 @@ void gpucoll_requests_close(void)
         opal_progress_unregister(progress);
         requests.registered = false;
     }
+    gpucoll_messages_show();
     /* Requests that the application lost are still with the next component: their memory is left alone. */
     while (requests.unused != NULL) {
         struct gpucoll_outer *outer = requests.unused;
@@ -208,93 +224,32 @@ void gpucoll_requests_close(void)
     pthread_mutex_destroy(&requests.lock);
 }
 
-int gpucoll_request_begin(const struct gpucoll_call *described, ompi_communicator_t *comm, bool persistent,
-                          struct gpucoll_outer **outer)
-{
-    struct gpucoll_call call = *described;
-    *outer = NULL;
-    bool staged = gpucoll_stage_wanted(&call);
-    gpucoll_observe_next(&call, staged);
-    if (!staged) {
-        gpucoll_observe_next_done(&call);
-        return OMPI_SUCCESS;
-    }
-    struct gpucoll_outer *fresh = new_outer(&call, comm, persistent);
-    if (fresh == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    int rc = keep_regions(&fresh->call) ? gpucoll_stage_alloc(&fresh->call) : MPI_ERR_NO_MEM;
-    if (rc == OMPI_SUCCESS && !persistent) {
-        rc = gpucoll_stage_in(&fresh->call);
-    }
-    if (rc != OMPI_SUCCESS) {
-        release(fresh);
-        return rc;
-    }
-    *outer = fresh;
-    return OMPI_SUCCESS;
-}
-
-int gpucoll_request_ready(struct gpucoll_outer *outer, int rc, ompi_request_t **request)
-{
-    if (rc != OMPI_SUCCESS) {
-        release(outer);
-        return rc;
-    }
-    if (outer->super.super.req_persistent) {
-        *request = &outer->super.super;
-        return OMPI_SUCCESS;
-    }
-    if (REQUEST_COMPLETE(outer->inner)) { /* on a single rank, for example */
-        rc = finish(outer);
-        release(outer);
-        *request = &ompi_request_empty;
-        return rc;
-    }
-    *request = &outer->super.super;
-    activate(outer);
-    return OMPI_SUCCESS;
-}
-
-static int start_inner(struct gpucoll_outer *outer)
-{
-    if (outer->inner->req_type == OMPI_REQUEST_NOOP) { /* nothing to do on a single rank: complete as it is */
-        outer->inner->req_state = OMPI_REQUEST_ACTIVE;
-        return OMPI_SUCCESS;
-    }
-    return outer->inner->req_start(1, &outer->inner);
-}
-
 static int start(size_t count, ompi_request_t **list)
 {
-    for (size_t i = 0; i < count; i++) {
+    int rc = OMPI_SUCCESS;
+    gpucoll_enter();
+    for (size_t i = 0; i < count && rc == OMPI_SUCCESS; i++) {
         struct gpucoll_outer *outer = (struct gpucoll_outer *)list[i];
-        gpucoll_observe_next_start(&outer->call);
-        int rc = gpucoll_stage_in(&outer->call);
+        outer->super.super.req_complete = REQUEST_PENDING;
+        outer->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
+        rc = gpucoll_later_start(outer);
         if (rc == OMPI_SUCCESS) {
-            outer->super.super.req_complete = REQUEST_PENDING;
-            outer->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
-            rc = start_inner(outer);
-        }
-        if (rc != OMPI_SUCCESS) {
+            gpucoll_outer_activate(outer);
+        } else {
             outer->super.super.req_complete = REQUEST_COMPLETED;
-            return rc;
         }
-        activate(outer);
     }
-    return OMPI_SUCCESS;
+    gpucoll_leave();
+    return rc;
 }
 
 static int free_request(ompi_request_t **request)
 {
     struct gpucoll_outer *outer = (struct gpucoll_outer *)*request;
-    pthread_mutex_lock(&requests.lock);
-    if (outer->active) {
-        outer->freed = true;
-    } else {
-        release(outer);
-    }
-    pthread_mutex_unlock(&requests.lock);
+    gpucoll_enter();
+    outer->freed = true;
+    gpucoll_outer_drop_if_freed(outer);
+    gpucoll_leave();
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
 }

@@ -1,22 +1,44 @@
 /*
- * The request of a nonblocking or persistent collective that runs on host copies. It wraps the request of the
- * next component: when that one completes, progress copies the result to the user's buffer and completes this
- * one.
+ * The request of a nonblocking or persistent collective that gpucoll has a hand in: it runs on the engine, or
+ * on host copies, or waits for its turn at the next component. Progress moves the active ones on
+ * (coll_gpucoll_later.h says how) and completes them.
  */
 #ifndef COLL_GPUCOLL_REQUEST_H
 #define COLL_GPUCOLL_REQUEST_H
 
-#include "coll_gpucoll_stage.h"
+#include "coll_gpucoll_later.h"
+
+enum gpucoll_phase {
+    GPUCOLL_PHASE_TEAM,   /* waits for its sequence's team */
+    GPUCOLL_PHASE_NATIVE, /* the engine has it */
+    GPUCOLL_PHASE_TURN,   /* is to go to the next component, when it is its turn */
+    GPUCOLL_PHASE_NEXT,   /* the next component has it */
+    GPUCOLL_PHASE_ENDED,  /* the status is set */
+};
 
 /* Open MPI's MPI layer hangs references to operators and types on requests of collectives, which it takes for
  * this type. */
 struct gpucoll_outer {
     ompi_coll_base_nbc_request_t super;
+    gpucoll_module *module; /* of `comm`, to which the request has a reference */
+    ompi_communicator_t *comm;
+    struct gpucoll_later later; /* `later.call` is `call` */
     struct gpucoll_call call;
-    ompi_request_t *inner;      /* of the next component */
-    struct gpucoll_outer *next; /* in one of the lists */
-    bool active; /* in the list that progress looks at, or just taken from it; guarded by its lock */
-    bool freed;  /* MPI_Request_free came first: whoever completes it frees it */
+    enum gpucoll_op op; /* of a native reduction */
+    enum gpucoll_type type;
+    enum gpucoll_phase phase;
+    struct gpucoll_sequence *sequence; /* NULL: never native; a persistent request's is its own */
+    struct gpucoll_task task;
+    enum gpucoll_reason declined;     /* why the ranks declined it */
+    ompi_request_t *inner;            /* of the next component */
+    bool inner_made;                  /* persistent: the next component was asked for `inner` */
+    int inner_error;                  /* what it said */
+    bool staged;                      /* `call` has host memory */
+    bool active;                      /* in the list that progress looks at */
+    bool in_order;                    /* in the order of its module */
+    bool freed;                       /* MPI_Request_free came first: whoever is done with it frees it */
+    struct gpucoll_outer *next;       /* in one of the lists of coll_gpucoll_request.c */
+    struct gpucoll_outer *next_order; /* in the order of its module */
 };
 typedef struct gpucoll_outer gpucoll_outer;
 OBJ_CLASS_DECLARATION(gpucoll_outer);
@@ -24,14 +46,21 @@ OBJ_CLASS_DECLARATION(gpucoll_outer);
 void gpucoll_requests_open(void);
 void gpucoll_requests_close(void);
 
-/*
- * One nonblocking or persistent call: begin; then, if *outer is not NULL, the next component's function with
- * the pointers of (*outer)->call and &(*outer)->inner; then ready with what it returned. With *outer NULL
- * nothing needs staging, and the call goes on as it is. Nonblocking: the result is on its way after `ready`.
- * Persistent: each MPI_Start copies in and starts the inner request.
- */
-int gpucoll_request_begin(const struct gpucoll_call *call, ompi_communicator_t *comm, bool persistent,
-                          struct gpucoll_outer **outer);
-int gpucoll_request_ready(struct gpucoll_outer *outer, int rc, ompi_request_t **request);
+/* One lock guards all requests, orders and sequences. It is recursive: freeing a request may free a
+ * communicator, whose module comes back here. */
+void gpucoll_enter(void);
+void gpucoll_leave(void);
+/* There is something for progress to do. */
+void gpucoll_expect_progress(void);
+
+/* The rest is to be called with the lock held. */
+
+/* NULL if out of memory. */
+struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpucoll_later *later);
+/* From now on progress moves it on. */
+void gpucoll_outer_activate(struct gpucoll_outer *outer);
+/* Frees it, when gpucoll_leave leaves, if nobody has it any more. */
+void gpucoll_outer_drop(struct gpucoll_outer *outer);
+void gpucoll_outer_drop_if_freed(struct gpucoll_outer *outer);
 
 #endif

@@ -91,12 +91,12 @@ static void *map_sparse(size_t bytes)
     return memory;
 }
 
-static int alloc(struct gpucoll_staged *buffer)
+static int alloc(struct gpucoll_staged *buffer, bool sparse)
 {
     if (buffer->memory_bytes == 0) {
         return OMPI_SUCCESS;
     }
-    buffer->mapped = buffer->user == MPI_BOTTOM && buffer->memory_bytes > sparse_bytes;
+    buffer->mapped = sparse || (buffer->user == MPI_BOTTOM && buffer->memory_bytes > sparse_bytes);
     buffer->memory =
         buffer->mapped ? map_sparse(buffer->memory_bytes) : gpucoll_pool_get(accel(), buffer->memory_bytes);
     if (buffer->memory == NULL) {
@@ -109,9 +109,9 @@ static int alloc(struct gpucoll_staged *buffer)
 int gpucoll_stage_alloc(struct gpucoll_call *call)
 {
     gpucoll_watch_finalize();
-    int rc = alloc(&call->send);
+    int rc = alloc(&call->send, call->sparse);
     if (rc == OMPI_SUCCESS) {
-        rc = alloc(&call->recv);
+        rc = alloc(&call->recv, call->sparse);
     }
     if (rc != OMPI_SUCCESS) {
         gpucoll_stage_free(call);

@@ -26,6 +26,12 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_gather.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_layout.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_layout.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_later.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_later.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_meeting.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_meeting.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_messages.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_messages.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_module.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_native.h \
@@ -49,6 +55,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_scatter.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_selection.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_selection.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_sequence.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_sequence.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_summary.c

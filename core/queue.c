@@ -1,0 +1,125 @@
+#include "core/queue.h"
+
+#include <string.h>
+#include "core/progress_thread.h"
+#include "core/request.h"
+
+void gpucoll_queue_open(struct gpucoll_queue *queue, struct gpucoll_context *context,
+                        struct gpucoll_team *team)
+{
+    memset(queue, 0, sizeof *queue);
+    queue->context = context;
+    queue->team = team;
+    queue->end = &queue->first;
+    pthread_mutex_init(&queue->lock, NULL);
+}
+
+/* The last that is done to a task: it is its owner's again. */
+static void end_task(struct gpucoll_queue *queue, struct gpucoll_task **link, gpucoll_status status)
+{
+    struct gpucoll_task *task = *link;
+    *link = task->next;
+    if (task->next == NULL) {
+        queue->end = link;
+    }
+    __atomic_store_n(&queue->pending, queue->pending - 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&task->status, status, __ATOMIC_RELEASE);
+}
+
+/* A call that waits for its place in the ring of posts keeps all later ones waiting, too: they need no look. */
+static bool move_on(struct gpucoll_queue *queue)
+{
+    bool changed = false;
+    struct gpucoll_task **link = &queue->first;
+    while (*link != NULL) {
+        struct gpucoll_task *task = *link;
+        struct gpucoll_request *request = task->request;
+        enum gpucoll_request_state before = request->state;
+        gpucoll_status status = gpucoll_test(request);
+        if (status != GPUCOLL_IN_PROGRESS) {
+            task->reason = gpucoll_declined_reason(queue->team);
+            end_task(queue, link, status);
+            changed = true;
+            continue;
+        }
+        changed |= request->state != before;
+        if (request->state >= GPUCOLL_RUNNING && before < GPUCOLL_RUNNING) {
+            __atomic_store_n(&task->decided, true, __ATOMIC_RELEASE);
+        }
+        if (request->state == GPUCOLL_QUEUED) {
+            break;
+        }
+        link = &task->next;
+    }
+    return changed;
+}
+
+gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpucoll_coll_args *args,
+                                  struct gpucoll_task *task)
+{
+    *task = (struct gpucoll_task){.status = GPUCOLL_IN_PROGRESS};
+    pthread_mutex_lock(&queue->lock);
+    gpucoll_status status = gpucoll_post(queue->team, args, &task->request);
+    if (status == GPUCOLL_OK) {
+        *queue->end = task;
+        queue->end = &task->next;
+        __atomic_store_n(&queue->pending, queue->pending + 1, __ATOMIC_SEQ_CST);
+        move_on(queue);
+    } else {
+        task->status = status;
+    }
+    bool left = queue->first != NULL;
+    pthread_mutex_unlock(&queue->lock);
+    if (left) {
+        gpucoll_progress_thread_expect(queue);
+    }
+    return status;
+}
+
+void gpucoll_queue_progress(struct gpucoll_queue *queue)
+{
+    if (gpucoll_queue_is_idle(queue) || pthread_mutex_trylock(&queue->lock) != 0) {
+        return;
+    }
+    __atomic_store_n(&queue->looks, queue->looks + 1, __ATOMIC_RELAXED);
+    move_on(queue);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool gpucoll_queue_turn(struct gpucoll_queue *queue)
+{
+    if (gpucoll_queue_is_idle(queue) || pthread_mutex_trylock(&queue->lock) != 0) {
+        return false;
+    }
+    bool changed = false;
+    if (queue->seen_looks != queue->looks) {
+        queue->seen_looks = queue->looks;
+    } else {
+        changed = move_on(queue);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return changed;
+}
+
+void gpucoll_queue_cancel(struct gpucoll_queue *queue, struct gpucoll_task *task)
+{
+    pthread_mutex_lock(&queue->lock);
+    struct gpucoll_task **link = &queue->first;
+    while (*link != NULL && *link != task) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        gpucoll_cancel(task->request);
+        end_task(queue, link, GPUCOLL_ERR_TIMEOUT);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void gpucoll_queue_close(struct gpucoll_queue *queue)
+{
+    gpucoll_progress_thread_forget(queue);
+    while (queue->first != NULL) {
+        gpucoll_queue_cancel(queue, queue->first);
+    }
+    pthread_mutex_destroy(&queue->lock);
+}

@@ -1,0 +1,70 @@
+/*
+ * Nonblocking calls of a team: tasks in a queue. A task is a call that nobody waits in. It is moved on by whoever looks at
+ * the queue: the progress thread (core/progress_thread.h), or a thread of the application that is in MPI anyway.
+ *
+ * The queue's lock serialises all use of its team while tasks are in it. With none in it nobody but the caller touches
+ * the team, so a blocking call needs no lock then (gpucoll_queue_is_idle).
+ */
+#ifndef GPUCOLL_QUEUE_H
+#define GPUCOLL_QUEUE_H
+
+#include <pthread.h>
+#include "core/gpucoll.h"
+
+/* The caller's memory, until the task has ended. */
+struct gpucoll_task {
+    struct gpucoll_request *request;
+    struct gpucoll_task *next;
+    enum gpucoll_reason reason; /* of a declined one */
+    int status;                 /* GPUCOLL_IN_PROGRESS until the task has ended: stored last, with release */
+    bool decided;               /* all ranks run it natively, or it has ended */
+};
+
+struct gpucoll_queue {
+    struct gpucoll_context *context;
+    struct gpucoll_team *team;
+    pthread_mutex_t lock;
+    struct gpucoll_task *first;
+    struct gpucoll_task **end;
+    uint32_t pending; /* tasks in it; sequentially consistent with the progress thread's `sleeps` */
+    uint32_t
+        looks; /* of the application; the progress thread leaves alone what the application looks after */
+    uint32_t seen_looks;
+    bool attached; /* to the progress thread */
+    struct gpucoll_queue *next;
+};
+
+void gpucoll_queue_open(struct gpucoll_queue *queue, struct gpucoll_context *context,
+                        struct gpucoll_team *team);
+/* Gives up the tasks in it, which then have ended with GPUCOLL_ERR_TIMEOUT. The team can be destroyed. */
+void gpucoll_queue_close(struct gpucoll_queue *queue);
+
+/* Posts a call. An error that gpucoll_post returns is the task's status, too. */
+gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpucoll_coll_args *args,
+                                  struct gpucoll_task *task) GPUCOLL_CHECKED;
+
+/* Moves all tasks on, unless another thread is at it; to be called by threads of the application. */
+void gpucoll_queue_progress(struct gpucoll_queue *queue);
+/* The same for the progress thread; true if something has changed. */
+bool gpucoll_queue_turn(struct gpucoll_queue *queue);
+
+/* Ends the task with GPUCOLL_ERR_TIMEOUT if it has not ended; the team is then as after gpucoll_cancel. */
+void gpucoll_queue_cancel(struct gpucoll_queue *queue, struct gpucoll_task *task);
+
+static inline gpucoll_status gpucoll_task_status(const struct gpucoll_task *task)
+{
+    return (gpucoll_status)__atomic_load_n(&task->status, __ATOMIC_ACQUIRE);
+}
+
+static inline bool gpucoll_task_is_decided(const struct gpucoll_task *task)
+{
+    return __atomic_load_n(&task->decided, __ATOMIC_ACQUIRE) ||
+           gpucoll_task_status(task) != GPUCOLL_IN_PROGRESS;
+}
+
+static inline bool gpucoll_queue_is_idle(const struct gpucoll_queue *queue)
+{
+    return __atomic_load_n(&queue->pending, __ATOMIC_SEQ_CST) == 0;
+}
+
+#endif

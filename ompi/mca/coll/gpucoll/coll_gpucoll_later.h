@@ -1,0 +1,76 @@
+/*
+ * Nonblocking and persistent calls: how each finds its way to the engine or to the next component.
+ *
+ * A nonblocking call that the engine's ranks decline goes to the next component after all, and there the order
+ * counts: libnbc gives each call of a communicator, and each persistent request at its making, the next tag. So
+ * a communicator has its nonblocking calls in order until their way is known (`order` of struct gpucoll_module).
+ * What is at its head and decided to run natively leaves it; what is not, or never was to, is handed to the next
+ * component only there, which is at once while the order is empty. All ranks decide alike, so all hand over the
+ * same calls in the same order.
+ *
+ * That order never waits for itself: a call is decided when all ranks have come to it, and they come to it
+ * whatever is behind.
+ */
+#ifndef COLL_GPUCOLL_LATER_H
+#define COLL_GPUCOLL_LATER_H
+
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_stage.h"
+
+/* All that the collectives have for arguments, by the names that their families give them. */
+struct gpucoll_arguments {
+    const void *sbuf;
+    void *rbuf;
+    gpucoll_count count;
+    gpucoll_count scount;
+    gpucoll_count rcount;
+    const void *scounts; /* arrays, of the type that the collective has */
+    const void *rcounts;
+    const void *displs;
+    const void *sdispls;
+    const void *rdispls;
+    const void *sdtypes;
+    const void *rdtypes;
+    ompi_datatype_t *dtype;
+    ompi_datatype_t *sdtype;
+    ompi_datatype_t *rdtype;
+    ompi_op_t *op;
+    int root;
+    ompi_info_t *info;
+};
+
+/* The next component's function for a call. */
+typedef int (*gpucoll_next_fn)(const struct gpucoll_arguments *arguments, ompi_communicator_t *comm,
+                               ompi_request_t **request, gpucoll_module *self);
+
+struct gpucoll_later {
+    const struct gpucoll_call *call; /* description of the buffers */
+    struct gpucoll_arguments arguments;
+    gpucoll_next_fn next;
+    bool persistent;
+    bool native; /* may run on the engine; the same on all ranks */
+    enum gpucoll_coll coll;
+    int root;
+};
+
+/* The slots' work. */
+int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request);
+
+/* Does the call go to the next component with nothing to be kept for later? */
+static inline bool gpucoll_goes_on(const gpucoll_module *self, bool native)
+{
+    return !native && self->order == NULL && !gpucoll_device_active();
+}
+
+/* The rest is for coll_gpucoll_request.c and coll_gpucoll_sequence.c, with gpucoll_enter held. */
+
+/* The sequence has its team, or will never have one: calls that waited for that are posted, or are to take their turn at the
+ * next component. Then, with the sequence's state set, those that can take it. */
+void gpucoll_later_join(struct gpucoll_sequence *sequence);
+void gpucoll_later_settled(struct gpucoll_sequence *sequence);
+/* Moves an active request on; true when it has ended. `pass` counts up with every round through all. */
+bool gpucoll_later_advance(struct gpucoll_outer *outer, unsigned pass);
+/* MPI_Start. An MPI error code; what goes wrong later is in the status. */
+int gpucoll_later_start(struct gpucoll_outer *outer);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * The all-gather by which a communicator's ranks make a team: messages of the PML with a tag of their own, so
+ * that it takes no turn in the order of nonblocking collectives. One at a time on a communicator.
+ */
+#ifndef COLL_GPUCOLL_MEETING_H
+#define COLL_GPUCOLL_MEETING_H
+
+#include "coll_gpucoll_compat.h"
+#include "core/gpucoll.h"
+
+struct gpucoll_meeting {
+    ompi_communicator_t *comm;
+    ompi_request_t *requests[2 * GPUCOLL_MAX_LOCAL];
+    int count;
+};
+
+/* As struct gpucoll_exchange wants them; `arg` is a meeting whose `comm` is set. */
+int gpucoll_meeting_allgather(void *arg, const void *mine, void *all, size_t bytes);
+gpucoll_status gpucoll_meeting_test(void *arg);
+/* Ends what is under way; harmless if nothing is. */
+void gpucoll_meeting_abort(struct gpucoll_meeting *meeting);
+
+#endif

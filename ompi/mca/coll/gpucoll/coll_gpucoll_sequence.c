@@ -1,0 +1,189 @@
+#include "coll_gpucoll_sequence.h"
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_finalize.h"
+#include "coll_gpucoll_request.h"
+#include "coll_gpucoll_meeting.h"
+
+static struct {
+    struct gpucoll_module *connecting; /* communicators with sequences that wait for their team */
+    struct gpucoll_sequence *newest;   /* of those that have a team */
+    bool closed;
+} sequences;
+
+static void link_ready(struct gpucoll_sequence *self)
+{
+    self->newer = NULL;
+    self->older = sequences.newest;
+    if (self->older != NULL) {
+        self->older->newer = self;
+    }
+    sequences.newest = self;
+}
+
+static void unlink_ready(struct gpucoll_sequence *self)
+{
+    if (self->older != NULL) {
+        self->older->newer = self->newer;
+    }
+    if (self->newer != NULL) {
+        self->newer->older = self->older;
+    } else {
+        sequences.newest = self->older;
+    }
+}
+
+/* With release: a blocking call waits for it without the lock. */
+static void set_state(struct gpucoll_sequence *self, enum gpucoll_native_state state)
+{
+    __atomic_store_n(&self->state, state, __ATOMIC_RELEASE);
+}
+
+static gpucoll_status begin(struct gpucoll_sequence *self)
+{
+    gpucoll_module *module = self->module;
+    module->meeting->comm = module->comm;
+    const struct gpucoll_exchange exchange = {
+        .rank = (uint32_t)ompi_comm_rank(module->comm),
+        .size = (uint32_t)ompi_comm_size(module->comm),
+        .allgather = gpucoll_meeting_allgather,
+        .arg = module->meeting,
+        .test = gpucoll_meeting_test,
+    };
+    self->begun = true;
+    return gpucoll_team_begin(mca_coll_gpucoll_component.context, &exchange, module->comm->c_name, self->able,
+                              &self->team);
+}
+
+static gpucoll_status step(struct gpucoll_sequence *self)
+{
+    gpucoll_status status = self->begun ? GPUCOLL_OK : begin(self);
+    if (status == GPUCOLL_OK) {
+        status = gpucoll_team_test(self->team);
+    }
+    if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
+        self->team = NULL;
+        gpucoll_meeting_abort(self->module->meeting);
+    }
+    return status;
+}
+
+/* The ranks know what they are to each other. */
+static void settle(struct gpucoll_sequence *self, gpucoll_status status)
+{
+    if (status == GPUCOLL_OK) {
+        gpucoll_queue_open(&self->queue, mca_coll_gpucoll_component.context, self->team);
+        link_ready(self);
+    } else if (status != GPUCOLL_DECLINED) {
+        self->error = gpucoll_mpi_error(status);
+    }
+    /* Calls that waited go first: whoever finds it ready may post the next. */
+    gpucoll_later_join(self);
+    set_state(self, status == GPUCOLL_OK ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
+    gpucoll_later_settled(self);
+}
+
+/* Those of one communicator, as far as possible; true if all are settled. */
+static bool connect_all(gpucoll_module *module)
+{
+    struct gpucoll_sequence *self;
+    while ((self = module->connecting) != NULL) {
+        gpucoll_status status = step(self);
+        if (status == GPUCOLL_IN_PROGRESS) {
+            return false;
+        }
+        module->connecting = self->next;
+        settle(self, status);
+    }
+    free(module->meeting);
+    module->meeting = NULL;
+    return true;
+}
+
+bool gpucoll_sequences_progress(void)
+{
+    gpucoll_module **link = &sequences.connecting;
+    while (*link != NULL) {
+        gpucoll_module *module = *link;
+        if (connect_all(module)) {
+            *link = module->next_connecting;
+        } else {
+            link = &module->next_connecting;
+        }
+    }
+    return sequences.connecting != NULL;
+}
+
+void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
+{
+    gpucoll_module *module = self->module;
+    self->able = able;
+    self->begun = false;
+    self->next = NULL;
+    if (sequences.closed) {
+        set_state(self, GPUCOLL_NATIVE_OFF);
+        return;
+    }
+    if (module->meeting == NULL) {
+        module->meeting = calloc(1, sizeof *module->meeting);
+        if (module->meeting == NULL) {
+            self->error = MPI_ERR_NO_MEM;
+            set_state(self, GPUCOLL_NATIVE_OFF);
+            return;
+        }
+        module->next_connecting = sequences.connecting;
+        sequences.connecting = module;
+    }
+    gpucoll_watch_finalize();
+    set_state(self, GPUCOLL_NATIVE_CONNECTING);
+    struct gpucoll_sequence **end = &module->connecting;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = self;
+    gpucoll_expect_progress();
+    gpucoll_sequences_progress();
+}
+
+static void leave_queue(struct gpucoll_sequence *self)
+{
+    struct gpucoll_sequence **link = &self->module->connecting;
+    while (*link != self) {
+        link = &(*link)->next;
+    }
+    *link = self->next;
+    if (self->begun) {
+        gpucoll_meeting_abort(self->module->meeting);
+        gpucoll_team_destroy(self->team);
+        self->team = NULL;
+    }
+}
+
+void gpucoll_sequence_close(struct gpucoll_sequence *self)
+{
+    if (self->state == GPUCOLL_NATIVE_CONNECTING) {
+        leave_queue(self);
+        gpucoll_sequences_progress();
+    } else if (self->state == GPUCOLL_NATIVE_READY) {
+        unlink_ready(self);
+        gpucoll_queue_close(&self->queue);
+        gpucoll_team_destroy(self->team);
+        self->team = NULL;
+    }
+    set_state(self, GPUCOLL_NATIVE_OFF);
+}
+
+void gpucoll_sequences_open(void)
+{
+    sequences.closed = false;
+}
+
+void gpucoll_sequences_close(void)
+{
+    sequences.closed = true;
+    while (sequences.connecting != NULL) {
+        gpucoll_sequence_close(sequences.connecting->connecting);
+    }
+    while (sequences.newest != NULL) {
+        gpucoll_sequence_close(sequences.newest);
+    }
+}

@@ -1,0 +1,54 @@
+/*
+ * A sequence of calls which all ranks of a communicator count alike, and the engine's team that runs them. A
+ * communicator has one for its blocking and nonblocking calls, which MPI wants in the same order on all ranks;
+ * each persistent request has one of its own, since MPI lets ranks start these in any order.
+ *
+ * The sequences of a communicator get their teams one after the other, in the order in which they were wanted,
+ * without anybody waiting: calls that come meanwhile wait in theirs.
+ * All functions are to be called with gpucoll_enter held (coll_gpucoll_request.h).
+ */
+#ifndef COLL_GPUCOLL_SEQUENCE_H
+#define COLL_GPUCOLL_SEQUENCE_H
+
+#include <stdbool.h>
+#include "core/queue.h"
+
+struct gpucoll_module;
+struct gpucoll_outer;
+
+/* May calls of this sequence run on the engine? The same on every rank at every call, once it is not CONNECTING. */
+enum gpucoll_native_state {
+    GPUCOLL_NATIVE_OFF,
+    GPUCOLL_NATIVE_UNTRIED, /* the first call that could will make the team */
+    GPUCOLL_NATIVE_CONNECTING,
+    GPUCOLL_NATIVE_READY,
+};
+
+struct gpucoll_sequence {
+    struct gpucoll_module *module;
+    struct gpucoll_outer *owner; /* the persistent request; NULL: the communicator's sequence */
+    enum gpucoll_native_state state;
+    int error;     /* MPI error code: the team could not be made, and not because the ranks decided so */
+    bool able;     /* this rank wants a team */
+    bool begun;    /* it is this one's turn to connect */
+    bool posted;   /* this rank has posted a call: from then on it no longer passes */
+    unsigned pass; /* of progress that has looked at the queue */
+    struct gpucoll_team *team;
+    struct gpucoll_queue queue;
+    struct gpucoll_sequence *next;  /* that waits for its turn */
+    struct gpucoll_sequence *newer; /* in the list of those that have a team */
+    struct gpucoll_sequence *older;
+};
+
+/* Begins to make the sequence's team: collective, in the same order on all ranks. */
+void gpucoll_sequence_connect(struct gpucoll_sequence *sequence, bool able);
+/* Moves the making of teams on; false if there is nothing to make any more. */
+bool gpucoll_sequences_progress(void);
+
+/* Gives the team up, made or not; no call of this sequence runs natively any more. */
+void gpucoll_sequence_close(struct gpucoll_sequence *sequence);
+void gpucoll_sequences_open(void);
+/* The same for all sequences, also those to come: MPI_Finalize has begun. */
+void gpucoll_sequences_close(void);
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * Calls that nobody waits in: queues of tasks, the progress thread that moves them on, and lanes that are short meanwhile.
+ */
+#include <deque>
+#include <sched.h>
+#include <thread>
+#include "test/unit/sum.h"
+
+extern "C" {
+#include "core/base/clock.h"
+#include "core/queue.h"
+}
+
+namespace
+{
+constexpr uint64_t second = 1000000000;
+
+/* A queue of one team, closed at the end. */
+class Queue
+{
+  public:
+    Queue(Rank &rank, gpucoll_team *team) { gpucoll_queue_open(&queue, rank.context, team); }
+    ~Queue() { gpucoll_queue_close(&queue); }
+    Queue(const Queue &) = delete;
+    Queue &operator=(const Queue &) = delete;
+
+    gpucoll_queue queue;
+};
+
+/* A sum as a task. */
+struct Task {
+    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
+    {
+        sum.args.form = GPUCOLL_FORM_NONBLOCKING;
+    }
+    void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
+    gpucoll_status status() const { return gpucoll_task_status(&task); }
+    /* Looks at the task only; with `queue`, moves that on, too. */
+    gpucoll_status wait(Queue *queue = nullptr, uint64_t most_ns = 60 * second)
+    {
+        for (uint64_t end = gpucoll_now_ns() + most_ns;
+             status() == GPUCOLL_IN_PROGRESS && gpucoll_now_ns() < end;) {
+            if (queue != nullptr) {
+                gpucoll_queue_progress(&queue->queue);
+            }
+            sched_yield();
+        }
+        return status();
+    }
+
+    Sum sum;
+    gpucoll_task task;
+};
+
+const Settings with_thread = {{"progress_thread", "true"}};
+const Settings without_thread = {{"progress_thread", "false"}};
+} // namespace
+
+TEST(queue, tasks_end_while_nobody_looks_at_it)
+{
+    on_threads(3, with_thread, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        for (int turn = 0; turn < 20; turn++) {
+            Task task(rank, 100 + turn, turn);
+            if (turn % 3 == static_cast<int>(rank.number)) {
+                std::this_thread::sleep_for(
+                    std::chrono::milliseconds(turn)); /* the others' thread naps meanwhile */
+            }
+            task.post(queue);
+            EXPECT_EQ(task.wait(), GPUCOLL_OK);
+            EXPECT_TRUE(task.sum.right());
+        }
+        EXPECT_TRUE(queue.queue.attached);
+    });
+}
+
+TEST(queue, without_the_thread_tasks_move_when_it_is_looked_at)
+{
+    on_threads(2, without_thread, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        Task task(rank, 100, 1);
+        task.post(queue);
+        rank.barrier();
+        EXPECT_TRUE(rank.number == 1 || task.wait(nullptr, second / 100) == GPUCOLL_IN_PROGRESS);
+        EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
+        EXPECT_TRUE(task.sum.right());
+        EXPECT_FALSE(queue.queue.attached);
+    });
+}
+
+TEST(queue, a_thousand_tasks_through_one_lane)
+{
+    for (const Settings &thread : {with_thread, without_thread}) {
+        Settings settings = thread;
+        settings.emplace_back("lanes", "1");
+        on_threads(3, settings, [](Rank &rank) {
+            Queue queue(rank, rank.team);
+            std::deque<Task> tasks;
+            for (int i = 0; i < 1000; i++) {
+                tasks.emplace_back(rank, 1 + i % 50, i);
+                tasks.back().post(queue);
+            }
+            for (auto task = tasks.rbegin(); task != tasks.rend(); ++task) {
+                ASSERT_EQ(task->wait(&queue), GPUCOLL_OK);
+                ASSERT_TRUE(task->sum.right());
+            }
+            EXPECT_TRUE(gpucoll_queue_is_idle(&queue.queue));
+        });
+    }
+}
+
+TEST(queue, calls_one_after_the_other_as_tasks_and_without_a_queue)
+{
+    on_threads(2, with_thread, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        for (int turn = 0; turn < 200; turn++) {
+            Task first(rank, 10, turn);
+            Task second_task(rank, 20, turn + 1);
+            first.post(queue);
+            second_task.post(queue);
+            EXPECT_EQ(second_task.wait(&queue), GPUCOLL_OK);
+            EXPECT_EQ(first.wait(&queue), GPUCOLL_OK);
+            ASSERT_TRUE(gpucoll_queue_is_idle(&queue.queue));
+            Sum alone(rank, 30, turn); /* nobody else touches the team now */
+            EXPECT_EQ(rank.call(alone.args), GPUCOLL_OK);
+            EXPECT_TRUE(first.sum.right() && second_task.sum.right() && alone.right());
+        }
+    });
+}
+
+TEST(queue, a_task_is_decided_when_all_have_posted_it)
+{
+    on_threads(2, without_thread, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        Task task(rank, 100, 1);
+        if (rank.number == 0) {
+            task.post(queue);
+            EXPECT_FALSE(gpucoll_task_is_decided(&task.task));
+        }
+        rank.barrier();
+        if (rank.number == 1) {
+            task.post(queue);
+        }
+        EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
+        EXPECT_TRUE(gpucoll_task_is_decided(&task.task));
+    });
+}
+
+TEST(queue, closing_ends_what_is_in_it)
+{
+    on_threads(2, with_thread, [](Rank &rank) {
+        Task task(rank, 100, 1);
+        Task never(rank, 100, 2);
+        {
+            Queue queue(rank, rank.team);
+            task.post(queue);
+            EXPECT_EQ(task.wait(), GPUCOLL_OK);
+            if (rank.number == 0) {
+                never.post(queue);
+            }
+        }
+        EXPECT_TRUE(rank.number == 1 || never.status() == GPUCOLL_ERR_TIMEOUT);
+        EXPECT_TRUE(task.sum.right());
+    });
+}
+
+TEST(queue, queues_of_several_teams_come_and_go)
+{
+    constexpr int teams = 5;
+    std::deque<Meeting> meetings;
+    for (int i = 0; i < teams; i++) {
+        meetings.emplace_back(3);
+    }
+    on_threads(3, with_thread, [&](Rank &rank) {
+        for (int turn = 0; turn < 5; turn++) {
+            std::deque<Task> tasks;
+            std::deque<Queue> queues;
+            std::vector<gpucoll_team *> made(teams);
+            for (int i = 0; i < teams; i++) {
+                ASSERT_EQ(rank.make_team(meetings[i], i + 1, &made[i]), GPUCOLL_OK);
+                queues.emplace_back(rank, made[i]);
+                tasks.emplace_back(rank, 50, turn * teams + i);
+                tasks.back().post(queues.back());
+            }
+            for (Task &task : tasks) {
+                gpucoll_status status = task.wait();
+                EXPECT_TRUE(status == GPUCOLL_OK || status == GPUCOLL_DECLINED); /* five teams, two lanes */
+                EXPECT_TRUE(status == GPUCOLL_OK ? task.sum.right() : task.sum.untouched());
+            }
+            rank.barrier();
+            queues.clear();
+            for (gpucoll_team *team : made) {
+                gpucoll_team_destroy(team);
+            }
+            rank.barrier();
+        }
+    });
+}
+
+/* Each rank's only lane is held by a call that waits for a lane of the other: given up after a while, by all alike. */
+TEST(lanes_of_calls, held_crosswise_are_no_deadlock)
+{
+    Meeting other(2);
+    on_threads(2, {{"lanes", "1"}}, [&](Rank &rank) {
+        gpucoll_team *second_team = nullptr;
+        ASSERT_EQ(rank.make_team(other, 1, &second_team), GPUCOLL_OK);
+        for (int turn = 0; turn < 3; turn++) {
+            Sum sums[] = {{rank, 10, turn}, {rank, 10, turn + 1}};
+            gpucoll_team *teams[] = {rank.team, second_team};
+            gpucoll_request *requests[] = {nullptr, nullptr};
+            gpucoll_status results[] = {GPUCOLL_IN_PROGRESS, GPUCOLL_IN_PROGRESS};
+            const int first = static_cast<int>(rank.number);
+            ASSERT_EQ(gpucoll_post(teams[first], &sums[first].args, &requests[first]), GPUCOLL_OK);
+            EXPECT_EQ(gpucoll_test(requests[first]), GPUCOLL_IN_PROGRESS);
+            rank.barrier(); /* both lanes are taken */
+            ASSERT_EQ(gpucoll_post(teams[1 - first], &sums[1 - first].args, &requests[1 - first]),
+                      GPUCOLL_OK);
+            while (results[0] == GPUCOLL_IN_PROGRESS || results[1] == GPUCOLL_IN_PROGRESS) {
+                for (int i = 0; i < 2; i++) {
+                    if (results[i] == GPUCOLL_IN_PROGRESS) {
+                        results[i] = gpucoll_test(requests[i]);
+                    }
+                }
+                sched_yield();
+            }
+            for (int i = 0; i < 2; i++) {
+                EXPECT_TRUE(results[i] == GPUCOLL_OK || results[i] == GPUCOLL_DECLINED);
+                EXPECT_TRUE(results[i] == GPUCOLL_OK ? sums[i].right() : sums[i].untouched());
+            }
+            EXPECT_TRUE(rank.agree(results, sizeof results));
+        }
+        rank.barrier();
+        gpucoll_team_destroy(second_team);
+    });
+}
+
+/* A blocking call does not take the only lane from a nonblocking one before it. */
+TEST(lanes_of_calls, go_to_the_earlier_call_of_a_team)
+{
+    on_threads(3, {{"lanes", "1"}, {"progress_thread", "false"}}, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        for (int turn = 0; turn < 20; turn++) {
+            Task first(rank, 100, turn);
+            Task then(rank, 100, turn + 1);
+            then.sum.args.form = GPUCOLL_FORM_BLOCKING;
+            first.post(queue);
+            then.post(queue);
+            EXPECT_EQ(then.wait(&queue), GPUCOLL_OK);
+            EXPECT_EQ(first.wait(&queue), GPUCOLL_OK);
+            EXPECT_TRUE(first.sum.right() && then.sum.right());
+        }
+    });
+}

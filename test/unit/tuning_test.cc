@@ -14,6 +14,7 @@ extern "C" {
 #include "core/plan_cache.h"
 #include "core/tuning.h"
 #include "tools/tune_fit.h"
+#include "ucx_tl/tl.h"
 }
 
 namespace
@@ -236,6 +237,7 @@ std::vector<tune_sample> measure(const gpucoll_config &config, const gpucoll_mod
                     sample.input = input_of(coll, bytes, 4, nullptr);
                     sample.input.config = &config;
                     sample.input.direct = row->direct;
+                    sample.input.ways = GPUCOLL_TL_STORES | GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
                     gpucoll_plan plan = {};
                     if (gpucoll_unusable(row, &sample.input) != nullptr) {
                         continue;
@@ -275,6 +277,9 @@ gpucoll_model some_machine()
     truth.copy_each_us = 5;
     truth.copy_hop_us = 4;
     truth.copy_link_share = 0.8;
+    truth.host_copy_us = 11;
+    truth.host_bandwidth = 22e9;
+    truth.cpu_bandwidth = 9e9;
     return truth;
 }
 } // namespace

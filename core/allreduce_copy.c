@@ -17,8 +17,14 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     if (input->shared_device) {
         return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
     }
+    if (input->unattended) {
+        return "it needs the host between its steps, and nobody waits in the call";
+    }
     return gpucoll_model_direct_unusable(input);
 }
+
+/* How much longer the kernel takes that reduces and sends by turns than one that only sends (docs/design.md). */
+static const double reduce_share = 1.15;
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
@@ -26,6 +32,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     struct gpucoll_plan_input slices = *input;
     slices.bytes = gpucoll_slice_bytes(input->bytes, input->nranks);
     gpucoll_exchange_shape(&slices, plan);
+    plan->predicted_us *= reduce_share;
     const double leaves = (double)slices.bytes * (input->nranks - 1);
     plan->predicted_us += model->launch_us + input->latency_us + model->fence_us +
                           gpucoll_model_copies_us(input, leaves, input->nranks - 1, 0);

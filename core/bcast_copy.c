@@ -15,6 +15,9 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     if (input->nranks < 3) {
         return "with two ranks there is nobody to pass chunks on to";
     }
+    if (input->unattended) {
+        return "it needs the host between its steps, and nobody waits in the call";
+    }
     return gpucoll_model_direct_unusable(input);
 }
 

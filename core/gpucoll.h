@@ -80,7 +80,8 @@ struct gpucoll_coll_args {
     struct gpucoll_layout *const *recv_layouts;
     bool
         unable; /* this rank's buffers are not such that they can be described here: all ranks are to decline */
-    enum gpucoll_form form; /* for statistics and profilers; but nobody waits in a nonblocking or persistent call, so it holds no lane while
+    enum gpucoll_form
+        form; /* for statistics and profilers; but nobody waits in a nonblocking or persistent call, so it holds no lane while
                              * its peers are not there */
 };
 

@@ -20,11 +20,13 @@ struct gpucoll_plan_input {
     uint64_t data_bytes; /* data area of a lane */
     unsigned ways;       /* enum gpucoll_tl_way: how all ranks reach all others; 0 stands for stores */
     bool direct;         /* peers can write to the application's buffers (core/direct.h) */
-    bool shared_device;  /* two ranks of the team drive one GPU */
-    unsigned crew;       /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
-    bool whole_lines;    /* every link keeps 128 bytes stored at once whole */
-    double latency_us;   /* of the slowest link of the team */
-    double bandwidth;    /* bytes/s out of one rank, all peers together */
+    bool
+        unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
+    bool shared_device; /* two ranks of the team drive one GPU */
+    unsigned crew;      /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
+    bool whole_lines;   /* every link keeps 128 bytes stored at once whole */
+    double latency_us;  /* of the slowest link of the team */
+    double bandwidth;   /* bytes/s out of one rank, all peers together */
     const struct gpucoll_model *model; /* constants of the prediction (core/model.h) */
     const struct gpucoll_config *config;
 };

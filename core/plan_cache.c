@@ -13,17 +13,19 @@ static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache, en
 }
 
 static bool is_for(const struct gpucoll_cached_plan *entry, const void *links, enum gpucoll_coll coll,
-                   int functor, bool direct)
+                   int functor, bool direct, bool unattended)
 {
     return entry->links == links && entry->coll == coll && entry->functor == functor &&
-           entry->direct == direct;
+           entry->direct == direct && entry->unattended == unattended;
 }
 
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
-                                             enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct)
+                                             enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
+                                             bool unattended)
 {
     const struct gpucoll_cached_plan *entry = place_of(cache, coll, functor, bytes);
-    return is_for(entry, links, coll, functor, direct) && entry->bytes == bytes ? &entry->plan : NULL;
+    return is_for(entry, links, coll, functor, direct, unattended) && entry->bytes == bytes ? &entry->plan
+                                                                                            : NULL;
 }
 
 gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *links,
@@ -31,7 +33,7 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
                                  bool *fresh, const struct gpucoll_plan **plan)
 {
     struct gpucoll_cached_plan *entry = place_of(cache, input->coll, input->functor, input->bytes);
-    *fresh = !is_for(entry, links, input->coll, input->functor, input->direct) ||
+    *fresh = !is_for(entry, links, input->coll, input->functor, input->direct, input->unattended) ||
              input->bytes < entry->choice.low || input->bytes > entry->choice.high;
     if (*fresh) {
         entry->links = NULL;
@@ -43,6 +45,7 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
         entry->coll = input->coll;
         entry->functor = input->functor;
         entry->direct = input->direct;
+        entry->unattended = input->unattended;
     }
     gpucoll_shape(entry->choice.algorithm, input, &entry->plan);
     entry->bytes = input->bytes;

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include "core/base/clock.h"
 #include "core/context.h"
@@ -73,10 +74,21 @@ static void sleep_until_work(struct gpucoll_progress_thread *self)
     __atomic_store_n(&self->sleeps, false, __ATOMIC_RELAXED);
 }
 
+/* A launcher that binds each process to a core leaves none for this thread while the application waits for its GPU there. So it may run
+ * on any core that the process's cpuset allows; it sleeps most of the time. */
+static void leave_binding(void)
+{
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof all);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof all,
+                                 &all); /* the kernel takes those that are allowed */
+}
+
 static void *run(void *arg)
 {
     struct gpucoll_progress_thread *self = arg;
     on_progress_thread = true;
+    leave_binding();
     pthread_setname_np(pthread_self(), "gpucoll");
     prctl(PR_SET_TIMERSLACK, 1000UL); /* naps of 10 us are to be of 10 us */
     uint64_t changed_ns = gpucoll_now_ns();

@@ -1,6 +1,7 @@
 #include "core/queue.h"
 
 #include <string.h>
+#include "core/base/clock.h"
 #include "core/progress_thread.h"
 #include "core/request.h"
 
@@ -54,6 +55,17 @@ static bool move_on(struct gpucoll_queue *queue)
     return changed;
 }
 
+/* Ranks that call together find each other at once: then the GPU is at work when the call returns. */
+static void meet(struct gpucoll_queue *queue, const struct gpucoll_task *task)
+{
+    static const uint64_t patience_ns = 10000;
+    const uint64_t begin = gpucoll_now_ns();
+    do {
+        move_on(queue);
+    } while (!gpucoll_task_is_decided(task) && task->request->state > GPUCOLL_QUEUED &&
+             gpucoll_now_ns() - begin < patience_ns);
+}
+
 gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpucoll_coll_args *args,
                                   struct gpucoll_task *task)
 {
@@ -64,7 +76,7 @@ gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpuc
         *queue->end = task;
         queue->end = &task->next;
         __atomic_store_n(&queue->pending, queue->pending + 1, __ATOMIC_SEQ_CST);
-        move_on(queue);
+        meet(queue, task);
     } else {
         task->status = status;
     }

@@ -262,7 +262,7 @@ static gpucoll_status decide(struct gpucoll_request *request)
 static gpucoll_status plan(struct gpucoll_request *request)
 {
     return gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
-                             request->direct, &request->plan);
+                             request->direct, request->form != GPUCOLL_FORM_BLOCKING, &request->plan);
 }
 
 static gpucoll_status start_algorithm(struct gpucoll_request *request)

@@ -286,7 +286,7 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
 
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
                                              const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                             int functor, uint64_t bytes, bool direct)
+                                             int functor, uint64_t bytes, bool direct, bool unattended)
 {
     return (struct gpucoll_plan_input){
         .coll = coll,
@@ -296,6 +296,7 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
         .data_bytes = links->gpu->data_bytes,
         .ways = links->ways,
         .direct = direct,
+        .unattended = unattended,
         .shared_device = links->shared_device,
         .crew = links->crew,
         .whole_lines = links->whole_lines,
@@ -308,11 +309,13 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
                                  enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
-                                 struct gpucoll_plan *plan)
+                                 bool unattended, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_plan *kept = gpucoll_plan_find(&team->plans, links, coll, functor, bytes, direct);
+    const struct gpucoll_plan *kept =
+        gpucoll_plan_find(&team->plans, links, coll, functor, bytes, direct, unattended);
     if (kept == NULL) {
-        const struct gpucoll_plan_input input = gpucoll_team_input(team, links, coll, functor, bytes, direct);
+        const struct gpucoll_plan_input input =
+            gpucoll_team_input(team, links, coll, functor, bytes, direct, unattended);
         bool fresh;
         gpucoll_status status =
             gpucoll_plan_make(&team->plans, links, &input, team->context->log, &fresh, &kept);

@@ -191,7 +191,7 @@ static bool time_sizes(struct tune_rank *rank, const struct series *series, stru
     }
     for (size_t bytes = 16; bytes <= most && about_us < longest_us; bytes *= 8) {
         const struct gpucoll_plan_input input =
-            gpucoll_team_input(team, team->links, series->coll, functor, bytes, row->direct);
+            gpucoll_team_input(team, team->links, series->coll, functor, bytes, row->direct, false);
         if (!is_of(series, &input)) {
             continue;
         }

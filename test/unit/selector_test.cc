@@ -27,6 +27,7 @@ struct Input : gpucoll_plan_input {
         ways = GPUCOLL_TL_STORES;
         shared_device = false;
         direct = false;
+        unattended = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
         latency_us = 0.62;
@@ -174,8 +175,7 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
 
 TEST(selector, large_messages_that_can_be_direct_are)
 {
-    for (gpucoll_coll coll :
-         {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
+    for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
         Input input(uint64_t{1} << 28, 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
@@ -184,6 +184,16 @@ TEST(selector, large_messages_that_can_be_direct_are)
         input.bytes = 64;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
     }
+}
+
+TEST(selector, calls_in_which_nobody_waits_do_not_need_the_host_between_steps)
+{
+    Input input(uint64_t{1} << 26, 4);
+    input.coll = GPUCOLL_BCAST;
+    input.direct = true;
+    EXPECT_STREQ(plan_of(input).algorithm->name, "scatter_allgather");
+    input.unattended = true;
+    EXPECT_STREQ(plan_of(input).algorithm->name, "exchange");
 }
 
 TEST(selector, is_a_function_of_its_input)

@@ -362,7 +362,7 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             gpucoll_plan_input input = input_of(coll, bytes, 4, &config);
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false, false), nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
             gpucoll_plan direct;
@@ -371,10 +371,12 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->algorithm, direct.algorithm) << bytes;
             EXPECT_EQ(plan->ctas, direct.ctas) << bytes;
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false), plan);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes, false), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, true), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false, false), plan);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes, false, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, true, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false, true), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes, false, false),
+                      nullptr);
             before = bytes;
         }
         EXPECT_GT(before, 2900000u);
@@ -425,7 +427,8 @@ TEST(plan_cache, look_up_is_quick)
         const gpucoll_plan *volatile kept = nullptr;
         auto begin = std::chrono::steady_clock::now();
         for (int j = 0; j < calls; j++) {
-            kept = gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, false);
+            kept =
+                gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, false, false);
         }
         auto middle = std::chrono::steady_clock::now();
         ASSERT_EQ(kept, plan);

@@ -25,7 +25,11 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
     for (int looks = 1;; looks++) {
         gpucoll_status status = gpucoll_barrier_test(team);
         if (status != GPUCOLL_IN_PROGRESS) {
-            return status == GPUCOLL_OK ? OMPI_SUCCESS : gpucoll_mpi_error(status);
+            if (status != GPUCOLL_OK) {
+                return gpucoll_mpi_error(status);
+            }
+            gpucoll_tally(&mca_coll_gpucoll_component.counters.native, 1);
+            return OMPI_SUCCESS;
         }
         if (looks % looks_per_turn == 0) {
             opal_progress();

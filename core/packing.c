@@ -291,7 +291,8 @@ void gpucoll_packing_close(struct gpucoll_request *request)
         return;
     }
     /* A kernel that was abandoned may still write: then the memory stays taken until the GPU is closed. */
-    if (packing->memory != NULL && (request->lane == NULL || !request->lane->poisoned)) {
+    bool abandoned = request->lane != NULL && request->lane->poisoned;
+    if (packing->memory != NULL && !abandoned) {
         pthread_mutex_lock(&request->team->context->lock);
         gpucoll_device_pool_put(&request->gpu->pool, packing->memory);
         pthread_mutex_unlock(&request->team->context->lock);

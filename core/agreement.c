@@ -279,7 +279,7 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
     return GPUCOLL_OK;
 }
 
-void gpucoll_agreement_connected(struct gpucoll_request *request, bool all)
+void gpucoll_agreement_connected(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     struct gpucoll_links *links = request->links;
@@ -289,15 +289,12 @@ void gpucoll_agreement_connected(struct gpucoll_request *request, bool all)
         struct reach reach = unpack_reach(atomic_load_explicit(word, memory_order_relaxed));
         take_worst(&worst, &reach);
     }
-    links->usable = all;
     links->whole_lines = worst.whole_lines;
     links->crew = worst.crew;
     links->latency_us = worst.latency_us;
     links->bandwidth = worst.bandwidth;
     links->model = *gpucoll_model_of(worst.model);
     gpucoll_tuning_apply(&team->context->tuning, &links->model);
-    links->next = team->links;
-    team->links = links;
 }
 
 /* What a rank that has entered the request's present barrier has stored, without the failure bit. */

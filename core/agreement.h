@@ -28,11 +28,10 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
 /* Finds the team's links to the GPUs of this call; false if they are new. The same answer on every rank. */
 bool gpucoll_agreement_find_links(struct gpucoll_request *request);
 
-/* Makes the links: connects this rank to the GPUs of this call; `*reached` is false if one cannot be reached. To be
- * followed by a barrier, and then by `connected` with the barrier's outcome, which adds them to the team's. Between the two
- * no other call of the team is decided. */
+/* Makes the links, and connects this rank to the scratch of the GPUs of this call; `*reached` is false if one cannot be stored to. To
+ * be followed by a barrier, and then by `connected`, which reads how well the others reach theirs. (core/links.h) */
 gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *reached) GPUCOLL_CHECKED;
-void gpucoll_agreement_connected(struct gpucoll_request *request, bool all);
+void gpucoll_agreement_connected(struct gpucoll_request *request);
 
 /* Host barriers of the ranks of a call. `enter` tells the others that this rank has arrived, with or without a failure; `done`
  * asks whether all have. A barrier is to be seen done before the next is entered.

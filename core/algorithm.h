@@ -10,18 +10,22 @@
 
 struct gpucoll_request;
 
-#define GPUCOLL_ANY_EXCHANGE GPUCOLL_COLL_COUNT
+/* What a row that is not for one collective runs. */
+#define GPUCOLL_ANY_EXCHANGE (GPUCOLL_COLL_COUNT + 1)  /* every collective but all-reduce */
+#define GPUCOLL_ANY_MOVE (GPUCOLL_COLL_COUNT + 2)      /* those that reduce nothing */
+#define GPUCOLL_ANY_REDUCTION (GPUCOLL_COLL_COUNT + 3) /* those that reduce, all-reduce among them */
 
 struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
-    bool direct;            /* writes to the application's buffers: only when the input is direct */
-    enum gpucoll_coll coll; /* or GPUCOLL_ANY_EXCHANGE: every collective but all-reduce */
+    bool direct;    /* writes to the application's buffers: only when the input is direct */
+    int coll;       /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
+    unsigned needs; /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
      * do not depend on them: what coll_gpucoll_deterministic asks for. */
     bool rank_order;
-    /* NULL if it can run the input, else a constant clause that says why not. */
+    /* NULL if it can run the input, else a constant clause that says why not. No function: it runs whatever reaches it. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
     void (*shape)(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
@@ -29,6 +33,8 @@ struct gpucoll_algorithm {
     gpucoll_status (*start)(struct gpucoll_request *request) GPUCOLL_CHECKED;
     /* Moves it on: GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or an error that has been shown. */
     gpucoll_status (*progress)(struct gpucoll_request *request) GPUCOLL_CHECKED;
+    /* The request is given up: when this returns nothing of it touches a buffer any more. NULL if kernels are all there is. */
+    void (*stop)(struct gpucoll_request *request);
 };
 
 /* The rows; NULL past the end. */
@@ -39,6 +45,13 @@ int gpucoll_algorithm_index(const struct gpucoll_algorithm *row);
 
 /* Does the row run this collective? */
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll);
+
+/* The collectives that the row runs, in words. */
+const char *gpucoll_algorithm_colls(const struct gpucoll_algorithm *row);
+
+/* NULL if the ranks reach each other as the row needs, else why it cannot be used. */
+const char *gpucoll_algorithm_lacks(const struct gpucoll_algorithm *row,
+                                    const struct gpucoll_plan_input *input);
 
 /* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);

@@ -1,4 +1,6 @@
 #include "core/algorithm.h"
+#include "core/exchange.h"
+#include "ucx_tl/tl.h"
 
 /* What can be set, is tested and is shown by gpucoll_info follows from this table. */
 #define ALGORITHMS(ROW)                                                                                      \
@@ -14,7 +16,9 @@
     ROW(bcast_copy)                                                                                          \
     ROW(bcast_direct)                                                                                        \
     ROW(exchange_direct)                                                                                     \
-    ROW(reduce_direct)
+    ROW(reduce_direct)                                                                                       \
+    ROW(exchange_pipes)                                                                                      \
+    ROW(reduce_cpu)
 
 #define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
 ALGORITHMS(DECLARATION)
@@ -38,5 +42,45 @@ int gpucoll_algorithm_index(const struct gpucoll_algorithm *row)
 
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll)
 {
-    return row->coll == coll || (row->coll == GPUCOLL_ANY_EXCHANGE && coll != GPUCOLL_ALLREDUCE);
+    switch (row->coll) {
+    case GPUCOLL_ANY_EXCHANGE:
+        return gpucoll_is_exchange(coll);
+    case GPUCOLL_ANY_MOVE:
+        return !gpucoll_coll_reduces(coll);
+    case GPUCOLL_ANY_REDUCTION:
+        return gpucoll_coll_reduces(coll);
+    default:
+        return row->coll == (int)coll;
+    }
+}
+
+const char *gpucoll_algorithm_colls(const struct gpucoll_algorithm *row)
+{
+    switch (row->coll) {
+    case GPUCOLL_ANY_EXCHANGE:
+        return "all but allreduce";
+    case GPUCOLL_ANY_MOVE:
+        return "all that only move";
+    case GPUCOLL_ANY_REDUCTION:
+        return "all that reduce";
+    default:
+        return gpucoll_coll_name((enum gpucoll_coll)row->coll);
+    }
+}
+
+const char *gpucoll_algorithm_lacks(const struct gpucoll_algorithm *row,
+                                    const struct gpucoll_plan_input *input)
+{
+    const unsigned needs = row->needs != 0 ? row->needs : GPUCOLL_TL_STORES;
+    const unsigned lacks = needs & ~(input->ways != 0 ? input->ways : GPUCOLL_TL_STORES);
+    if (lacks & GPUCOLL_TL_STORES) {
+        return "not all GPUs can store into each other's memory (transport p2p)";
+    }
+    if (lacks & GPUCOLL_TL_SUMS) {
+        return "the ranks do not use the transport cpu_reduce";
+    }
+    if (lacks != 0) {
+        return "the ranks do not use the transport shm or cpu_reduce";
+    }
+    return NULL;
 }

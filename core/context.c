@@ -70,6 +70,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     if (context == NULL) {
         return;
     }
+    gpucoll_pool_close(context->pool);
     gpucoll_context_disconnect(context);
     for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
         gpucoll_gpu_close(context->gpus[i]);

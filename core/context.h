@@ -12,6 +12,7 @@
 #include "core/gpucoll.h"
 #include "core/peer.h"
 #include "core/tuning.h"
+#include "ucx_tl/cpu_reduce/pool.h"
 
 struct gpucoll_context {
     const struct gpucoll_config *config;
@@ -25,9 +26,12 @@ struct gpucoll_context {
     struct gpucoll_exports exports;
     struct gpucoll_peer *peers;
     struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
-    struct gpucoll_progress_thread *progress;      /* made with the first call that nobody waits in */
-    bool progress_failed;                          /* it could not be started: not tried again */
-    bool gpu_failed[GPUCOLL_BOARD_CARDS];          /* by ordinal: binding was tried, said and not repeated */
+    struct gpucoll_pool *pool;                     /* NULL: only the callers sum */
+    bool pool_tried;
+    bool slow_said;                           /* that GPUs have no peer access */
+    struct gpucoll_progress_thread *progress; /* made with the first call that nobody waits in */
+    bool progress_failed;                     /* it could not be started: not tried again */
+    bool gpu_failed[GPUCOLL_BOARD_CARDS];     /* by ordinal: binding was tried, said and not repeated */
 };
 
 /* The process's board, made at the first call. */

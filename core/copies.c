@@ -3,13 +3,19 @@
 gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
                             uint64_t bytes, struct gpucoll_copy_ticket *ticket)
 {
+    /* Neighbours on both sides have queues of their own, and so has the rank itself. */
+    return gpucoll_copy_in(gpu, (rank - peer) % GPUCOLL_PEER_QUEUES, to, from, bytes, ticket);
+}
+
+gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
+                               uint64_t bytes, struct gpucoll_copy_ticket *ticket)
+{
     const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
     ticket->number = 0;
     if (bytes == 0) {
         return GPUCOLL_OK;
     }
-    /* Neighbours on both sides have queues of their own, and so has the rank itself. */
-    ticket->queue = (rank - peer) % GPUCOLL_COPY_QUEUES;
+    ticket->queue = queue_index;
     struct gpucoll_copy_queue *queue = &gpu->copies[ticket->queue];
     gpucoll_status status = GPUCOLL_OK;
     pthread_mutex_lock(&gpu->copies_lock);

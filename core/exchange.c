@@ -224,6 +224,11 @@ bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpuc
     return buffers_are_apart(request);
 }
 
+bool gpucoll_exchange_sends_same(enum gpucoll_coll coll)
+{
+    return !rows[coll].send_each;
+}
+
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request)
 {
     uint64_t longest = 0;

@@ -33,6 +33,9 @@ void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll
 bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                               const void **pointer);
 
+/* Does the rank send the same bytes to all that it sends to? */
+bool gpucoll_exchange_sends_same(enum gpucoll_coll coll);
+
 /* The longest run of any rank, from the posts: the same on every rank. */
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);
 

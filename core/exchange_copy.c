@@ -7,14 +7,6 @@
 #include "core/model.h"
 #include "core/pipeline.h"
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (gpucoll_coll_reduces(input->coll)) {
-        return "copy engines do not reduce";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double leaves = (double)(input->nranks - 1) * (double)input->bytes;
@@ -61,8 +53,8 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
     .help = "copy engines write from the application's buffers to those of the peers; takes no SM; for large "
             "messages in buffers that are used again",
     .direct = true,
-    .coll = GPUCOLL_ANY_EXCHANGE,
-    .unusable = unusable,
+    .coll = GPUCOLL_ANY_MOVE,
+    .unusable = gpucoll_model_direct_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -8,14 +8,6 @@
 #include "core/model.h"
 #include "core/pipeline.h"
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (gpucoll_coll_reduces(input->coll)) {
-        return "it only moves";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -60,8 +52,8 @@ const struct gpucoll_algorithm gpucoll_exchange_direct = {
             "size in "
             "buffers that are used again",
     .direct = true,
-    .coll = GPUCOLL_ANY_EXCHANGE,
-    .unusable = unusable,
+    .coll = GPUCOLL_ANY_MOVE,
+    .unusable = gpucoll_model_direct_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -1,6 +1,8 @@
 #include "core/gpu.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include "core/staging.h"
 
 static gpucoll_status open_lanes(struct gpucoll_gpu *gpu, uint32_t wanted)
 {
@@ -61,6 +63,7 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
     if (gpu->device != NULL) {
         const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
         for (uint32_t i = 0; i < gpu->lane_count; i++) {
+            free(gpu->lanes[i].staging);
             ops->stream_close(gpu->lanes[i].stream);
         }
         gpucoll_device_pool_close(&gpu->pool);
@@ -68,6 +71,9 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
             if (gpu->copies[i].copier != NULL) {
                 ops->copier_close(gpu->copies[i].copier);
             }
+        }
+        if (gpu->offered != NULL) {
+            gpu->offered->withdraw(gpu->device, &gpu->outbox);
         }
         if (gpu->scratch != NULL) {
             ops->scratch_free(gpu->device, gpu->scratch);
@@ -89,6 +95,11 @@ static bool clear_lane(struct gpucoll_gpu *gpu, struct gpucoll_lane *lane)
     bool cleared = zeros != NULL &&
                    accel->ops->copy(accel, (char *)gpu->scratch + lane->offset, zeros, bytes) == GPUCOLL_OK;
     free(zeros);
+    if (gpu->offered != NULL) { /* the flags; no peer looks at them either */
+        const uint64_t index = lane->offset / bytes;
+        memset(gpucoll_outbox_lane(gpu->outbox.user, gpucoll_staging_bytes(accel->config), index), 0,
+               GPUCOLL_OUTBOX_FLAG_BYTES);
+    }
     return cleared;
 }
 
@@ -117,6 +128,43 @@ void gpucoll_gpu_give_lane(struct gpucoll_lane *lane)
 {
     __atomic_store_n(&lane->running, 0, __ATOMIC_RELAXED);
     lane->taken = false;
+}
+
+/* The allowed transport that needs one and does most with it: what the others do is among that. */
+static const struct gpucoll_tl_ops *find_offering(const char *allowed)
+{
+    const struct gpucoll_tl_ops *found = NULL;
+    const struct gpucoll_tl_ops *tl;
+    for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
+        if (tl->offer != NULL && gpucoll_tl_is_allowed(allowed, tl) &&
+            (found == NULL || tl->does > found->does)) {
+            found = tl;
+        }
+    }
+    return found;
+}
+
+bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu)
+{
+    if (gpu->offered != NULL || gpu->offer_failed) {
+        return !gpu->offer_failed;
+    }
+    const struct gpucoll_config *config = gpu->device->accel->config;
+    const struct gpucoll_tl_ops *tl = find_offering(config->transports);
+    gpu->offer_failed = true;
+    size_t bytes = gpucoll_outbox_bytes(gpucoll_staging_bytes(config), gpu->lane_count);
+    if (tl == NULL || tl->offer(gpu->device, bytes, &gpu->outbox, &gpu->card) != GPUCOLL_OK) {
+        return false;
+    }
+    gpu->offered = tl;
+    for (uint32_t i = 0; i < gpu->lane_count; i++) {
+        gpu->lanes[i].staging = calloc(1, sizeof *gpu->lanes[i].staging);
+        if (gpu->lanes[i].staging == NULL) {
+            return false;
+        }
+    }
+    gpu->offer_failed = false;
+    return true;
 }
 
 void gpucoll_gpu_mark_running(struct gpucoll_lane *lane)

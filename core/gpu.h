@@ -14,6 +14,7 @@
 struct gpucoll_lane {
     struct gpucoll_stream *stream;
     struct gpucoll_kernel_status *status; /* of the stream, as the host sees it */
+    struct gpucoll_staging *staging;      /* NULL unless the GPU has an outbox */
     uint64_t offset;                      /* in the scratch */
     uint32_t epoch;                       /* of the latest call on this lane; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
@@ -23,7 +24,12 @@ struct gpucoll_lane {
 };
 
 /* More streams than a GPU has hardware queues, 8 unless the application asks for more, would wait for each other. */
-enum { GPUCOLL_COPY_QUEUES = 4 };
+enum {
+    GPUCOLL_PEER_QUEUES = 4,                 /* for copies to the memory of peers */
+    GPUCOLL_QUEUE_OUT = GPUCOLL_PEER_QUEUES, /* for those into host memory */
+    GPUCOLL_QUEUE_IN,                        /* and for those out of it: both directions of PCIe at once */
+    GPUCOLL_COPY_QUEUES
+};
 
 /* A queue of copies (core/copies.h). */
 struct gpucoll_copy_queue {
@@ -43,6 +49,9 @@ struct gpucoll_gpu {
     struct gpucoll_device_pool pool;
     pthread_mutex_t copies_lock;
     struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
+    const struct gpucoll_tl_ops *offered; /* the transport that made the outbox; NULL: none has */
+    bool offer_failed;                    /* said, and not tried again */
+    struct gpucoll_segment outbox;
 };
 
 /* Binds the GPU that holds `pointer`. Errors are shown by topic "gpu-bind". */
@@ -54,6 +63,10 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu); /* harmless on NULL */
  * anew on a lane that is cleared first. */
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
+
+/* Gives the GPU an outbox by an allowed transport, and each lane what it needs to use it, if they have none yet. Completes gpu->card.
+ * Caller serialises. False, with the reason shown once, if that fails. */
+bool gpucoll_gpu_offer(struct gpucoll_gpu *gpu);
 
 /* The lane's call has begun to run: the lane will come free without anybody's doing. */
 void gpucoll_gpu_mark_running(struct gpucoll_lane *lane);

@@ -9,6 +9,11 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
+	core/accel/host_loops.h \
+	core/accel/host_loops_avx2.c \
+	core/accel/host_loops_avx512.c \
+	core/accel/host_loops_body.h \
+	core/accel/host_loops_plain.c \
 	core/accel/host_pack.c \
 	core/accel/host_reduce.c \
 	core/accel/host_stream.c \
@@ -57,6 +62,7 @@ libgpucoll_la_SOURCES += \
 	core/exchange_direct.c \
 	core/exchange_ll.c \
 	core/exchange_phased.c \
+	core/exchange_pipes.c \
 	core/exchange_simple.c \
 	core/exports.c \
 	core/exports.h \
@@ -68,6 +74,8 @@ libgpucoll_la_SOURCES += \
 	core/kernel_run.c \
 	core/layout.c \
 	core/layout.h \
+	core/links.c \
+	core/links.h \
 	core/model.c \
 	core/model.h \
 	core/observe.c \
@@ -85,11 +93,14 @@ libgpucoll_la_SOURCES += \
 	core/queue.h \
 	core/plan_cache.c \
 	core/plan_cache.h \
+	core/reduce_cpu.c \
 	core/reduce_direct.c \
 	core/request.c \
 	core/request.h \
 	core/selector.c \
 	core/selector.h \
+	core/staging.c \
+	core/staging.h \
 	core/slices.h \
 	core/stats.c \
 	core/stats.h \

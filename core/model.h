@@ -25,6 +25,9 @@ struct gpucoll_model {
     double copy_hop_us;     /* a chunk seen by the next rank's host, and its copies queued */
     double copy_link_share; /* of the bandwidth of stores by kernels, that copy engines reach */
     double barrier_us;      /* host barrier between two kernels, stream completion included */
+    double host_copy_us;    /* a copy between device and outbox, until the host sees its end */
+    double host_bandwidth;  /* bytes/s of each direction of PCIe, by copy engine */
+    double cpu_bandwidth;   /* bytes/s that one thread reads and reduces in host memory */
 };
 
 /* A constant as files and gpucoll_info write it: value in `unit`, which is `scale` of the field's own. */

@@ -42,41 +42,65 @@ void gpucoll_peer_close(struct gpucoll_peer *peer)
         if (connection->endpoint.tl != NULL) {
             connection->endpoint.tl->disconnect(&connection->endpoint);
         }
+        if (connection->outbox.tl != NULL) {
+            connection->outbox.tl->disconnect(&connection->outbox);
+        }
         free(connection);
     }
     gpucoll_segment_close(&peer->board);
     free(peer);
 }
 
-/* Leaves endpoint.tl NULL, with the reason shown, if the card cannot be reached: remembered, so not tried again. */
-static void connect_endpoint(struct gpucoll_connection *connection, const struct gpucoll_peer *peer,
-                             const struct gpucoll_tl_card *card)
+/* Where there is another way to try, this one's failure is no news: the slower path is said when it is taken. */
+static void show_unreachable(const struct gpucoll_accel *accel, const struct gpucoll_peer *peer,
+                             enum gpucoll_tl_way way, const char *reason)
 {
-    struct gpucoll_device *device = connection->gpu->device;
-    const struct gpucoll_accel *accel = device->accel;
-    const struct gpucoll_tl_ops *tl =
-        gpucoll_tl_choose(accel->config->transports, device, card, &connection->cost);
-    if (tl == NULL) {
-        gpucoll_help(accel->log, "peer-unreachable", peer->process.pid, connection->cost.reason);
-        return;
+    const unsigned others = gpucoll_tl_allowed_ways(accel->config->transports) & ~(unsigned)way;
+    if (way == GPUCOLL_TL_STORES && others != 0) {
+        gpucoll_log(accel->log, GPUCOLL_LOG_SETUP, "process %u cannot be stored to: %s", peer->process.pid,
+                    reason);
+    } else {
+        gpucoll_help(accel->log, "peer-unreachable", peer->process.pid, reason);
     }
-    gpucoll_status status = tl->connect(device, card, &connection->endpoint);
-    if (status != GPUCOLL_OK) {
-        connection->endpoint.tl = NULL;
-        gpucoll_help(accel->log, "peer-unreachable", peer->process.pid, gpucoll_status_name(status));
-        return;
-    }
-    gpucoll_log(accel->log, GPUCOLL_LOG_SETUP, "device %d reaches process %u by %s%s", device->ordinal,
-                peer->process.pid, tl->name, connection->cost.same_device ? " (same GPU)" : "");
 }
 
-gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
-                                    struct gpucoll_connection **out)
+/* Leaves endpoint->tl NULL if the card cannot be reached this way: remembered, so not tried again. */
+static void connect_endpoint(struct gpucoll_connection *connection, const struct gpucoll_peer *peer,
+                             enum gpucoll_tl_way way, struct gpucoll_tl_cost *cost,
+                             struct gpucoll_endpoint *endpoint)
+{
+    struct gpucoll_device *device = connection->gpu->device;
+    const struct gpucoll_tl_card *card = &gpucoll_board_header(&peer->board)->cards[connection->card];
+    const struct gpucoll_accel *accel = device->accel;
+    const struct gpucoll_tl_ops *tl = gpucoll_tl_choose(accel->config->transports, way, device, card, cost);
+    if (tl == NULL) {
+        show_unreachable(accel, peer, way, cost->reason);
+        return;
+    }
+    gpucoll_status status = tl->connect(device, card, endpoint);
+    if (status != GPUCOLL_OK) {
+        show_unreachable(accel, peer, way, gpucoll_status_name(status));
+        return;
+    }
+    endpoint->tl = tl;
+    gpucoll_log(accel->log, GPUCOLL_LOG_SETUP, "device %d reaches process %u by %s%s", device->ordinal,
+                peer->process.pid, tl->name, cost->same_device ? " (same GPU)" : "");
+}
+
+static struct gpucoll_connection *find_connection(const struct gpucoll_peer *peer,
+                                                  const struct gpucoll_gpu *gpu, uint32_t card)
 {
     struct gpucoll_connection *connection = peer->connections;
     while (connection != NULL && (connection->gpu != gpu || connection->card != card)) {
         connection = connection->next;
     }
+    return connection;
+}
+
+gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
+                                    struct gpucoll_connection **out)
+{
+    struct gpucoll_connection *connection = find_connection(peer, gpu, card);
     if (connection == NULL) {
         connection = calloc(1, sizeof *connection);
         if (connection == NULL) {
@@ -84,12 +108,28 @@ gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpuc
         }
         connection->gpu = gpu;
         connection->card = card;
-        connect_endpoint(connection, peer, &gpucoll_board_header(&peer->board)->cards[card]);
+        connect_endpoint(connection, peer, GPUCOLL_TL_STORES, &connection->cost, &connection->endpoint);
         connection->next = peer->connections;
         peer->connections = connection;
     }
     *out = connection;
     return connection->endpoint.tl != NULL ? GPUCOLL_OK : GPUCOLL_ERR_UNSUPPORTED;
+}
+
+gpucoll_status gpucoll_peer_connect_outbox(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu,
+                                           uint32_t card, struct gpucoll_connection **out)
+{
+    struct gpucoll_connection *connection = find_connection(peer, gpu, card);
+    if (connection == NULL) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    if (!connection->outbox_tried) {
+        struct gpucoll_tl_cost cost;
+        connection->outbox_tried = true;
+        connect_endpoint(connection, peer, GPUCOLL_TL_PIPES, &cost, &connection->outbox);
+    }
+    *out = connection;
+    return connection->outbox.tl != NULL ? GPUCOLL_OK : GPUCOLL_ERR_UNSUPPORTED;
 }
 
 /* Unmaps what the peer has taken back. */

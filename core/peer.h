@@ -27,7 +27,9 @@ struct gpucoll_connection {
     const struct gpucoll_gpu *gpu;
     uint32_t card;
     struct gpucoll_tl_cost cost;
-    struct gpucoll_endpoint endpoint; /* endpoint.tl is NULL if no transport reaches the card */
+    struct gpucoll_endpoint endpoint; /* to store into the card's scratch; tl is NULL if nothing can */
+    bool outbox_tried;
+    struct gpucoll_endpoint outbox; /* to read the card's outbox; tl is NULL if nothing can */
     struct gpucoll_mapping mappings[GPUCOLL_BOARD_EXPORTS]; /* by index of the export */
     struct gpucoll_connection *next;
 };
@@ -38,9 +40,14 @@ gpucoll_status gpucoll_peer_open(const struct gpucoll_segment_name *name, const 
 void gpucoll_peer_close(struct gpucoll_peer *peer); /* harmless on NULL */
 
 /* The connection from `gpu` to the peer's card, made now if it is new. Caller serialises.
- * GPUCOLL_ERR_UNSUPPORTED if no allowed transport reaches it (topic "peer-unreachable", shown once for the pair). */
+ * GPUCOLL_ERR_UNSUPPORTED if no allowed transport stores into its scratch. What stood against it is shown once for the pair: by topic
+ * "peer-unreachable" if there is no other way to try. */
 gpucoll_status gpucoll_peer_connect(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu, uint32_t card,
                                     struct gpucoll_connection **connection) GPUCOLL_CHECKED;
+/* The same for the card's outbox, which its owner has offered. */
+gpucoll_status gpucoll_peer_connect_outbox(struct gpucoll_peer *peer, const struct gpucoll_gpu *gpu,
+                                           uint32_t card,
+                                           struct gpucoll_connection **connection) GPUCOLL_CHECKED;
 
 /* Where the peer's export of that key is mapped; mapped now if it is new, and what the peer has dropped is unmapped. NULL if it
  * cannot be. Caller serialises. */

@@ -18,6 +18,7 @@ struct gpucoll_plan_input {
     uint64_t bytes;
     uint32_t nranks;
     uint64_t data_bytes; /* data area of a lane */
+    unsigned ways;       /* enum gpucoll_tl_way: how all ranks reach all others; 0 stands for stores */
     bool direct;         /* peers can write to the application's buffers (core/direct.h) */
     bool
         unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */

@@ -7,6 +7,7 @@
 #include "core/agreement.h"
 #include "core/direct.h"
 #include "core/exchange.h"
+#include "core/links.h"
 #include "core/observe.h"
 #include "core/packing.h"
 #include "core/watchdog.h"
@@ -247,17 +248,14 @@ static gpucoll_status decide(struct gpucoll_request *request)
         return status;
     }
     if (!gpucoll_agreement_find_links(request)) {
-        bool connected = false;
-        status = gpucoll_agreement_connect(request, &connected);
+        status = gpucoll_links_begin(request);
         if (status != GPUCOLL_OK) {
             return status;
         }
-        gpucoll_barrier_enter(request, !connected);
-        gpucoll_watchdog_reset(request);
         request->state = GPUCOLL_CONNECTING;
         return GPUCOLL_IN_PROGRESS;
     }
-    return request->links->usable ? GPUCOLL_OK : GPUCOLL_DECLINED;
+    return request->links->ways != 0 ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
 /* The plan, and what it needs first. */
@@ -282,7 +280,9 @@ static gpucoll_status start(struct gpucoll_request *request)
     if (status != GPUCOLL_OK) {
         return status;
     }
-    if (request->plan.algorithm->direct && gpucoll_packing_packs(request)) {
+    /* Copies are not in the order of the lane's stream. */
+    const bool copies = request->plan.algorithm->direct || request->plan.algorithm->needs != 0;
+    if (copies && gpucoll_packing_packs(request)) {
         gpucoll_watchdog_reset(request);
         request->state = GPUCOLL_PACKING;
         return GPUCOLL_IN_PROGRESS;
@@ -381,10 +381,10 @@ static gpucoll_status advance(struct gpucoll_request *request)
         if (status == GPUCOLL_IN_PROGRESS) {
             status = gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
         }
-        if (status == GPUCOLL_IN_PROGRESS) {
+        if (status != GPUCOLL_OK && status != GPUCOLL_DECLINED) {
             return status;
         }
-        gpucoll_agreement_connected(request, status == GPUCOLL_OK);
+        status = gpucoll_links_continue(request, status == GPUCOLL_OK);
         break;
     case GPUCOLL_OFFERING:
         return offer(request);
@@ -447,7 +447,7 @@ static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
     if (request->passed) {
         return GPUCOLL_REASON_PASSED;
     }
-    return request->links != NULL && !request->links->usable ? GPUCOLL_REASON_LINKS : GPUCOLL_REASON_PLAN;
+    return request->links != NULL && request->links->ways == 0 ? GPUCOLL_REASON_LINKS : GPUCOLL_REASON_PLAN;
 }
 
 gpucoll_status gpucoll_test(struct gpucoll_request *request)

@@ -6,7 +6,7 @@
  *   QUEUED     the ring entry is still being read by a slow peer; then the post is published
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
- *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, a barrier tells who could not
+ *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
  *   OFFERING   some rank has no lane yet: waiting until each has offered one, or one cannot
  *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
  *              barrier tells who could not
@@ -80,6 +80,7 @@ struct gpucoll_request {
     uint32_t arrived;                /* ranks below this one are known to have posted */
     bool passed;                     /* some rank passes this call */
     uint32_t barriers;               /* entered */
+    uint32_t connecting;             /* step of core/links.h */
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 

@@ -18,7 +18,8 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (input->config->deterministic && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
         return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
     }
-    return row->unusable(input);
+    const char *lack = gpucoll_algorithm_lacks(row, input);
+    return lack != NULL || row->unusable == NULL ? lack : row->unusable(input);
 }
 
 /* The row of the least predicted time among those of the named algorithm and protocol. NULL if none can be used; then

@@ -35,6 +35,8 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
         value = hash(value, config->algorithm[coll], strlen(config->algorithm[coll]) + 1);
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
+    value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->channels, sizeof config->channels);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
@@ -292,6 +294,7 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
         .bytes = bytes,
         .nranks = team->size,
         .data_bytes = links->gpu->data_bytes,
+        .ways = links->ways,
         .direct = direct,
         .unattended = unattended,
         .shared_device = links->shared_device,

@@ -15,7 +15,7 @@ struct gpucoll_member {
 /* One choice of a GPU for each rank, and how this rank reaches them. Lives as long as the team: calls under way use it. */
 struct gpucoll_links {
     struct gpucoll_links *next;
-    bool usable;        /* all ranks reached all others */
+    unsigned ways;      /* enum gpucoll_tl_way: by which all ranks reach all others; equal on every rank */
     bool shared_device; /* two ranks drive one GPU; equal on every rank */
     /* The worst of all pairs of ranks, equal on every rank. */
     bool whole_lines;
@@ -24,8 +24,10 @@ struct gpucoll_links {
     double bandwidth;
     struct gpucoll_model model; /* of the GPUs, with what the tuning file sets */
     uint32_t card[GPUCOLL_MAX_LOCAL];
-    void *scratch[GPUCOLL_MAX_LOCAL];                         /* of each rank, as this rank's GPU sees it */
-    struct gpucoll_connection *connection[GPUCOLL_MAX_LOCAL]; /* NULL: the own rank */
+    void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it; with GPUCOLL_TL_STORES */
+    struct gpucoll_connection *connection[GPUCOLL_MAX_LOCAL]; /* NULL: the own rank; likewise */
+    const struct gpucoll_pipe_ops *pipe;
+    void *outbox[GPUCOLL_MAX_LOCAL]; /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
     const struct gpucoll_gpu *gpu;
 };
 

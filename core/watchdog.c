@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <errno.h>
 #include <stdio.h>
+#include "core/algorithm.h"
 #include "core/base/clock.h"
 
 /* Polls between two looks at the clock: some tens of microseconds when nothing else is turned in between. */
@@ -107,6 +108,9 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
     struct gpucoll_team *team = request->team;
     if (request->lane != NULL) {
         request->lane->poisoned = true;
+        if (request->state == GPUCOLL_RUNNING && request->plan.algorithm->stop != NULL) {
+            request->plan.algorithm->stop(request);
+        }
         /* When the caller has the error, the buffers are its own again. */
         request->gpu->device->accel->ops->stream_stop(request->lane->stream);
     }

@@ -113,8 +113,7 @@ bool info_algorithms(struct info *info)
     const struct gpucoll_algorithm *row;
     (void)info;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        bool any = row->coll == GPUCOLL_ANY_EXCHANGE;
-        printf("  %s %s\n", any ? "all other collectives:" : gpucoll_coll_name(row->coll), row->name);
+        printf("  %s: %s\n", gpucoll_algorithm_colls(row), row->name);
         info_print_wrapped(row->help, NAME_COLUMNS + 3, WIDTH);
     }
     return true;

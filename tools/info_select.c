@@ -192,7 +192,7 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
         struct gpucoll_tl_card card;
         memset(&card, 0, sizeof(card));
         ops->device_id(device[1], &card.device);
-        gpucoll_tl_choose(info->config.transports, device[0], &card, &cost);
+        gpucoll_tl_choose(info->config.transports, GPUCOLL_TL_STORES, device[0], &card, &cost);
     }
     for (int i = 0; i < 2; i++) {
         if (device[i]) {

@@ -31,8 +31,8 @@ static bool stands_for_all(enum gpucoll_coll coll)
 
 static bool is_timed(const struct gpucoll_algorithm *row, enum gpucoll_coll coll)
 {
-    return row->coll == coll ? coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_BCAST || stands_for_all(coll)
-                             : gpucoll_algorithm_runs(row, coll) && stands_for_all(coll);
+    return gpucoll_algorithm_runs(row, coll) && (coll == GPUCOLL_ALLREDUCE || stands_for_all(coll) ||
+                                                 (coll == GPUCOLL_BCAST && row->coll == GPUCOLL_BCAST));
 }
 
 /* Fills the arguments for `bytes` of the plan's measure: the message, or one rank's part of it. */

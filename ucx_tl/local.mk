@@ -1,5 +1,17 @@
 libgpucoll_la_SOURCES += \
 	ucx_tl/tl.h \
 	ucx_tl/tl.c \
-	ucx_tl/p2p/p2p.c
+	ucx_tl/pipe.h \
+	ucx_tl/p2p/p2p.c \
+	ucx_tl/shm/outbox.h \
+	ucx_tl/shm/pipe.c \
+	ucx_tl/shm/shm.c \
+	ucx_tl/shm/shm.h \
+	ucx_tl/cpu_reduce/cores.c \
+	ucx_tl/cpu_reduce/cores.h \
+	ucx_tl/cpu_reduce/cpu_reduce.c \
+	ucx_tl/cpu_reduce/pool.c \
+	ucx_tl/cpu_reduce/pool.h \
+	ucx_tl/cpu_reduce/sum.c \
+	ucx_tl/cpu_reduce/sum.h
 EXTRA_DIST += ucx_tl/README.md

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const struct gpucoll_tl_ops *const rows[] = {&gpucoll_tl_p2p};
+static const struct gpucoll_tl_ops *const rows[] = {&gpucoll_tl_p2p, &gpucoll_tl_shm, &gpucoll_tl_cpu_reduce};
 
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index)
 {
@@ -46,7 +46,23 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpucoll_device *device,
+bool gpucoll_tl_is_allowed(const char *allowed, const struct gpucoll_tl_ops *tl)
+{
+    return listed(allowed, tl->name);
+}
+
+unsigned gpucoll_tl_allowed_ways(const char *allowed)
+{
+    unsigned ways = 0;
+    const struct gpucoll_tl_ops *tl;
+    for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
+        ways |= listed(allowed, tl->name) ? tl->does : 0;
+    }
+    return ways;
+}
+
+const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, enum gpucoll_tl_way way,
+                                               struct gpucoll_device *device,
                                                const struct gpucoll_tl_card *peer,
                                                struct gpucoll_tl_cost *cost)
 {
@@ -54,7 +70,7 @@ const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpuco
     cost->reason = "no transport is allowed by coll_gpucoll_transports";
     const struct gpucoll_tl_ops *tl;
     for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
-        if (listed(allowed, tl->name)) {
+        if ((tl->does & way) && listed(allowed, tl->name)) {
             tl->query(device, peer, cost);
             if (cost->reachable) {
                 return tl;

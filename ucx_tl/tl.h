@@ -12,11 +12,22 @@
 #define GPUCOLL_TL_H
 
 #include "core/accel/accel.h"
+#include "ucx_tl/pipe.h"
 
 /* What a peer needs to reach the scratch of a device; plain data, exchanged as bytes. */
 struct gpucoll_tl_card {
     struct gpucoll_device_id device;
     struct gpucoll_memory_handle scratch;
+    struct gpucoll_segment_name outbox; /* zero until it is offered */
+    uint64_t cores; /* SUMS: names those that the process may use, so that ranks know who shares them */
+};
+
+/* What a transport does for two devices. Algorithms need one of these; the links of a team say which there are. */
+enum gpucoll_tl_way {
+    GPUCOLL_TL_STORES = 1, /* kernels of one device store into the scratch of the other */
+    GPUCOLL_TL_PIPES = 2,  /* chunks pass through host memory, moved by the copy engines */
+    GPUCOLL_TL_SUMS =
+        4 /* chunks of all ranks lie in host memory that all of them map, and are reduced there */
 };
 
 struct gpucoll_tl_cost {
@@ -32,20 +43,29 @@ struct gpucoll_endpoint {
     const struct gpucoll_tl_ops *tl;
     struct gpucoll_device *device; /* the local one */
     struct gpucoll_memory_handle handle;
-    void *scratch; /* the peer's, as the local device sees it */
+    void *scratch;                 /* STORES: the peer's, as the local device sees it */
+    struct gpucoll_segment outbox; /* PIPES: the peer's, as this process has mapped it */
 };
 
 struct gpucoll_tl_ops {
     const char *name;
     const char *help;
+    unsigned does; /* enum gpucoll_tl_way */
     void (*query)(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                   struct gpucoll_tl_cost *cost);
+    /* Makes what peers are to connect to, and completes the card; NULL where the card is complete from the beginning. */
+    gpucoll_status (*offer)(struct gpucoll_device *device, size_t bytes, struct gpucoll_segment *outbox,
+                            struct gpucoll_tl_card *card) GPUCOLL_CHECKED;
+    void (*withdraw)(struct gpucoll_device *device, struct gpucoll_segment *outbox);
     gpucoll_status (*connect)(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                               struct gpucoll_endpoint *endpoint) GPUCOLL_CHECKED;
     void (*disconnect)(struct gpucoll_endpoint *endpoint);
+    const struct gpucoll_pipe_ops *pipe; /* with GPUCOLL_TL_PIPES */
 };
 
 extern const struct gpucoll_tl_ops gpucoll_tl_p2p;
+extern const struct gpucoll_tl_ops gpucoll_tl_shm;
+extern const struct gpucoll_tl_ops gpucoll_tl_cpu_reduce;
 
 /* The transports in order of preference; NULL past the end. */
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index);
@@ -53,8 +73,15 @@ const struct gpucoll_tl_ops *gpucoll_tl_row(int index);
 /* Is everything that `allowed` names a transport, or is it "all" or "none"? */
 bool gpucoll_tl_all_known(const char *allowed);
 
-/* The first transport allowed by `allowed` (config->transports) that reaches the peer, or NULL; `cost` tells why. */
-const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, struct gpucoll_device *device,
+/* Does `allowed` (config->transports) name the transport, or is it "all"? */
+bool gpucoll_tl_is_allowed(const char *allowed, const struct gpucoll_tl_ops *tl);
+
+/* All that the allowed transports do, reachable or not: a function of the configuration. */
+unsigned gpucoll_tl_allowed_ways(const char *allowed);
+
+/* The first allowed transport that does `way` and reaches the peer, or NULL; `cost` tells why. */
+const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, enum gpucoll_tl_way way,
+                                               struct gpucoll_device *device,
                                                const struct gpucoll_tl_card *peer,
                                                struct gpucoll_tl_cost *cost);
 

@@ -137,6 +137,11 @@ struct gpucoll_accel_ops {
     /* GPUCOLL_OK, or the error the device has met (shown by topic "device-error"); a system call, not for every poll. */
     gpucoll_status (*stream_health)(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
+    /* Makes host memory of this process, own or mapped from a peer, such that copiers take it without the host's help. An error is
+     * shown, and the memory is then not to be given to copies. */
+    gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
+                                    size_t bytes) GPUCOLL_CHECKED;
+    void (*host_unregister)(struct gpucoll_device *device, void *pointer);
     /* Copies between places that the device reaches, by a copy engine, in order. Copies have the numbers 1, 2, ...; `passed` is that of
      * the latest that is complete, or an error that the device has met (shown by topic "device-error"). The caller
      * serialises the calls on one copier. */

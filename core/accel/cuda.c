@@ -185,4 +185,6 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .stream_status = gpucoll_cuda_stream_status,
     .stream_poll = gpucoll_cuda_stream_poll,
     .stream_health = gpucoll_cuda_stream_health,
+    .host_register = gpucoll_cuda_host_register,
+    .host_unregister = gpucoll_cuda_host_unregister,
 };

@@ -134,4 +134,8 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *stream) GPUCOLL_C
 unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
+gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *pointer,
+                                          size_t bytes) GPUCOLL_CHECKED;
+void gpucoll_cuda_host_unregister(struct gpucoll_device *device, void *pointer);
+
 #endif

@@ -295,3 +295,27 @@ void gpucoll_cuda_host_free(struct gpucoll_accel *base, void *pointer)
     }
     munmap(map, map->bytes);
 }
+
+gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *pointer, size_t bytes)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
+    CUcontext context =
+        atomic_load_explicit(&gpucoll_cuda_device(device)->place->context, memory_order_relaxed);
+    bool entered = gpucoll_cuda_enter(accel, context);
+    CUresult result = accel->cuda->cuMemHostRegister(
+        pointer, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    gpucoll_cuda_leave(accel, entered);
+    return gpucoll_cuda_check(accel, device->ordinal, "registering shared host memory (cuMemHostRegister)",
+                              result);
+}
+
+void gpucoll_cuda_host_unregister(struct gpucoll_device *device, void *pointer)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
+    const struct gpucoll_cuda_place *place = gpucoll_cuda_device(device)->place;
+    if (gpucoll_cuda_alive(accel, place, device->ordinal)) {
+        bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_relaxed));
+        (void)accel->cuda->cuMemHostUnregister(pointer);
+        gpucoll_cuda_leave(accel, entered);
+    }
+}

@@ -286,6 +286,21 @@ static gpucoll_status host_stream_health(struct gpucoll_stream *stream)
     return GPUCOLL_OK;
 }
 
+/* The pretended device reaches all host memory. */
+static gpucoll_status host_register(struct gpucoll_device *device, void *pointer, size_t bytes)
+{
+    (void)device;
+    (void)pointer;
+    (void)bytes;
+    return GPUCOLL_OK;
+}
+
+static void host_unregister(struct gpucoll_device *device, void *pointer)
+{
+    (void)device;
+    (void)pointer;
+}
+
 const struct gpucoll_accel_ops gpucoll_accel_host = {
     .name = "host",
     .help = "host memory as device memory and threads as kernels: for tests without a GPU",
@@ -323,4 +338,6 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .stream_status = gpucoll_host_stream_status,
     .stream_poll = gpucoll_host_stream_poll,
     .stream_health = host_stream_health,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
 };

@@ -66,7 +66,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(protocol, STRING, "auto", NULL, 3,
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
-        "flag), direct (stores into the application's buffers), copy (copy engines), or auto."),
+        "flag), direct (stores into the application's buffers), copy (copy engines), host (copy engines, "
+        "through host memory), or auto."),
     ROW(tuning_file, STRING, "", NULL, 3,
         "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
         "writes it; "
@@ -93,6 +94,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
+    ROW(shm_bytes, SIZE, "8M", "256K..1G", 5,
+        "Size of the area in pinned host memory through which each lane moves its data by the transports shm "
+        "and cpu_reduce; it is made only where one of them is used."),
+    ROW(cpu_threads, INT, "-1", "-1..256", 4,
+        "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
+        "call; -1 takes a fair share of the cores that the process may run on, at most 4."),
     ROW(pack_bytes, SIZE, "8G", "0..1T", 5,
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "

@@ -32,6 +32,8 @@ struct gpucoll_config {
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */
     size_t scratch_bytes; /* data area of one lane; 0: the accelerator's choice */
+    size_t shm_bytes;     /* data area of one lane of the outbox in host memory */
+    int cpu_threads;      /* that sum in host memory beside the caller; -1: as many as seems right */
     size_t pack_bytes;    /* most memory of one GPU for packed buffers */
     bool progress_thread; /* moves nonblocking calls on beside the application */
     size_t zero_copy;     /* least bytes of a call that peers may write in place; 0: none */

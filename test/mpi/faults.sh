@@ -4,7 +4,9 @@
 set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
+# Arguments: which cases (a regular expression), and the transports to force.
 only=${1:-.}
+[ -z "${2:-}" ] || export OMPI_MCA_coll_gpucoll_transports=$2
 last=$((NP - 1))
 
 # clean NAME: no file of the last run is left.

@@ -71,14 +71,18 @@ namespace
 struct Way {
     const char *algorithm;
     const char *protocol;
+    const char *transports = "all";
 };
 
-const Way ways[] = {
-    {"auto", "auto"}, {"oneshot", "ll"}, {"twoshot", "ll128"}, {"twoshot", "simple"}, {"phased", "simple"}};
+const Way ways[] = {{"auto", "auto"},      {"oneshot", "ll"},    {"twoshot", "ll128"},
+                    {"twoshot", "simple"}, {"phased", "simple"}, {"cpu", "host", "cpu_reduce"}};
 
 Settings forced(const Way &way)
 {
-    return {{"allreduce_algorithm", way.algorithm}, {"protocol", way.protocol}};
+    return {{"allreduce_algorithm", way.algorithm},
+            {"protocol", way.protocol},
+            {"transports", way.transports},
+            {"shm_bytes", "256K"}};
 }
 } // namespace
 
@@ -189,18 +193,38 @@ TEST(allreduce_sizes, many_rounds)
     }
 }
 
+TEST(allreduce_sizes, many_chunks_through_host_memory)
+{
+    for (const char *threads : {"0", "2"}) {
+        const Settings settings = {
+            {"transports", "cpu_reduce"}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
+        on_threads(3, settings, [](Rank &rank) {
+            Call call;
+            call.type = GPUCOLL_INT32;
+            /* A chunk is an eighth of the area; a few rounds of its slots, the last not whole. */
+            for (size_t bytes : {(1u << 15) - 4, (1u << 15) + 4, (1u << 18) + 4, (9u << 18) + 12348}) {
+                call.count = bytes / 4;
+                call.in_place = !call.in_place;
+                check(rank, call);
+            }
+        });
+    }
+}
+
 TEST(allreduce_sizes, small_and_large_in_turn_reuse_lanes)
 {
-    on_threads(3, {{"lanes", "1"}}, [](Rank &rank) {
-        Random random(5);
-        Call call;
-        call.type = GPUCOLL_INT32;
-        for (int i = 0; i < 150; i++) {
-            call.count = random.below(2) ? random.below(100) : random.below(60000);
-            call.in_place = random.below(2) != 0;
-            check(rank, call);
-        }
-    });
+    for (const char *transports : {"all", "cpu_reduce"}) {
+        on_threads(3, {{"lanes", "1"}, {"transports", transports}, {"shm_bytes", "256K"}}, [](Rank &rank) {
+            Random random(5);
+            Call call;
+            call.type = GPUCOLL_INT32;
+            for (int i = 0; i < 150; i++) {
+                call.count = random.below(2) ? random.below(100) : random.below(60000);
+                call.in_place = random.below(2) != 0;
+                check(rank, call);
+            }
+        });
+    }
 }
 
 /* ---- determinism ---- */

@@ -40,6 +40,9 @@ class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *
         if (way == "shared") {
             return {{"host_devices", "1"}};
         }
+        if (way == "cpu_reduce") { /* pipes for what is not reduced */
+            return {{"transports", "cpu_reduce"}, {"shm_bytes", "256K"}};
+        }
         return {{"protocol", way == "auto" ? "auto" : way == "ll" ? "ll" : "simple"}, {"max_ctas", "3"}};
     }
 };
@@ -88,7 +91,7 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
 
 INSTANTIATE_TEST_SUITE_P(ranks, exchange,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                                          testing::Values("auto", "ll", "simple", "shared")),
+                                          testing::Values("auto", "ll", "simple", "shared", "cpu_reduce")),
                          [](const auto &info) {
                              return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });
@@ -110,6 +113,24 @@ TEST(exchange_sizes, many_rounds)
                     }
                 });
         }
+    }
+}
+
+TEST(exchange_sizes, many_chunks_through_host_memory)
+{
+    for (const char *threads : {"0", "2"}) {
+        const Settings settings = {
+            {"transports", "cpu_reduce"}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
+        on_threads(3, settings, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                for (size_t bytes : {(1u << 15) - 4, (1u << 18) + 12, (1u << 20) + 12348}) {
+                    Call call = call_of(kind, bytes / gpucoll_type_size(call_of(kind, 1).type));
+                    call.root = 1;
+                    call.in_place = bytes > 1u << 18;
+                    check(rank, call);
+                }
+            }
+        });
     }
 }
 
@@ -141,17 +162,19 @@ TEST(exchange_order, of_collectives_is_free_and_lanes_are_reused)
 
 TEST(exchange_processes, every_collective)
 {
-    on_processes(4, {}, [](Rank &rank) {
-        for (const Kind &kind : kinds) {
-            for (size_t count : {1, 1001, 200003}) {
-                Call call = call_of(kind, count);
-                call.root = 2;
-                call.offset = 3;
-                check(rank, call);
+    for (const char *transports : {"all", "cpu_reduce"}) {
+        on_processes(4, {{"transports", transports}}, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                for (size_t count : {1, 1001, 200003}) {
+                    Call call = call_of(kind, count);
+                    call.root = 2;
+                    call.offset = 3;
+                    check(rank, call);
+                }
             }
-        }
-        EXPECT_EQ(shm_traces(), std::vector<std::string>());
-    });
+            EXPECT_EQ(shm_traces(), std::vector<std::string>());
+        });
+    }
 }
 
 /* ---- what all ranks decline, or refuse, alike ---- */

@@ -187,6 +187,20 @@ TEST(death, inside_a_call_ends_the_kernels_of_the_others)
     }
 }
 
+/* The same with copies and sums in host memory. */
+TEST(death, inside_a_sum_in_host_memory_is_told)
+{
+    for (const char *threads : {"0", "1"}) {
+        const Settings settings = {{"transports", "cpu_reduce"}, {"cpu_threads", threads}};
+        expect_death_is_told(settings, 2, 0, [](Rank &rank) {
+            static Doubles *some = new Doubles(100);
+            gpucoll_request *request = nullptr;
+            EXPECT_EQ(gpucoll_post(rank.team, &some->args, &request), GPUCOLL_OK);
+            EXPECT_GE(gpucoll_test(request), 0); /* publishes */
+        });
+    }
+}
+
 /* ---- leaving ---- */
 
 /* A rank may free its team and context as soon as its own calls are over, while others are still in their last. */

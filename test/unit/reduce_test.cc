@@ -8,6 +8,10 @@
 #include <cstring>
 #include <limits>
 
+extern "C" {
+#include "core/accel/host_loops.h"
+}
+
 #if defined(__SIZEOF_FLOAT128__)
 using Wide = __float128;
 #else
@@ -314,6 +318,33 @@ INSTANTIATE_TEST_SUITE_P(ops, reduce, testing::Range(0, static_cast<int>(GPUCOLL
                          });
 
 /* Every 16-bit value through every 16-bit functor with a few partners: all roundings, subnormals, overflows and NaNs. */
+/* Every instruction set that this processor has, against the plain loops, on any bits. */
+TEST(reduce_isa, gives_the_same_bits)
+{
+    Random random(17);
+    constexpr size_t bytes = 4096 + 48;
+    alignas(64) char a[bytes], b[bytes], expected[bytes], got[bytes];
+    for (size_t i = 0; i < bytes; i++) {
+        a[i] = static_cast<char>(random.next());
+        b[i] = static_cast<char>(random.next());
+    }
+    const gpucoll_host_isa *isa;
+    int rows = 0;
+    for (; (isa = gpucoll_host_isa_row(rows)) != nullptr; rows++) {
+        for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && isa->usable(); functor++) {
+            const size_t count = bytes / isa->loops[functor].element_bytes;
+            EXPECT_EQ(isa->loops[functor].unit_bytes, gpucoll_host_functor_size(functor));
+            memset(expected, 0, bytes);
+            memset(got, 0, bytes);
+            gpucoll_host_loops_plain[functor].loop(expected, a, b, count);
+            isa->loops[functor].loop(got, a, b, count);
+            EXPECT_EQ(memcmp(expected, got, bytes), 0) << isa->name << ' ' << gpucoll_functor_name(functor);
+        }
+    }
+    EXPECT_STREQ(gpucoll_host_isa_row(rows - 1)->name, "plain");
+    EXPECT_EQ(gpucoll_host_isa_row(-1), nullptr);
+}
+
 TEST(reduce_16_bit, all_values)
 {
     const uint16_t partners[] = {0x0000, 0x8000, 0x3c00, 0x3f80, 0x0001, 0x8001, 0x3800,

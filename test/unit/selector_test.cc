@@ -24,6 +24,7 @@ struct Input : gpucoll_plan_input {
         bytes = message;
         nranks = ranks;
         data_bytes = size_t{64} << 20;
+        ways = GPUCOLL_TL_STORES;
         shared_device = false;
         direct = false;
         unattended = false;
@@ -123,7 +124,7 @@ TEST(selector, channels_are_the_number_of_ctas)
                 input.coll = coll;
                 const gpucoll_algorithm *row;
                 for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-                    if (gpucoll_algorithm_runs(row, coll) && row->unusable(&input) == nullptr) {
+                    if (gpucoll_algorithm_runs(row, coll) && gpucoll_unusable(row, &input) == nullptr) {
                         gpucoll_plan plan;
                         gpucoll_shape(row, &input, &plan);
                         EXPECT_EQ(plan.ctas, static_cast<uint32_t>(input.settings.channels)) << row->name;
@@ -250,7 +251,7 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                                  scratch);
                     const gpucoll_algorithm *row;
                     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-                        if (row->unusable(&input) != nullptr) {
+                        if (gpucoll_unusable(row, &input) != nullptr) {
                             continue;
                         }
                         gpucoll_plan plan;
@@ -445,7 +446,7 @@ class transports : public testing::Test
 TEST_F(transports, are_taken_from_the_list)
 {
     for (const char *allowed : {"all", "p2p", "shm,p2p", "p2p,shm"}) {
-        const gpucoll_tl_ops *tl = gpucoll_tl_choose(allowed, device, &peer, &cost);
+        const gpucoll_tl_ops *tl = gpucoll_tl_choose(allowed, GPUCOLL_TL_STORES, device, &peer, &cost);
         ASSERT_NE(tl, nullptr) << allowed;
         EXPECT_STREQ(tl->name, "p2p");
         EXPECT_TRUE(cost.reachable && cost.same_device);
@@ -453,14 +454,14 @@ TEST_F(transports, are_taken_from_the_list)
         EXPECT_GT(cost.bandwidth, 0);
     }
     for (const char *allowed : {"", "p2", "p2px", "shm", ",", "none"}) {
-        EXPECT_EQ(gpucoll_tl_choose(allowed, device, &peer, &cost), nullptr) << allowed;
+        EXPECT_EQ(gpucoll_tl_choose(allowed, GPUCOLL_TL_STORES, device, &peer, &cost), nullptr) << allowed;
         EXPECT_NE(std::string(cost.reason).find("coll_gpucoll_transports"), std::string::npos);
     }
 }
 
 TEST_F(transports, unknown_names_are_noticed)
 {
-    for (const char *list : {"all", "none", "p2p", "p2p,p2p"}) {
+    for (const char *list : {"all", "none", "p2p", "p2p,p2p", "shm", "cpu_reduce,p2p"}) {
         EXPECT_TRUE(gpucoll_tl_all_known(list)) << list;
     }
     for (const char *list : {"", "p2", "p2px", "p2p,", "p2p,pigeon", "pigeon,p2p", "p2p,all"}) {
@@ -471,6 +472,6 @@ TEST_F(transports, unknown_names_are_noticed)
 TEST_F(transports, say_why_a_gpu_is_out_of_reach)
 {
     peer.device.uuid[0] ^= 1; /* a host accelerator elsewhere */
-    EXPECT_EQ(gpucoll_tl_choose("all", device, &peer, &cost), nullptr);
+    EXPECT_EQ(gpucoll_tl_choose("all", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
     EXPECT_NE(std::string(cost.reason).find("peer access"), std::string::npos);
 }

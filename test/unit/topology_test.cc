@@ -222,7 +222,7 @@ class topology_cost : public testing::Test
     {
         gpucoll_tl_cost cost;
         accel->topology = topology;
-        EXPECT_NE(gpucoll_tl_choose("p2p", device, &peer, &cost), nullptr);
+        EXPECT_NE(gpucoll_tl_choose("p2p", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
         return cost;
     }
     static std::string uuid(const gpucoll_device_id &id)

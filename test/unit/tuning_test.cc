@@ -14,6 +14,7 @@ extern "C" {
 #include "core/plan_cache.h"
 #include "core/tuning.h"
 #include "tools/tune_fit.h"
+#include "ucx_tl/tl.h"
 }
 
 namespace
@@ -226,7 +227,9 @@ std::vector<tune_sample> measure(const gpucoll_config &config, const gpucoll_mod
     Random random(7);
     const gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-        const gpucoll_coll coll = row->coll == GPUCOLL_ANY_EXCHANGE ? GPUCOLL_ALLGATHER : row->coll;
+        const gpucoll_coll coll = gpucoll_algorithm_runs(row, GPUCOLL_ALLGATHER) ? GPUCOLL_ALLGATHER
+                                  : row->coll < GPUCOLL_COLL_COUNT ? static_cast<gpucoll_coll>(row->coll)
+                                                                   : GPUCOLL_ALLREDUCE;
         for (uint64_t bytes = 16; bytes <= 256 << 20; bytes *= 8) {
             for (int ctas : {4, 64}) {
                 for (bool linger : {false, true}) {
@@ -234,8 +237,9 @@ std::vector<tune_sample> measure(const gpucoll_config &config, const gpucoll_mod
                     sample.input = input_of(coll, bytes, 4, nullptr);
                     sample.input.config = &config;
                     sample.input.direct = row->direct;
+                    sample.input.ways = GPUCOLL_TL_STORES | GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
                     gpucoll_plan plan = {};
-                    if (row->unusable(&sample.input) != nullptr) {
+                    if (gpucoll_unusable(row, &sample.input) != nullptr) {
                         continue;
                     }
                     row->shape(&sample.input, &plan);
@@ -273,6 +277,9 @@ gpucoll_model some_machine()
     truth.copy_each_us = 5;
     truth.copy_hop_us = 4;
     truth.copy_link_share = 0.8;
+    truth.host_copy_us = 11;
+    truth.host_bandwidth = 22e9;
+    truth.cpu_bandwidth = 9e9;
     return truth;
 }
 } // namespace

@@ -60,7 +60,6 @@ static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *p
 static gpucoll_status connect(struct gpucoll_device *device, const struct gpucoll_tl_card *peer,
                               struct gpucoll_endpoint *endpoint)
 {
-    endpoint->tl = &gpucoll_tl_p2p;
     endpoint->device = device;
     endpoint->handle = peer->scratch;
     return device->accel->ops->import(device, &peer->scratch, &endpoint->scratch);
@@ -75,6 +74,7 @@ static void disconnect(struct gpucoll_endpoint *endpoint)
 const struct gpucoll_tl_ops gpucoll_tl_p2p = {
     .name = "p2p",
     .help = "stores between GPUs of one host that have peer access (NVLink, PCIe)",
+    .does = GPUCOLL_TL_STORES,
     .query = query,
     .connect = connect,
     .disconnect = disconnect,

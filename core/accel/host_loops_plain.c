@@ -1,0 +1,2 @@
+#define LOOPS gpucoll_host_loops_plain
+#include "core/accel/host_loops_body.h"

@@ -16,6 +16,7 @@ check_PROGRAMS += \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
 	test/mpi/spawn \
+	test/mpi/staging \
 	test/mpi/threads
 endif
 mpi_test_scripts = \
@@ -110,3 +111,6 @@ test_mpi_threads_LDADD = $(mpi_test_libs)
 
 test_mpi_spawn_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_spawn_LDADD = $(mpi_test_libs)
+
+test_mpi_staging_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_staging_LDADD = $(mpi_test_libs)

@@ -16,6 +16,9 @@ static const size_t copy_cost_bytes = (size_t)256 << 10;
  * instead of memory. */
 static const size_t sparse_bytes = (size_t)1 << 30;
 
+/* By how much a host copy is moved away from where it would be taken for the other buffer. */
+static const size_t apart_bytes = 64;
+
 static struct gpucoll_accel *accel(void)
 {
     return mca_coll_gpucoll_component.accel;
@@ -96,14 +99,31 @@ static int alloc(struct gpucoll_staged *buffer, bool sparse)
     if (buffer->memory_bytes == 0) {
         return OMPI_SUCCESS;
     }
-    buffer->mapped = sparse || (buffer->user == MPI_BOTTOM && buffer->memory_bytes > sparse_bytes);
-    buffer->memory =
-        buffer->mapped ? map_sparse(buffer->memory_bytes) : gpucoll_pool_get(accel(), buffer->memory_bytes);
+    const size_t bytes = buffer->memory_bytes + buffer->spare_bytes;
+    buffer->mapped = sparse || (buffer->user == MPI_BOTTOM && bytes > sparse_bytes);
+    buffer->memory = buffer->mapped ? map_sparse(bytes) : gpucoll_pool_get(accel(), bytes);
     if (buffer->memory == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    buffer->pointer = (void *)((uintptr_t)buffer->memory - (uintptr_t)buffer->low);
+    buffer->pointer = (void *)((uintptr_t)buffer->memory + buffer->spare_bytes - (uintptr_t)buffer->low);
     return OMPI_SUCCESS;
+}
+
+static void release(struct gpucoll_staged *buffer)
+{
+    if (buffer->memory != NULL && buffer->mapped) {
+        munmap(buffer->memory, buffer->memory_bytes + buffer->spare_bytes);
+    } else if (buffer->memory != NULL) {
+        gpucoll_pool_put(accel(), buffer->memory);
+    }
+    buffer->memory = NULL;
+}
+
+/* libnbc takes a call for one in place if both its pointers are the same. What a pointer points to is `low` before the
+ * data, so two pointers may be the same by chance though the data are not. */
+static bool seems_in_place(const struct gpucoll_call *call)
+{
+    return call->send.pointer == call->recv.pointer && call->send.user != call->recv.user;
 }
 
 int gpucoll_stage_alloc(struct gpucoll_call *call)
@@ -112,6 +132,12 @@ int gpucoll_stage_alloc(struct gpucoll_call *call)
     int rc = alloc(&call->send, call->sparse);
     if (rc == OMPI_SUCCESS) {
         rc = alloc(&call->recv, call->sparse);
+    }
+    while (rc == OMPI_SUCCESS && seems_in_place(call)) {
+        struct gpucoll_staged *moved = call->send.memory != NULL ? &call->send : &call->recv;
+        release(moved);
+        moved->spare_bytes += apart_bytes;
+        rc = alloc(moved, call->sparse);
     }
     if (rc != OMPI_SUCCESS) {
         gpucoll_stage_free(call);
@@ -202,16 +228,6 @@ int gpucoll_stage_out(struct gpucoll_call *call)
 {
     int rc = copy_out(call, &call->send);
     return rc == OMPI_SUCCESS ? copy_out(call, &call->recv) : rc;
-}
-
-static void release(struct gpucoll_staged *buffer)
-{
-    if (buffer->memory != NULL && buffer->mapped) {
-        munmap(buffer->memory, buffer->memory_bytes);
-    } else if (buffer->memory != NULL) {
-        gpucoll_pool_put(accel(), buffer->memory);
-    }
-    buffer->memory = NULL;
 }
 
 void gpucoll_stage_free(struct gpucoll_call *call)

@@ -19,7 +19,8 @@ struct gpucoll_staged {
     struct gpucoll_region out;
     ptrdiff_t low;       /* offset of the first byte of either region */
     size_t memory_bytes; /* 0: not staged */
-    void *memory;        /* stands for user + low */
+    size_t spare_bytes;  /* of `memory` in front */
+    void *memory;        /* with `spare_bytes` stands for user + low */
     bool mapped;         /* `memory` is a mapping of its own, not of the pool */
 };
 

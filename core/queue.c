@@ -37,6 +37,9 @@ static bool move_on(struct gpucoll_queue *queue)
         struct gpucoll_request *request = task->request;
         enum gpucoll_request_state before = request->state;
         gpucoll_status status = gpucoll_test(request);
+        if (status == GPUCOLL_OK) {
+            __atomic_store_n(&task->runs, true, __ATOMIC_RELEASE);
+        }
         if (status != GPUCOLL_IN_PROGRESS) {
             task->reason = gpucoll_declined_reason(queue->team);
             end_task(queue, link, status);
@@ -45,7 +48,7 @@ static bool move_on(struct gpucoll_queue *queue)
         }
         changed |= request->state != before;
         if (request->state >= GPUCOLL_RUNNING && before < GPUCOLL_RUNNING) {
-            __atomic_store_n(&task->decided, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&task->runs, true, __ATOMIC_RELEASE);
         }
         if (request->state == GPUCOLL_QUEUED) {
             break;
@@ -62,8 +65,8 @@ static void meet(struct gpucoll_queue *queue, const struct gpucoll_task *task)
     const uint64_t begin = gpucoll_now_ns();
     do {
         move_on(queue);
-    } while (!gpucoll_task_is_decided(task) && task->request->state > GPUCOLL_QUEUED &&
-             gpucoll_now_ns() - begin < patience_ns);
+    } while (gpucoll_task_status(task) == GPUCOLL_IN_PROGRESS && !gpucoll_task_runs(task) &&
+             task->request->state > GPUCOLL_QUEUED && gpucoll_now_ns() - begin < patience_ns);
 }
 
 gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpucoll_coll_args *args,

@@ -17,7 +17,7 @@ struct gpucoll_task {
     struct gpucoll_task *next;
     enum gpucoll_reason reason; /* of a declined one */
     int status;                 /* GPUCOLL_IN_PROGRESS until the task has ended: stored last, with release */
-    bool decided;               /* all ranks run it natively, or it has ended */
+    bool runs; /* natively, on all ranks: once true, it stays so, and the task does not end declined */
 };
 
 struct gpucoll_queue {
@@ -56,10 +56,11 @@ static inline gpucoll_status gpucoll_task_status(const struct gpucoll_task *task
     return (gpucoll_status)__atomic_load_n(&task->status, __ATOMIC_ACQUIRE);
 }
 
-static inline bool gpucoll_task_is_decided(const struct gpucoll_task *task)
+/* Is it certain to run natively, or did it? Says nothing of whether it has ended, since other threads may end it between this question
+ * and that for its status. */
+static inline bool gpucoll_task_runs(const struct gpucoll_task *task)
 {
-    return __atomic_load_n(&task->decided, __ATOMIC_ACQUIRE) ||
-           gpucoll_task_status(task) != GPUCOLL_IN_PROGRESS;
+    return __atomic_load_n(&task->runs, __ATOMIC_ACQUIRE);
 }
 
 static inline bool gpucoll_queue_is_idle(const struct gpucoll_queue *queue)

@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	test/mpi/determinism \
 	test/mpi/differential \
 	test/mpi/faults \
+	test/mpi/interrupted \
 	test/mpi/nonblocking \
 	test/mpi/observed \
 	test/mpi/passcost \
@@ -44,6 +45,8 @@ libtestmpi_la_SOURCES = \
 	test/mpi/counters.h \
 	test/mpi/cuda_driver.c \
 	test/mpi/cuda_driver.h \
+	test/mpi/interrupt.c \
+	test/mpi/interrupt.h \
 	test/mpi/layout.c \
 	test/mpi/layout.h \
 	test/mpi/memory.c \
@@ -84,6 +87,9 @@ test_mpi_differential_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)
+
+test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_interrupted_LDADD = $(mpi_test_libs)
 
 test_mpi_nonblocking_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_nonblocking_LDADD = $(mpi_test_libs)

@@ -29,7 +29,8 @@ class Queue
 
 /* A sum as a task. */
 struct Task {
-    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
+    Task(const Rank &rank, size_t count, int salt, gpucoll_memory memory = GPUCOLL_MEMORY_DEVICE)
+        : sum(rank, count, salt, memory)
     {
         sum.args.form = GPUCOLL_FORM_NONBLOCKING;
     }
@@ -128,21 +129,40 @@ TEST(queue, calls_one_after_the_other_as_tasks_and_without_a_queue)
     });
 }
 
-TEST(queue, a_task_is_decided_when_all_have_posted_it)
+TEST(queue, a_task_runs_when_all_have_posted_it)
 {
     on_threads(2, without_thread, [](Rank &rank) {
         Queue queue(rank, rank.team);
         Task task(rank, 100, 1);
         if (rank.number == 0) {
             task.post(queue);
-            EXPECT_FALSE(gpucoll_task_is_decided(&task.task));
+            EXPECT_FALSE(gpucoll_task_runs(&task.task));
         }
         rank.barrier();
         if (rank.number == 1) {
             task.post(queue);
         }
         EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
-        EXPECT_TRUE(gpucoll_task_is_decided(&task.task));
+        EXPECT_TRUE(gpucoll_task_runs(&task.task));
+    });
+}
+
+/* Whoever asks first for the status and then whether it runs must not take one for native that was declined in between. */
+TEST(queue, a_declined_task_never_runs)
+{
+    on_threads(3, with_thread, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        for (unsigned turn = 0; turn < 50; turn++) {
+            const bool odd_one = turn % 3 == rank.number;
+            Task task(rank, 100, 1, odd_one ? GPUCOLL_MEMORY_HOST : GPUCOLL_MEMORY_DEVICE);
+            task.post(queue);
+            while (task.status() == GPUCOLL_IN_PROGRESS) {
+                ASSERT_FALSE(gpucoll_task_runs(&task.task));
+                sched_yield();
+            }
+            ASSERT_EQ(task.status(), GPUCOLL_DECLINED);
+            ASSERT_FALSE(gpucoll_task_runs(&task.task));
+        }
     });
 }
 

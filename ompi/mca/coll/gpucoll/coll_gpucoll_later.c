@@ -201,8 +201,9 @@ static bool take_turn(struct gpucoll_outer *outer)
     if (outer->phase == GPUCOLL_PHASE_TURN) {
         go_next(outer);
     }
+    /* The progress thread may have declined it since its result was asked for: then it stays, and the next look hands it over. */
     return outer->phase == GPUCOLL_PHASE_NEXT || outer->phase == GPUCOLL_PHASE_ENDED ||
-           (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_is_decided(&outer->task));
+           (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_runs(&outer->task));
 }
 
 static void take_turns(gpucoll_module *self)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "test/mpi/differential.h"
+#include "test/mpi/interrupt.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
@@ -265,11 +266,13 @@ static uint64_t setting(const char *variable, const char *option, uint64_t other
 int main(int argc, char **argv)
 {
     static const char *calls_text, *from_text;
+    static bool interrupted;
     static const struct test_option own[] = {
         {.name = "calls", .text = &calls_text, .help = "how many calls"},
         {.name = "from",
          .text = &from_text,
          .help = "the number of the first call, one that begins a window"},
+        {.name = "interrupted", .flag = &interrupted, .help = "stop the thread at random moments"},
         {.name = NULL}};
     double began;
     uint64_t from, number, end;
@@ -284,8 +287,11 @@ int main(int argc, char **argv)
     test_layouts_make();
     arrivals_make();
     began = test_seconds();
+    interrupted = interrupted && test_interrupt_start(test_mix3(test.seed, 0x1e, (uint64_t)test.rank));
     while (number < end)
         number = run_chunk(number, number + CHUNK < end ? number + CHUNK : end);
+    if (interrupted)
+        test_interrupt_stop();
     if (test.rank == 0)
         printf("%llu calls in %.1f s\n", (unsigned long long)(number - from), test_seconds() - began);
     test_layouts_free();

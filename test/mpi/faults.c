@@ -5,6 +5,7 @@
  *   --mode=abort     a rank calls MPI_Abort           --mode=kill   a rank kills itself
  *   --mode=exit      a rank ends without a word       --mode=late   a rank never makes the call
  *   --mode=differ    a rank passes another count      --mode=none   nothing is wrong
+ *   --mode=late_team, late_staged: a rank comes late to the first call on a communicator, to a nonblocking one
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
-enum { COUNT = 1000, ROUNDS = 20, LATE_S = 12 };
+enum { COUNT = 1000, ROUNDS = 20, LATE_S = 12, DELAY_S = 5 };
 
 static const char *mode = "none";
 static const struct test_option options[] = {{"mode", NULL, &mode, "what goes wrong, in the last rank"}, {0}};
@@ -61,14 +62,34 @@ static bool has_gpucoll(void)
            (enable == NULL || strcmp(enable, "0") != 0);
 }
 
+/* Waits that gpucoll does not end, but tells of. */
+static void come_late(const struct test_buffer *send, struct test_buffer *recv)
+{
+    bool late = test.rank == test.size - 1;
+    MPI_Comm comm;
+    MPI_Request request;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (late)
+        test_sleep(DELAY_S);
+    if (strcmp(mode, "late_team") == 0) {
+        MPI_Allreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm);
+    } else {
+        MPI_Iallreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     struct test_buffer send, recv;
-    bool wrong;
+    bool wrong, waits;
     int code;
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, options);
     wrong = test.rank == test.size - 1 && strcmp(mode, "none") != 0;
+    waits = strncmp(mode, "late_", 5) == 0;
     const enum test_memory kind = has_gpucoll() ? TEST_DEVICE : TEST_HOST;
     test_buffer_make(&send, kind, COUNT * sizeof(float), 0, false);
     test_buffer_make(&recv, kind, COUNT * sizeof(float), 0, false);
@@ -77,9 +98,11 @@ int main(int argc, char **argv)
         if (code != MPI_SUCCESS)
             printf("REPORT rank %d: wrong result in round %d (%d)\n", test.rank, round, code);
     }
-    if (wrong && strcmp(mode, "differ") != 0)
+    if (waits)
+        come_late(&send, &recv);
+    if (wrong && !waits && strcmp(mode, "differ") != 0)
         go_wrong();
-    if (strcmp(mode, "none") != 0) {
+    if (!waits && strcmp(mode, "none") != 0) {
         code = reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
         printf("REPORT rank %d: the call returned %s\n", test.rank,
                code == MPI_SUCCESS ? "success" : "an error");

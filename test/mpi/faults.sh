@@ -72,6 +72,10 @@ if [[ late =~ $only ]]; then
     clean late
 fi
 
+works late_team "Missing ranks: *$last" --mca coll_gpucoll_timeout 2 "$PROGRAMS/faults" --mode=late_team
+works late_staged 'Collective: *iallreduce' --mca coll_gpucoll_timeout 2 --mca coll_gpucoll_nonblocking false \
+    "$PROGRAMS/faults" --mode=late_staged
+
 if [[ arguments_differ =~ $only ]]; then
     launch --mca coll_gpucoll_timeout 20 "$PROGRAMS/faults" --mode=differ
     if timed_out; then

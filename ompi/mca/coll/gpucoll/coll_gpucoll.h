@@ -93,6 +93,7 @@ struct gpucoll_module {
     struct gpucoll_looked_up latest;
     struct gpucoll_outer *order; /* nonblocking calls whose way is not known yet (coll_gpucoll_later.h) */
     struct gpucoll_outer **order_end;
+    unsigned long long later_calls;      /* how many came */
     bool turning;                        /* its first is being handed over */
     struct gpucoll_sequence *connecting; /* those that wait for their team, the one whose turn it is first */
     struct gpucoll_meeting *meeting;     /* of that one */

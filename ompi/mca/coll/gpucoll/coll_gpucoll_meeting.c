@@ -22,6 +22,13 @@ static int post_send(struct gpucoll_meeting *meeting, const void *from, size_t b
     return rc;
 }
 
+/* Whom request i - 1 receives from. */
+static int peer_behind(ompi_communicator_t *comm, int i)
+{
+    int size = ompi_comm_size(comm);
+    return (ompi_comm_rank(comm) + size - i) % size;
+}
+
 int gpucoll_meeting_allgather(void *arg, const void *mine, void *all, size_t bytes)
 {
     struct gpucoll_meeting *meeting = arg;
@@ -31,7 +38,7 @@ int gpucoll_meeting_allgather(void *arg, const void *mine, void *all, size_t byt
     meeting->count = 0;
     memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
     for (int i = 1; i < size && rc == OMPI_SUCCESS; i++) {
-        int from = (rank + size - i) % size;
+        int from = peer_behind(meeting->comm, i);
         rc = post_receive(meeting, (char *)all + (size_t)from * bytes, bytes, from);
     }
     for (int i = 1; i < size && rc == OMPI_SUCCESS; i++) {
@@ -55,6 +62,21 @@ gpucoll_status gpucoll_meeting_test(void *arg)
         meeting->count--;
     }
     return GPUCOLL_OK;
+}
+
+void gpucoll_meeting_missing(const struct gpucoll_meeting *meeting, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 1; i < ompi_comm_size(meeting->comm) && i <= meeting->count && used < size; i++) {
+        if (!REQUEST_COMPLETE(meeting->requests[i - 1])) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used > 0 ? ", " : "",
+                                     peer_behind(meeting->comm, i));
+        }
+    }
+    if (used == 0) {
+        snprintf(text, size, "none, but they have not taken this rank's message");
+    }
 }
 
 void gpucoll_meeting_abort(struct gpucoll_meeting *meeting)

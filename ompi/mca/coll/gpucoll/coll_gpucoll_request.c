@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include "coll_gpucoll_messages.h"
 #include "coll_gpucoll_sequence.h"
+#include "coll_gpucoll_watch.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -14,6 +15,9 @@ static struct {
     struct gpucoll_outer
         *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
 } requests;
+
+/* Between two looks at the clock: some milliseconds of a thread that waits. */
+static const unsigned passes_per_watch = 4096;
 
 static int start(size_t count, ompi_request_t **list);
 static int free_request(ompi_request_t **request);
@@ -124,6 +128,7 @@ struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpuco
     request->req_status.MPI_ERROR = MPI_SUCCESS;
     memset((char *)outer + sizeof outer->super, 0, sizeof *outer - sizeof outer->super);
     outer->module = self;
+    outer->number = ++self->later_calls;
     outer->comm = self->comm;
     OBJ_RETAIN(self->comm); /* MPI_Comm_free may come before the end */
     outer->later = *later;
@@ -173,9 +178,12 @@ static int progress(void)
     }
     requests.depth = 1;
     gpucoll_messages_show();
-    bool connecting = gpucoll_sequences_progress();
+    gpucoll_sequences_progress();
     struct gpucoll_outer *ended = advance_all();
-    if (requests.active == NULL && !connecting && requests.registered) {
+    if (requests.pass % passes_per_watch == 0) {
+        gpucoll_watch_waits(requests.active);
+    }
+    if (requests.active == NULL && gpucoll_sequences_connecting() == NULL && requests.registered) {
         requests.registered = false;
         opal_progress_unregister(progress);
     }
@@ -202,6 +210,7 @@ void gpucoll_outer_activate(struct gpucoll_outer *outer)
 {
     outer->super.super.req_state = OMPI_REQUEST_ACTIVE;
     outer->active = true;
+    outer->waiting = (struct gpucoll_waiting){0};
     outer->next = NULL;
     *requests.end = outer;
     requests.end = &outer->next;

@@ -27,6 +27,8 @@ struct gpucoll_outer {
     enum gpucoll_op op; /* of a native reduction */
     enum gpucoll_type type;
     enum gpucoll_phase phase;
+    unsigned long long number; /* of the communicator's calls that come here, from 1 */
+    struct gpucoll_waiting waiting;
     struct gpucoll_sequence *sequence; /* NULL: never native; a persistent request's is its own */
     struct gpucoll_task task;
     enum gpucoll_reason declined;     /* why the ranks declined it */

@@ -7,6 +7,7 @@
 static struct {
     struct gpucoll_module *connecting; /* communicators with sequences that wait for their team */
     struct gpucoll_sequence *newest;   /* of those that have a team */
+    bool moving;
     bool closed;
 } sequences;
 
@@ -50,6 +51,7 @@ static gpucoll_status begin(struct gpucoll_sequence *self)
         .test = gpucoll_meeting_test,
     };
     self->begun = true;
+    self->waiting = (struct gpucoll_waiting){0};
     return gpucoll_team_begin(mca_coll_gpucoll_component.context, &exchange, module->comm->c_name, self->able,
                               &self->team);
 }
@@ -99,8 +101,13 @@ static bool connect_all(gpucoll_module *module)
     return true;
 }
 
-bool gpucoll_sequences_progress(void)
+void gpucoll_sequences_progress(void)
 {
+    if (sequences
+            .moving) { /* a call that was handed on has come back here: the loop below goes on with what it brought */
+        return;
+    }
+    sequences.moving = true;
     gpucoll_module **link = &sequences.connecting;
     while (*link != NULL) {
         gpucoll_module *module = *link;
@@ -110,7 +117,12 @@ bool gpucoll_sequences_progress(void)
             link = &module->next_connecting;
         }
     }
-    return sequences.connecting != NULL;
+    sequences.moving = false;
+}
+
+struct gpucoll_module *gpucoll_sequences_connecting(void)
+{
+    return sequences.connecting;
 }
 
 void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
@@ -130,8 +142,12 @@ void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
             set_state(self, GPUCOLL_NATIVE_OFF);
             return;
         }
-        module->next_connecting = sequences.connecting;
-        sequences.connecting = module;
+        gpucoll_module **last = &sequences.connecting;
+        while (*last != NULL) {
+            last = &(*last)->next_connecting;
+        }
+        module->next_connecting = NULL;
+        *last = module;
     }
     gpucoll_watch_finalize();
     set_state(self, GPUCOLL_NATIVE_CONNECTING);

@@ -24,14 +24,22 @@ enum gpucoll_native_state {
     GPUCOLL_NATIVE_READY,
 };
 
+/* How long something has waited, as the watchdog knows it (coll_gpucoll_watch.h). */
+struct gpucoll_waiting {
+    uint64_t since_ns; /* 0: not looked at yet */
+    int what;
+    bool said;
+};
+
 struct gpucoll_sequence {
     struct gpucoll_module *module;
     struct gpucoll_outer *owner; /* the persistent request; NULL: the communicator's sequence */
     enum gpucoll_native_state state;
-    int error;     /* MPI error code: the team could not be made, and not because the ranks decided so */
-    bool able;     /* this rank wants a team */
-    bool begun;    /* it is this one's turn to connect */
-    bool posted;   /* this rank has posted a call: from then on it no longer passes */
+    int error;   /* MPI error code: the team could not be made, and not because the ranks decided so */
+    bool able;   /* this rank wants a team */
+    bool begun;  /* it is this one's turn to connect */
+    bool posted; /* this rank has posted a call: from then on it no longer passes */
+    struct gpucoll_waiting waiting;
     unsigned pass; /* of progress that has looked at the queue */
     struct gpucoll_team *team;
     struct gpucoll_queue queue;
@@ -42,8 +50,10 @@ struct gpucoll_sequence {
 
 /* Begins to make the sequence's team: collective, in the same order on all ranks. */
 void gpucoll_sequence_connect(struct gpucoll_sequence *sequence, bool able);
-/* Moves the making of teams on; false if there is nothing to make any more. */
-bool gpucoll_sequences_progress(void);
+/* Moves the making of teams on. */
+void gpucoll_sequences_progress(void);
+/* Communicators with sequences that wait for their team, by `next_connecting`. */
+struct gpucoll_module *gpucoll_sequences_connecting(void);
 
 /* Gives the team up, made or not; no call of this sequence runs natively any more. */
 void gpucoll_sequence_close(struct gpucoll_sequence *sequence);

@@ -202,7 +202,7 @@ static bool take_turn(struct gpucoll_outer *outer)
         go_next(outer);
     }
     return outer->phase == GPUCOLL_PHASE_NEXT || outer->phase == GPUCOLL_PHASE_ENDED ||
-           (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_is_decided(&outer->task));
+           (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_runs(&outer->task));
 }
 
 static void take_turns(gpucoll_module *self)

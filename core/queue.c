@@ -37,9 +37,6 @@ static bool move_on(struct gpucoll_queue *queue)
         struct gpucoll_request *request = task->request;
         enum gpucoll_request_state before = request->state;
         gpucoll_status status = gpucoll_test(request);
-        if (status == GPUCOLL_OK) {
-            __atomic_store_n(&task->runs, true, __ATOMIC_RELEASE);
-        }
         if (status != GPUCOLL_IN_PROGRESS) {
             task->reason = gpucoll_declined_reason(queue->team);
             end_task(queue, link, status);

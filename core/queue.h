@@ -17,7 +17,7 @@ struct gpucoll_task {
     struct gpucoll_task *next;
     enum gpucoll_reason reason; /* of a declined one */
     int status;                 /* GPUCOLL_IN_PROGRESS until the task has ended: stored last, with release */
-    bool runs; /* natively, on all ranks: once true, it stays so, and the task does not end declined */
+    bool runs;                  /* all ranks run it natively: it will not be declined */
 };
 
 struct gpucoll_queue {
@@ -56,8 +56,7 @@ static inline gpucoll_status gpucoll_task_status(const struct gpucoll_task *task
     return (gpucoll_status)__atomic_load_n(&task->status, __ATOMIC_ACQUIRE);
 }
 
-/* Is it certain to run natively, or did it? Says nothing of whether it has ended, since other threads may end it between this question
- * and that for its status. */
+/* Never true of a task that is declined: another thread may end a task at any moment, so that it has been decided would tell nothing. */
 static inline bool gpucoll_task_runs(const struct gpucoll_task *task)
 {
     return __atomic_load_n(&task->runs, __ATOMIC_ACQUIRE);

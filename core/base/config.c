@@ -104,7 +104,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "
         "more is staged through host memory. 0 stages all of them."),
-    ROW(nonblocking, BOOL, "false", NULL, 3,
+    ROW(nonblocking, BOOL, "true", NULL, 3,
         "Whether nonblocking and persistent collectives run natively; else they are staged. The same on all "
         "ranks."),
     ROW(progress_thread, BOOL, "true", NULL, 4,

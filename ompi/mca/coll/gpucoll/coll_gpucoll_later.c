@@ -201,7 +201,6 @@ static bool take_turn(struct gpucoll_outer *outer)
     if (outer->phase == GPUCOLL_PHASE_TURN) {
         go_next(outer);
     }
-    /* The progress thread may have declined it since its result was asked for: then it stays, and the next look hands it over. */
     return outer->phase == GPUCOLL_PHASE_NEXT || outer->phase == GPUCOLL_PHASE_ENDED ||
            (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_runs(&outer->task));
 }
@@ -442,11 +441,8 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
     return true;
 }
 
-int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *asked, ompi_request_t **request)
+int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request)
 {
-    struct gpucoll_later wanted = *asked;
-    const struct gpucoll_later *later = &wanted;
-    wanted.native = asked->native && mca_coll_gpucoll_component.config.nonblocking;
     if (goes_as_it_is(self, later)) {
         if (gpucoll_device_active() && later->call->module != NULL) {
             struct gpucoll_call call = *later->call;

@@ -5,7 +5,9 @@ All formats (bench_compare and gpucoll_demo --json, bench_mpi --benchmark_out, s
 call, with every library's row in "times".
 """
 
+import glob
 import json
+import os
 import re
 
 UNITS = "KMGT"
@@ -37,6 +39,12 @@ def size_text(size):
             break
         size, unit = size // 1024, larger
     return f"{size}{unit}"
+
+
+def published():
+    """The committed results that README.md shows, in tables and in pictures."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+    return [path for name in ("allreduce", "collectives") for path in sorted(glob.glob(os.path.join(folder, f"{name}-*.json")))]
 
 
 # Reading.

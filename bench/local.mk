@@ -9,7 +9,11 @@ EXTRA_DIST += bench/README.md bench/results
 # The figures of README.md, from bench/results.
 update-readme:
 	$(srcdir)/bench/readme_table
-.PHONY: update-readme
+
+# The pictures beside bench/results that README.md shows; needs matplotlib.
+plots:
+	$(srcdir)/bench/plot.py
+.PHONY: plots update-readme
 
 if MPI
 noinst_LTLIBRARIES += libbench.la

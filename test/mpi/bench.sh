@@ -60,11 +60,24 @@ for file in "$bench"/results/collectives-*.json; do
     [ ! -f "$file" ] || expect "valid/$(basename "$file")" 0 "$bench/check_results" "$file"
 done
 expect readme 0 "$bench/readme_table" --check
-if python3 -c 'import matplotlib' 2>/dev/null; then
-    expect plot 0 "$bench/plot.py" --out "$LOGS" "$bench"/results/allreduce-*.json
-    for kind in time bandwidth; do
-        holds "plot_$kind" "no picture" [ -s "$(echo "$LOGS"/allreduce-*-$kind.png)" ]
-    done
-else
+expect pictures 0 "$bench/plot.py" --check
+# Where several Pythons are, the system's has the package.
+python=''
+for candidate in python3 /usr/bin/python3; do
+    if [ -z "$python" ] && "$candidate" -c 'import matplotlib' 2>/dev/null; then
+        python=$candidate
+    fi
+done
+if [ -z "$python" ]; then
     skip plot "there is no matplotlib"
+    exit 0
 fi
+cp "$(ls "$bench"/results/collectives-*.json | tail -n 1)" "$LOGS/bench.plot.json"
+expect plot 0 "$python" "$bench/plot.py" "$LOGS/bench.plot.json"
+for kind in ratio time bandwidth; do
+    holds "plot_$kind" "no picture" [ -s "$LOGS/bench.plot-$kind.png" ]
+done
+expect plot_is_of_results 0 "$bench/plot.py" --check "$LOGS/bench.plot.json"
+echo >>"$LOGS/bench.plot.json"
+expect plot_is_of_other_results 1 "$bench/plot.py" --check "$LOGS/bench.plot.json"
+expect plot_of_nothing 2 "$python" "$bench/plot.py" "$LOGS/bench.none.json"

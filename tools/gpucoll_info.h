@@ -37,7 +37,8 @@ bool info_read_environment(struct info *info);
 /* The GPUs of this machine as the cost model knows them. */
 struct info_machine {
     int gpus;
-    bool nvlink; /* between the first two */
+    bool nvlink;      /* between the first two */
+    bool peer_access; /* between all, as far as is known: a topology file does not say */
     char name[96];
 };
 void info_machine(const struct info *info, struct info_machine *machine);
@@ -51,7 +52,7 @@ bool info_parse_size(const char *text, uint64_t *bytes);
 
 /* --tune [--ranks N] [--max SIZE] [--seconds S] [--output FILE]. 0 fine, 1 something failed, 2 not understood. */
 int info_tune(struct info *info, char **argv, int *took);
-/* --explain COLLECTIVE SIZE [--ranks N], likewise. */
+/* --explain COLLECTIVE SIZE [--ranks N] [--topology FILE] [--peer-access yes|no], likewise. */
 int info_explain(struct info *info, char **argv, int *took);
 
 /* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */

@@ -232,7 +232,8 @@ static void set_cases(struct compare *compare, const struct pass *pass, const st
 static int count_sizes(const struct compare *compare, int pass, size_t max, size_t room)
 {
     int count = 0;
-    for (size_t bytes = compare->options.min; bytes && bytes <= room; bytes = bench_next_size(bytes, max))
+    for (size_t bytes = compare->options.min; bytes && bytes <= room;
+         bytes = bench_next_size(bytes, max, compare->options.doubling))
         count += is_size_wanted(compare, pass, bytes);
     return count;
 }
@@ -259,7 +260,8 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     set_cases(compare, pass, coll, comm);
     if (compare->group.rank == 0)
         print_head(compare, coll, pass);
-    for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
+    for (size_t bytes = options->min; bytes && bytes <= room;
+         bytes = bench_next_size(bytes, max, options->doubling)) {
         if (!is_size_wanted(compare, index, bytes))
             continue;
         double left = compare->deadline > 0 && !compare->spent ? seconds_left(compare) : 0;

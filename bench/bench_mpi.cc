@@ -71,7 +71,7 @@ void run_size(benchmark::State &state, const bench_coll *coll, bench_form form, 
 void register_sizes(const bench_coll *coll, bench_form form, bool in_place)
 {
     size_t max = coll->has_data ? options.max : options.min;
-    for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, max)) {
+    for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, max, options.doubling)) {
         std::string name = std::string(coll->name) + "/" + options.type->name + "/" + options.op->name + "/" +
                            bench_form_name(form) + (in_place ? "/in_place" : "/out_of_place") + "/" +
                            std::to_string(bytes);

@@ -134,8 +134,7 @@ def merge(rows, targets):
 
 
 def figures_of(line):
-    """What targets can be about. `best` is the better of NCCL's figures: with plain buffers, and in symmetric windows; `plans` is
-    the best of gpucoll's plans, each forced in a run of its own."""
+    """What targets can be about. `best` is the better of NCCL's figures: with plain buffers, and in symmetric windows."""
     ours = line["times"].get("gpucoll")
     if not ours:
         return {}
@@ -143,9 +142,6 @@ def figures_of(line):
     found |= {key: ours[key] for key in ("hidden", "compute") if key in ours}
     for library, ratio in line["ratios"].items():
         found[f"time/{library}"] = ratio
-    plans = [ratio for library, ratio in line["ratios"].items() if library.startswith("plan:")]
-    if plans:
-        found["time/plans"] = max(plans)
     nccl = [ratio for library, ratio in line["ratios"].items() if library.startswith("nccl")]
     if nccl:
         found["time/best"] = max(nccl)

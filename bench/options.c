@@ -23,6 +23,7 @@ struct option_row {
 static const struct option_row rows[] = {
     {"--min", "SIZE", "smallest message, such as 8 or 64K (8)", SIZE, FIELD(min), BENCH_ALL},
     {"--max", "SIZE", "largest message (64M; bench_*: 1G)", SIZE, FIELD(max), BENCH_ALL},
+    {"--doubling", NULL, "every power of two between, not only some", FLAG, FIELD(doubling), BENCH_ALL},
     {"--iterations", "N", "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)", COUNT,
      FIELD(iterations), BENCH_ALL},
     {"--collectives",

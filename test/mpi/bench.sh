@@ -39,7 +39,7 @@ fi
 side_by_side=("$bench/side_by_side" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built")
 
 expect measure 0 "${side_by_side[@]}" --collectives all --max 4K --iterations 2 --stock --json "$fresh" \
-    --variant "plan:phased=--mca coll_gpucoll_allreduce_algorithm phased"
+    --variant "phased=--mca coll_gpucoll_allreduce_algorithm phased"
 expect complete 0 "$bench/check_results" --complete "$fresh"
 expect in_time 0 "${side_by_side[@]}" --collectives all --max 64K --budget $budget
 holds budget "$took s for a budget of $budget s" [ "$took" -le $((budget + 30)) ]
@@ -51,6 +51,24 @@ expect wrong_is_told 1 "$bench/side_by_side" --from "$LOGS/bench.bad.json"
 expect no_such_collective 2 "${side_by_side[@]}" --collectives allreduce,nothing
 expect no_such_variant 2 "${side_by_side[@]}" --variant nothing
 expect no_results 2 "$bench/side_by_side" --from "$LOGS/bench.none.json"
+
+# Every plan forced beside the choice.
+bench_plans=("$bench/bench_plans" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built" --max 4K --iterations 2)
+expect plans 0 "${bench_plans[@]}" --collectives allreduce,alltoall --json "$LOGS/plans.json"
+for plan in oneshot/ll twoshot/ll128 phased/simple exchange/simple; do
+    holds "plans_$plan" "not measured" grep -Eq "\"$plan\": \{[^}]*\"times_us\": \[[0-9]" "$LOGS/plans.json"
+done
+expect plans_again 0 "$bench/bench_plans" --from "$LOGS/plans.json"
+# As if of GPUs: made to be wrong in each way.
+sed 's/"memory": "host"/"memory": "cuda"/' "$LOGS/plans.json" >"$LOGS/plans.cuda.json"
+expect plans_are_judged 1 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 0 --choice 1e9 --cliff 1
+holds plans_predicted "no word of it" says 'MISSED.*prediction'
+expect plans_choice 1 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 1e9 --choice=-1 --cliff 1
+expect plans_cliff 1 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 1e9 --choice 1e9 --cliff=-1e9
+expect plans_held 0 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 1e9 --choice 1e9 --cliff 1
+sed 's/"wrong": \[\]/"wrong": ["exchange\/ll"]/' "$LOGS/plans.json" >"$LOGS/plans.bad.json"
+expect plans_wrong 1 "$bench/bench_plans" --from "$LOGS/plans.bad.json"
+expect plans_of_nothing 2 "$bench/bench_plans" --from "$LOGS/bench.none.json"
 
 if [ ! -d "$bench/results" ]; then
     skip committed "an installation has no results"

@@ -175,14 +175,17 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
 static void time_beside(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
                         double seconds)
 {
+    struct bench_beside beside;
     if (!compare->compute.device) {
         bench_compute_open(&compare->compute, &compare->group, &compare->device, compare->options.cublas);
         if (compare->group.rank == 0)
             printf("Computation: %s.\n", compare->compute.kind->name);
     }
-    for (int i = 0; i < count; i++)
-        bench_overlap_measure(contender[i], &compare->compute, bytes, compare->options.iterations,
-                              seconds / count);
+    for (int i = 0; i < count; i++) {
+        bench_contender_overlap(contender[i], &beside);
+        bench_overlap_measure(&beside, &contender[i]->measured, &compare->compute, bytes,
+                              compare->options.iterations, seconds / count, &contender[i]->row);
+    }
 }
 
 /* One size of one collective in one pass, by all that take part. */

@@ -21,6 +21,10 @@ CONTEXT_KEYS = ("command", "settings", "ranks", "memory", "gpus", "device", "cud
                 "left_out")
 
 
+# Of overlap, beside its computation's name.
+OVERLAP_KEYS = ("comm_us", "compute_us", "compute_beside_us", "hidden", "compute", "hidden_by_tests", "compute_by_tests")
+
+
 class BadInput(Exception):
     """Shown without a traceback; exit status 2."""
 
@@ -50,12 +54,18 @@ def published():
 # Reading.
 
 def row_of_google(entry, context):
-    collective, type_name, op, form = entry["name"].split("/")[:4]
-    row = {"library": context.get("library", "gpucoll"), "collective": collective, "form": form, "buffers": "device",
+    """None for what has no line here: first calls on new communicators, computation beside persistent calls."""
+    collective, type_name, op, form, _, buffers, calls = entry["name"].split("/")[:7]
+    if calls == "first" or (calls == "beside" and form != "nonblocking"):
+        return None
+    row = {"library": context.get("library", "gpucoll"), "collective": collective,
+           "form": "overlap" if calls == "beside" else form, "buffers": buffers,
            "type": type_name, "op": op, "in_place": bool(entry["in_place"]), "bytes": int(entry["bytes"]),
            "ranks": int(entry["ranks"]), "iterations": int(entry["iterations"])}
     for key in ("median_us", "p99_us", "min_us", "first_call_us", "algbw", "busbw"):
         row[key] = round(entry[key], 4)
+    if calls == "beside":
+        row |= {key: round(entry[key], 4) for key in OVERLAP_KEYS} | {"computation": entry["label"]}
     row["check"] = "ok" if entry["same_bits"] else "ok, bits differ" if entry["correct"] else "WRONG"
     return row
 
@@ -75,6 +85,7 @@ def read(path):
         if "benchmarks" in data:
             rows = [row_of_google(entry, contexts[0]) for entry in data["benchmarks"]
                     if entry.get("run_type") == "iteration" and "bytes" in entry]
+            rows = [row for row in rows if row]
         else:
             # Results of gpucoll 0.1 are of blocking calls on device buffers and do not say so.
             rows = [{"form": "blocking", "buffers": "device"} | row for row in data["rows"]]

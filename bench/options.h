@@ -36,6 +36,8 @@ struct bench_options {
     const char *collectives;
     const char *passes;
     const char *forms;
+    const char *buffers;
+    const char *calls;
     const char *check; /* windows | all */
     int budget_s;      /* 0: none */
 };

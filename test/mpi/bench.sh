@@ -39,7 +39,7 @@ fi
 side_by_side=("$bench/side_by_side" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built")
 
 expect measure 0 "${side_by_side[@]}" --collectives all --max 4K --iterations 2 --stock --json "$fresh" \
-    --variant "phased=--mca coll_gpucoll_allreduce_algorithm phased"
+    --variant "deterministic=--mca coll_gpucoll_deterministic 1"
 expect complete 0 "$bench/check_results" --complete "$fresh"
 expect in_time 0 "${side_by_side[@]}" --collectives all --max 64K --budget $budget
 holds budget "$took s for a budget of $budget s" [ "$took" -le $((budget + 30)) ]
@@ -51,6 +51,28 @@ expect wrong_is_told 1 "$bench/side_by_side" --from "$LOGS/bench.bad.json"
 expect no_such_collective 2 "${side_by_side[@]}" --collectives allreduce,nothing
 expect no_such_variant 2 "${side_by_side[@]}" --variant nothing
 expect no_results 2 "$bench/side_by_side" --from "$LOGS/bench.none.json"
+
+# Google Benchmark's program: every collective, form and way of calling, some of them by its filter, and its JSON read as all other.
+bench_mpi=$built/bench_mpi
+[ -x "$bench_mpi" ] || bench_mpi=$built/../bench_mpi
+if [ -x "$bench_mpi" ]; then
+    google=("$MPIRUN" -n "$NP" --mca coll gpucoll --mca coll_gpucoll_accelerator host "$bench_mpi" --memory=host)
+    expect google 0 "${google[@]}" --max=4K --iterations=2 --benchmark_out="$LOGS/google.json"
+    for name in allreduce/float/sum/blocking/out_of_place/device/steady/4096 \
+        reduce_scatter/float/sum/persistent/in_place/device/first/8 alltoall/float/sum/nonblocking/out_of_place/device/beside/64 \
+        barrier/float/sum/nonblocking/out_of_place/device/steady/8; do
+        holds "google_${name//\//_}" "not measured" grep -q "\"name\": \"$name/" "$LOGS/google.json"
+    done
+    holds google_correct "a wrong result" [ "$(grep -c '"correct": 1' "$LOGS/google.json")" -eq \
+        "$(grep -c '"run_type": "iteration"' "$LOGS/google.json")" ]
+    expect google_read 0 "$bench/side_by_side" --from "$LOGS/google.json"
+    expect google_filter 0 "${google[@]}" --iterations=2 --type=double --op=max --benchmark_filter='^reduce/.*/blocking/in_place/.*/steady/512/' \
+        --benchmark_out="$LOGS/google.json"
+    holds google_filtered "not one" [ "$(grep -c '"run_type": "iteration"' "$LOGS/google.json")" -eq 1 ]
+    expect google_no_such_call 2 "${google[@]}" --calls=last
+else
+    skip google "built without Google Benchmark"
+fi
 
 # Every plan forced beside the choice.
 bench_plans=("$bench/bench_plans" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built" --max 4K --iterations 2)

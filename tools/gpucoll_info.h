@@ -59,10 +59,11 @@ int info_explain(struct info *info, char **argv, int *took);
 bool info_select(struct info *info, const char *query);
 
 /* Does coll_gpucoll_topology_file stand in for this machine? Then `links` gets what *nranks ranks on its GPUs have; a number of 0 is
- * set to that of the GPUs of its first host, at least 2. `*fine` is false after an error that has been shown. */
+ * set to that of the GPUs of its first host, at least 2. `*local` is how many of the ranks are on the first host. `*fine` is false after
+ * an error that has been shown. */
 struct gpucoll_topology_links;
-bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpucoll_topology_links *links,
-                         bool *fine);
+bool info_topology_links(const struct info *info, uint32_t *nranks, uint32_t *local,
+                         struct gpucoll_topology_links *links, bool *fine);
 
 /* Writes the topology that info_topology prints as XML; "-" is standard output. */
 bool info_topology_xml(struct info *info, const char *path);

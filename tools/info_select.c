@@ -18,6 +18,11 @@ struct query {
     enum gpucoll_type type;
     bool shareable;   /* peers can write to the buffers */
     bool peer_access; /* of all GPUs to each other */
+    /* Of a topology file: the input is about the ranks of one host. */
+    int hosts;
+    uint32_t nranks; /* on all of them */
+    double net_latency_us;
+    double net_bandwidth;
 };
 
 static bool parse_coll(struct query *query, const char *text)
@@ -317,8 +322,9 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
     struct gpucoll_plan_input *input = &query->input;
     struct gpucoll_topology_links links;
     uint32_t nranks = strstr(text, "ranks=") ? input->nranks : 0;
+    uint32_t local = 0;
     bool fine = true;
-    if (!info_topology_links(info, &nranks, &links, &fine)) {
+    if (!info_topology_links(info, &nranks, &local, &links, &fine)) {
         return fine;
     }
     input->nranks = nranks < GPUCOLL_MAX_LOCAL ? nranks : GPUCOLL_MAX_LOCAL;
@@ -328,7 +334,15 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
         input->latency_us = links.latency_us;
         input->bandwidth = links.bandwidth;
     }
-    return parse(query, text);
+    if (!parse(query, text)) {
+        return false;
+    }
+    query->hosts = links.hosts;
+    query->nranks = nranks;
+    query->net_latency_us = links.net_latency_us;
+    query->net_bandwidth = links.net_bandwidth;
+    input->nranks = links.hosts > 1 ? local : input->nranks;
+    return true;
 }
 
 /* By what the ranks would reach each other, from the links, the machine and coll_gpucoll_transports. */
@@ -365,6 +379,11 @@ static void print_team(const struct query *query)
     if (input->bytes > 0) {
         printf(", %s bytes%s", bytes, input->coll == GPUCOLL_ALLREDUCE ? "" : " from one rank to another");
     }
+    if (query->hosts > 1) {
+        printf(", %u ranks on %d hosts, between which a rank has %.2f us and %.1f GB/s\n", query->nranks,
+               query->hosts, query->net_latency_us, query->net_bandwidth / 1e9);
+        printf("  before and after what goes between hosts, among those of the first host");
+    }
     printf(", %u ranks%s", input->nranks, input->shared_device ? " that share a GPU" : "");
     print_links(input);
 }
@@ -392,11 +411,15 @@ bool info_select(struct info *info, const char *text)
     int entry = info_model(info, machine.name, input->whole_lines, &model);
     input->model = &model;
     input->functor = gpucoll_coll_reduces(input->coll) ? gpucoll_functor(query.op, query.type) : 0;
-    if (input->nranks == 1) {
+    if (input->nranks == 1 && query.hosts < 2) {
         printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
         return true;
     }
     print_team(&query);
+    if (input->nranks == 1) {
+        printf("  a single rank there: all of it goes between hosts\n");
+        return true;
+    }
     if (input->functor < 0) {
         printf("  this operator does not exist for this type: MPI itself refuses it\n");
         return true;

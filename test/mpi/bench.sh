@@ -112,7 +112,8 @@ if [ -z "$python" ]; then
     skip plot "there is no matplotlib"
     exit 0
 fi
-cp "$(ls "$bench"/results/collectives-*.json | tail -n 1)" "$LOGS/bench.plot.json"
+committed=("$bench"/results/collectives-*.json)
+cp "${committed[0]}" "$LOGS/bench.plot.json"
 expect plot 0 "$python" "$bench/plot.py" "$LOGS/bench.plot.json"
 for kind in ratio time bandwidth; do
     holds "plot_$kind" "no picture" [ -s "$LOGS/bench.plot-$kind.png" ]

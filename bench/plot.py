@@ -202,7 +202,10 @@ def main():
     arguments = parser.parse_args()
     status = 0
     try:
-        for source in arguments.files or published():
+        sources = arguments.files or published()
+        if not sources:
+            raise BadInput("there are no results beside this program: name files that side_by_side --json wrote")
+        for source in sources:
             if not arguments.check:
                 plot(source, arguments)
                 continue

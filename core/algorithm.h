@@ -20,12 +20,15 @@ struct gpucoll_algorithm {
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
     bool direct;    /* writes to the application's buffers: only when the input is direct */
+    bool waits;     /* its kernels wait for those of other ranks: not where ranks share a GPU */
+    bool steps;     /* needs the host between its steps: not in a call that nobody waits in */
     int coll;       /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
     unsigned needs; /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
      * do not depend on them: what coll_gpucoll_deterministic asks for. */
     bool rank_order;
-    /* NULL if it can run the input, else a constant clause that says why not. No function: it runs whatever reaches it. */
+    /* What stands against it beside that: NULL if it can run the input, else a constant clause that says why not. No function:
+     * nothing. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
     void (*shape)(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);

@@ -12,17 +12,6 @@
 
 enum { REDUCING, COPYING }; /* request->stage */
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
-    if (input->unattended) {
-        return "it needs the host between its steps, and nobody waits in the call";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 /* How much longer the kernel takes that reduces and sends by turns than one that only sends (docs/design.md). */
 static const double reduce_share = 1.15;
 
@@ -105,7 +94,8 @@ const struct gpucoll_algorithm gpucoll_allreduce_copy = {
     .direct = true,
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
-    .unusable = unusable,
+    .waits = true,
+    .steps = true,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -10,17 +10,6 @@
 #include "core/slices.h"
 
 static const uint64_t most_block = (uint64_t)32 << 20;
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->nranks < 3) {
-        return "with two ranks there is nobody to pass chunks on to";
-    }
-    if (input->unattended) {
-        return "it needs the host between its steps, and nobody waits in the call";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
@@ -104,7 +93,8 @@ const struct gpucoll_algorithm gpucoll_bcast_copy = {
             "large messages in buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_BCAST,
-    .unusable = unusable,
+    .steps = true,
+    .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

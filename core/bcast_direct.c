@@ -11,17 +11,6 @@
 
 enum { SCATTER, GATHER }; /* request->stage */
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->nranks < 3) {
-        return "with two ranks there is nobody to pass slices on to";
-    }
-    if (input->unattended) {
-        return "it needs the host between its steps, and nobody waits in the call";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -106,7 +95,8 @@ const struct gpucoll_algorithm gpucoll_bcast_direct = {
             "size in buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_BCAST,
-    .unusable = unusable,
+    .steps = true,
+    .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -54,7 +54,6 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
             "messages in buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_ANY_MOVE,
-    .unusable = gpucoll_model_direct_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

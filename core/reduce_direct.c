@@ -10,17 +10,6 @@
 #include "core/pipeline.h"
 #include "core/slices.h"
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
-    if (input->nranks < 3) {
-        return "with two ranks there is nobody to share the work with";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -84,7 +73,8 @@ const struct gpucoll_algorithm gpucoll_reduce_direct = {
     .direct = true,
     .coll = GPUCOLL_REDUCE,
     .rank_order = true,
-    .unusable = unusable,
+    .waits = true,
+    .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -64,6 +64,10 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
                                     struct gpucoll_kernel_args *args) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* The watchdog of waits for the GPU: as gpucoll_watchdog, or the error that the device has met, which it is asked for as often as
+ * the watchdog looks at the peers. */
+gpucoll_status gpucoll_lane_watch(struct gpucoll_request *request, uint32_t missing,
+                                  const char *doing) GPUCOLL_CHECKED;
 
 /* NULL if the rounds of a phased algorithm can be counted by the barriers of one call, else why not. */
 const char *gpucoll_phase_unusable(uint64_t rounds);

@@ -63,25 +63,17 @@ static gpucoll_status start(struct gpucoll_request *request)
     request->send = run->send;
     request->recv = run->recv;
     request->stage = SCATTER;
-    request->in_barrier = false;
     request->idle = true;
     return is_root ? store(request) : GPUCOLL_OK;
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_exchange_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-    }
-    gpucoll_status status = gpucoll_pipeline_end(request);
+    gpucoll_status status = gpucoll_pipeline_end_kernel(request);
     if (status != GPUCOLL_OK || request->stage == GATHER) {
         return status;
     }
     request->stage = GATHER;
-    request->in_barrier = false;
     request->idle = true;
     status = request->team->rank == request->root ? GPUCOLL_OK : store(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;

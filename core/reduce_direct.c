@@ -46,22 +46,10 @@ static gpucoll_status start(struct gpucoll_request *request)
     if (!is_root) {
         runs[team->rank].recv = (char *)gpucoll_direct_result(request, request->root) + own_at;
     }
-    request->in_barrier = false;
     struct gpucoll_kernel_args args;
     gpucoll_kernel_args_init(request, &args);
     args.bytes = gpucoll_slice_bytes(request->bytes, slices);
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE, &args);
-}
-
-static gpucoll_status progress(struct gpucoll_request *request)
-{
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_kernel_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-    }
-    return gpucoll_pipeline_end(request);
 }
 
 const struct gpucoll_algorithm gpucoll_reduce_direct = {
@@ -77,5 +65,5 @@ const struct gpucoll_algorithm gpucoll_reduce_direct = {
     .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
-    .progress = progress,
+    .progress = gpucoll_pipeline_end_kernel,
 };

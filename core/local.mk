@@ -42,6 +42,8 @@ libgpucoll_la_SOURCES += \
 	core/base/segment.h \
 	core/base/status.c \
 	core/base/status.h \
+	core/base/thread.c \
+	core/base/thread.h \
 	core/base/types.c \
 	core/base/types.h \
 	core/bcast_copy.c \

@@ -50,9 +50,12 @@ static bool take_cpu(const char **text, unsigned long *cpu)
     return digits > 0 && digits < 10 && *cpu < CPU_SETSIZE;
 }
 
-bool gpucoll_cpu_list_parse(cpu_set_t *cpus, const char *text)
+/* "0-3,8": in ascending order, numbers below CPU_SETSIZE. */
+static bool parse_cpus(void *field, size_t field_bytes, const char *text)
 {
+    cpu_set_t *cpus = field;
     unsigned long next = 0; /* the least that may come now */
+    (void)field_bytes;
     CPU_ZERO(cpus);
     do {
         unsigned long first;
@@ -75,8 +78,10 @@ bool gpucoll_cpu_list_parse(cpu_set_t *cpus, const char *text)
     return *text == '\0' && text[-1] != ',';
 }
 
-bool gpucoll_cpu_list_format(const cpu_set_t *cpus, char *text, size_t bytes)
+/* Cut off at a comma if `bytes` are too few. */
+static bool format_cpus(const void *field, char *text, size_t bytes)
 {
+    const cpu_set_t *cpus = field;
     size_t used = 0;
     text[0] = '\0';
     for (int first = 0; first < CPU_SETSIZE; first++) {
@@ -131,17 +136,6 @@ static bool format_id(const void *field, char *text, size_t bytes)
 {
     snprintf(text, bytes, "%d", *(const int *)field);
     return *(const int *)field >= 0;
-}
-
-static bool parse_cpus(void *field, size_t field_bytes, const char *text)
-{
-    (void)field_bytes;
-    return gpucoll_cpu_list_parse(field, text);
-}
-
-static bool format_cpus(const void *field, char *text, size_t bytes)
-{
-    return gpucoll_cpu_list_format(field, text, bytes);
 }
 
 static bool parse_mib(void *field, size_t field_bytes, const char *text)

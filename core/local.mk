@@ -38,6 +38,8 @@ libgpucoll_la_SOURCES += \
 	core/base/forms.h \
 	core/base/log.c \
 	core/base/log.h \
+	core/base/number.c \
+	core/base/number.h \
 	core/base/segment.c \
 	core/base/segment.h \
 	core/base/status.c \

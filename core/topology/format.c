@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/number.h"
 
 bool gpucoll_topology_number(const char *text, unsigned long least, unsigned long most, unsigned long *number)
 {
@@ -284,7 +285,7 @@ static bool parse_gbits(void *field, size_t field_bytes, const char *text)
     if (*text < '0' || *text > '9' || strspn(text, "0123456789.") != strlen(text)) {
         return false;
     }
-    double number = strtod(text, &end);
+    double number = gpucoll_strtod(text, &end);
     *(double *)field = number * 1e9;
     return *end == '\0' && number > 0 && number <= 1e6;
 }

@@ -204,10 +204,9 @@ _Static_assert(offsetof(struct gpucoll_topology_object, uuid) ==
                "an attribute reads both from one address");
 static const char dashes[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 
-static bool parse_uuid(void *field, size_t field_bytes, const char *text)
+bool gpucoll_uuid_parse(struct gpucoll_device_id *id, const char *text)
 {
-    unsigned char *byte = (unsigned char *)field + sizeof(bool);
-    (void)field_bytes;
+    unsigned char *byte = id->uuid;
     if (strlen(text) != strlen(dashes) || strncmp(text, "GPU-", 4) != 0) {
         return false;
     }
@@ -227,8 +226,15 @@ static bool parse_uuid(void *field, size_t field_bytes, const char *text)
         *byte++ = (unsigned char)number;
         i += 2;
     }
-    *(bool *)field = true;
     return true;
+}
+
+static bool parse_uuid(void *field, size_t field_bytes, const char *text)
+{
+    bool *has_uuid = field;
+    (void)field_bytes;
+    *has_uuid = gpucoll_uuid_parse((struct gpucoll_device_id *)(has_uuid + 1), text);
+    return *has_uuid;
 }
 
 static bool format_uuid(const void *field, char *text, size_t bytes)

@@ -44,6 +44,8 @@ enum {
 
 /* "0000:1b:00.0", or "0000:1b:00" for function 0. */
 bool gpucoll_pci_parse(struct gpucoll_pci_address *pci, const char *text);
+/* "GPU-00112233-4455-6677-8899-aabbccddeeff", as NVML writes it too. */
+bool gpucoll_uuid_parse(struct gpucoll_device_id *id, const char *text);
 
 /* A whole number from `least` to `most`. */
 bool gpucoll_topology_number(const char *text, unsigned long least, unsigned long most,

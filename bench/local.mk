@@ -36,7 +36,9 @@ libbench_la_SOURCES = \
 	bench/options.c \
 	bench/options.h \
 	bench/report.c \
-	bench/report.h
+	bench/report.h \
+	tools/cuda_symbols.c \
+	tools/cuda_symbols.h
 libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 
 gpucoll_demo_SOURCES = bench/gpucoll_demo.c

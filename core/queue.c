@@ -45,7 +45,7 @@ static bool move_on(struct gpucoll_queue *queue)
         }
         changed |= request->state != before;
         if (request->state >= GPUCOLL_RUNNING && before < GPUCOLL_RUNNING) {
-            __atomic_store_n(&task->decided, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&task->runs, true, __ATOMIC_RELEASE);
         }
         if (request->state == GPUCOLL_QUEUED) {
             break;
@@ -62,8 +62,8 @@ static void meet(struct gpucoll_queue *queue, const struct gpucoll_task *task)
     const uint64_t begin = gpucoll_now_ns();
     do {
         move_on(queue);
-    } while (!gpucoll_task_is_decided(task) && task->request->state > GPUCOLL_QUEUED &&
-             gpucoll_now_ns() - begin < patience_ns);
+    } while (gpucoll_task_status(task) == GPUCOLL_IN_PROGRESS && !gpucoll_task_runs(task) &&
+             task->request->state > GPUCOLL_QUEUED && gpucoll_now_ns() - begin < patience_ns);
 }
 
 gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpucoll_coll_args *args,

@@ -17,7 +17,7 @@ struct gpucoll_task {
     struct gpucoll_task *next;
     enum gpucoll_reason reason; /* of a declined one */
     int status;                 /* GPUCOLL_IN_PROGRESS until the task has ended: stored last, with release */
-    bool decided;               /* all ranks run it natively, or it has ended */
+    bool runs;                  /* all ranks run it natively: it will not be declined */
 };
 
 struct gpucoll_queue {
@@ -56,10 +56,10 @@ static inline gpucoll_status gpucoll_task_status(const struct gpucoll_task *task
     return (gpucoll_status)__atomic_load_n(&task->status, __ATOMIC_ACQUIRE);
 }
 
-static inline bool gpucoll_task_is_decided(const struct gpucoll_task *task)
+/* Never true of a task that is declined: another thread may end a task at any moment, so that it has been decided would tell nothing. */
+static inline bool gpucoll_task_runs(const struct gpucoll_task *task)
 {
-    return __atomic_load_n(&task->decided, __ATOMIC_ACQUIRE) ||
-           gpucoll_task_status(task) != GPUCOLL_IN_PROGRESS;
+    return __atomic_load_n(&task->runs, __ATOMIC_ACQUIRE);
 }
 
 static inline bool gpucoll_queue_is_idle(const struct gpucoll_queue *queue)

@@ -41,6 +41,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     value = hash(value, &config->channels, sizeof config->channels);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
     value = hash(value, &config->chunk, sizeof config->chunk);
+    value = hash(value, &config->nonblocking, sizeof config->nonblocking);
     value = hash(value, &config->deterministic, sizeof config->deterministic);
     value = hash(value, &config->threads, sizeof config->threads);
     value = hash(value, &context->tuning, sizeof context->tuning);

@@ -162,10 +162,9 @@ void info_collectives_markdown(void)
            "*staged*, device buffers are copied to host memory and the next component of Open MPI does the "
            "work. Collectives of\n"
            "intercommunicators are staged. *Next*: has no buffers and stays with the next component.\n\n"
-           "Nonblocking and persistent collectives run natively with `coll_gpucoll_nonblocking`, which is "
-           "off by default; "
-           "without it they are\n"
-           "staged. They move on while the application computes (`coll_gpucoll_progress_thread`).\n"
+           "Native nonblocking and persistent collectives move on while the application computes "
+           "(`coll_gpucoll_progress_thread`);\n"
+           "`coll_gpucoll_nonblocking` stages them all.\n"
            "Persistent ones can be started in another order on each rank.\n\n"
            "| collective | blocking | nonblocking | persistent | algorithms (protocols) "
            "|\n|---|---|---|---|---|\n");

@@ -104,10 +104,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "
         "more is staged through host memory. 0 stages all of them."),
-    ROW(nonblocking, BOOL, "false", NULL, 3,
-        "Whether nonblocking and persistent collectives run natively; else they are staged. Experimental: "
-        "under random load a "
-        "call in some hundred thousand did not end. The same on all ranks."),
+    ROW(nonblocking, BOOL, "true", NULL, 3,
+        "Whether nonblocking and persistent collectives run natively; else they are staged. The same on all "
+        "ranks."),
     ROW(progress_thread, BOOL, "true", NULL, 4,
         "Whether a thread of gpucoll moves nonblocking and persistent collectives on while the application "
         "computes; without it they move when the application calls MPI. It sleeps while there are none."),

@@ -12,7 +12,7 @@ fi
 for case in 'as_said' 'no_transport --staged'; do
     read -r name option <<<"$case"
     launch --mca coll_gpucoll_transports "$([ "$name" = as_said ] && echo all || echo none)" \
-        --mca coll_gpucoll_nonblocking true "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
+        "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
     sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $name/\2#p" "$output"
     ! timed_out || fail "$name" "not finished"
     says '^DONE' || fail "$name" "ended with status $status"

@@ -4,7 +4,6 @@
 set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
-export OMPI_MCA_coll_gpucoll_nonblocking=true
 folder=$(mktemp -d "$LOGS/observe.XXXXXX")
 trap 'tidy; rm -rf "$folder"' EXIT
 program=("$PROGRAMS/observed")

@@ -128,21 +128,43 @@ TEST(queue, calls_one_after_the_other_as_tasks_and_without_a_queue)
     });
 }
 
-TEST(queue, a_task_is_decided_when_all_have_posted_it)
+TEST(queue, a_task_runs_when_all_have_posted_it)
 {
     on_threads(2, without_thread, [](Rank &rank) {
         Queue queue(rank, rank.team);
         Task task(rank, 100, 1);
         if (rank.number == 0) {
             task.post(queue);
-            EXPECT_FALSE(gpucoll_task_is_decided(&task.task));
+            EXPECT_FALSE(gpucoll_task_runs(&task.task));
         }
         rank.barrier();
         if (rank.number == 1) {
             task.post(queue);
         }
         EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
-        EXPECT_TRUE(gpucoll_task_is_decided(&task.task));
+        EXPECT_TRUE(gpucoll_task_runs(&task.task));
+    });
+}
+
+/* Whoever sees it run knows how it goes on, though another thread may end it at any moment. */
+TEST(queue, a_task_that_is_declined_never_runs)
+{
+    on_threads(2, with_thread, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        for (int turn = 0; turn < 200; turn++) {
+            Task task(rank, 10, turn);
+            if (rank.number == 1) {
+                gpucoll_pass(rank.team);
+                continue;
+            }
+            task.post(queue);
+            bool ran = false;
+            do {
+                ran |= gpucoll_task_runs(&task.task);
+            } while (task.status() == GPUCOLL_IN_PROGRESS);
+            EXPECT_EQ(task.status(), GPUCOLL_DECLINED);
+            EXPECT_FALSE(ran || gpucoll_task_runs(&task.task));
+        }
     });
 }
 

@@ -97,7 +97,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
                       condition)                                                                             \
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
-        const bool native = (able) && (condition);                                                           \
+        const bool native = (able) && mca_coll_gpucoll_component.config.nonblocking && (condition);          \
         if (gpucoll_goes_on(self, native)) {                                                                 \
             return self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);    \
         }                                                                                                    \

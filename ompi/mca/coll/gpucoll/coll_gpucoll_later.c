@@ -202,7 +202,7 @@ static bool take_turn(struct gpucoll_outer *outer)
         go_next(outer);
     }
     return outer->phase == GPUCOLL_PHASE_NEXT || outer->phase == GPUCOLL_PHASE_ENDED ||
-           (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_is_decided(&outer->task));
+           (outer->phase == GPUCOLL_PHASE_NATIVE && gpucoll_task_runs(&outer->task));
 }
 
 static void take_turns(gpucoll_module *self)
@@ -441,11 +441,8 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
     return true;
 }
 
-int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *asked, ompi_request_t **request)
+int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request)
 {
-    struct gpucoll_later wanted = *asked;
-    const struct gpucoll_later *later = &wanted;
-    wanted.native = asked->native && mca_coll_gpucoll_component.config.nonblocking;
     if (goes_as_it_is(self, later)) {
         if (gpucoll_device_active() && later->call->module != NULL) {
             struct gpucoll_call call = *later->call;

@@ -26,18 +26,13 @@ bool bench_overlap_can(const struct bench_coll *coll)
     return coll->has_data && !bench_coll_has(coll, BENCH_TO_ROOT | BENCH_FROM_ROOT);
 }
 
-static bool is_nccl(const struct bench_contender *contender)
-{
-    return contender->kind == BENCH_NCCL || contender->kind == BENCH_NCCL_WINDOWS;
-}
-
 static void run(void *arg)
 {
     struct beside *beside = arg;
     struct bench_contender *contender = beside->contender;
     MPI_Request request = MPI_REQUEST_NULL;
     int done = 0;
-    if (beside->with_comm && is_nccl(contender))
+    if (beside->with_comm && bench_is_nccl(contender->kind))
         bench_contender_start_nccl(contender);
     else if (beside->with_comm)
         bench_case_start(&contender->measured, &request);
@@ -47,7 +42,7 @@ static void run(void *arg)
             MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         beside->compute_us = bench_compute_wait(beside->compute);
     }
-    if (beside->with_comm && is_nccl(contender))
+    if (beside->with_comm && bench_is_nccl(contender->kind))
         bench_stream_wait(contender->rivals->device, contender->rivals->stream);
     else if (beside->with_comm)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -117,7 +112,7 @@ static void digest(struct bench_contender *contender, const char *computation, s
     overlap->compute_beside_us = median(waited->compute_us, iterations);
     overlap->compute = overlap->compute_us / overlap->compute_beside_us;
     overlap->hidden = hidden(overlap->comm_us, work_us, median(waited->us, iterations));
-    if (is_nccl(contender))
+    if (bench_is_nccl(contender->kind))
         return;
     overlap->hidden_by_tests = hidden(overlap->comm_us, work_us, median(polled->us, iterations));
     overlap->compute_by_tests = overlap->compute_us / median(polled->compute_us, iterations);
@@ -146,7 +141,7 @@ void bench_overlap_measure(struct bench_contender *contender, struct bench_compu
         sample(&comm, &alone, i);
         sample(&work, &worked, i);
         sample(&both, &waited, i);
-        if (!is_nccl(contender))
+        if (!bench_is_nccl(contender->kind))
             sample(&tested, &polled, i);
         bench_case_keep(measured, waited.us[i]);
     }

@@ -175,14 +175,17 @@ static void time_alone(struct compare *compare, struct bench_contender **contend
 static void time_beside(struct compare *compare, struct bench_contender **contender, int count, size_t bytes,
                         double seconds)
 {
+    struct bench_beside beside;
     if (!compare->compute.device) {
         bench_compute_open(&compare->compute, &compare->group, &compare->device, compare->options.cublas);
         if (compare->group.rank == 0)
             printf("Computation: %s.\n", compare->compute.kind->name);
     }
-    for (int i = 0; i < count; i++)
-        bench_overlap_measure(contender[i], &compare->compute, bytes, compare->options.iterations,
-                              seconds / count);
+    for (int i = 0; i < count; i++) {
+        bench_contender_overlap(contender[i], &beside);
+        bench_overlap_measure(&beside, &contender[i]->measured, &compare->compute, bytes,
+                              compare->options.iterations, seconds / count, &contender[i]->row);
+    }
 }
 
 /* One size of one collective in one pass, by all that take part. */
@@ -232,7 +235,8 @@ static void set_cases(struct compare *compare, const struct pass *pass, const st
 static int count_sizes(const struct compare *compare, int pass, size_t max, size_t room)
 {
     int count = 0;
-    for (size_t bytes = compare->options.min; bytes && bytes <= room; bytes = bench_next_size(bytes, max))
+    for (size_t bytes = compare->options.min; bytes && bytes <= room;
+         bytes = bench_next_size(bytes, max, compare->options.doubling))
         count += is_size_wanted(compare, pass, bytes);
     return count;
 }
@@ -259,7 +263,8 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     set_cases(compare, pass, coll, comm);
     if (compare->group.rank == 0)
         print_head(compare, coll, pass);
-    for (size_t bytes = options->min; bytes && bytes <= room; bytes = bench_next_size(bytes, max)) {
+    for (size_t bytes = options->min; bytes && bytes <= room;
+         bytes = bench_next_size(bytes, max, options->doubling)) {
         if (!is_size_wanted(compare, index, bytes))
             continue;
         double left = compare->deadline > 0 && !compare->spent ? seconds_left(compare) : 0;

@@ -1,11 +1,15 @@
 /*
- * MPI collectives under Google Benchmark, one benchmark for each collective, form, place and size:
+ * MPI collectives under Google Benchmark, one benchmark for each collective, form, place, kind of buffers, way of calling and size:
  *
- *   mpirun -n 4 --mca coll gpucoll bench_mpi --benchmark_out=gpucoll.json
+ *   mpirun -n 4 --mca coll gpucoll bench_mpi --benchmark_filter=allreduce.*device.steady --benchmark_out=gpucoll.json
  *
  * Every rank runs the same benchmarks the same number of times (fixed by the size), only rank 0 reports. The time
  * of an iteration is the slowest rank's, given to Google Benchmark as manual time; median, 99th percentile and first call
  * are counters, and so is `correct`.
+ *
+ *   steady   calls one after the other
+ *   first    each call is the first on a new communicator
+ *   beside   computation of equal length is started after the call; the time is that of both
  */
 #define OMPI_SKIP_MPICXX 1 // Open MPI 4.1 would bring the C++ bindings that MPI has removed
 
@@ -13,15 +17,32 @@
 #include <cstring>
 #include <string>
 #include <vector>
+#include "bench/overlap.h"
 #include "bench/report.h"
 
 namespace
 {
 
+enum calls { STEADY, FIRST, BESIDE, CALLS_COUNT };
+const char *const calls_names[CALLS_COUNT] = {"steady", "first", "beside"};
+enum { FIRST_CALLS = 10 };
+
+// What one benchmark measures.
+struct point {
+    const bench_coll *coll;
+    bench_form form;
+    bool in_place;
+    bool on_host;
+    calls called;
+    size_t bytes;
+};
+
 bench_options options;
 bench_group group;
 bench_device device;
-bench_case measured;
+bench_device host_device;
+bench_compute compute; // opened when first needed
+bench_case cases[2];   // with buffers on the device, in host memory; opened likewise
 int wrong_sizes;
 
 // What the ranks other than 0 say.
@@ -48,19 +69,77 @@ void report_counters(benchmark::State &state, const bench_row &row)
     state.counters["same_bits"] = row.check == BENCH_RIGHT;
 }
 
-// Nothing here may differ between ranks but the reporting: they meet in every call.
-void run_size(benchmark::State &state, const bench_coll *coll, bench_form form, bool in_place, size_t bytes)
+bench_case &case_of(const point &at)
 {
-    bench_row row;
-    measured.coll = coll;
-    measured.form = form;
-    measured.in_place = in_place;
+    bench_case &measured = cases[at.on_host];
+    if (!measured.group) {
+        bench_case_open(&measured, &group, at.on_host ? &host_device : &device, &options, nullptr, nullptr);
+        measured.on_host = at.on_host;
+    }
+    measured.coll = at.coll;
+    measured.form = at.form;
+    measured.in_place = at.in_place;
     measured.key.seed++;
-    bench_case_begin(&measured, bytes, &row);
+    return measured;
+}
+
+void run_steady(benchmark::State &state, bench_case &measured, const point &at, bench_row &row)
+{
+    bench_case_begin(&measured, at.bytes, &row);
     bench_case_warm(&measured, bench_warmup(static_cast<int>(state.max_iterations)));
     for (auto _ : state)
         state.SetIterationTime(bench_case_sample(&measured) * 1e-6);
     bench_case_end(&measured, &row);
+}
+
+// The communicator is made and freed outside the time that is taken.
+void run_first(benchmark::State &state, bench_case &measured, const point &at, bench_row &row)
+{
+    bench_check worst = BENCH_RIGHT;
+    std::vector<double> samples;
+    for (auto _ : state) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &measured.comm);
+        measured.key.seed++;
+        bench_case_begin(&measured, at.bytes, &row);
+        bench_case_forget(&measured);
+        MPI_Comm_free(&measured.comm);
+        samples.push_back(row.times.first_us);
+        worst = row.check > worst ? row.check : worst;
+        state.SetIterationTime(row.times.first_us * 1e-6);
+    }
+    measured.comm = MPI_COMM_WORLD;
+    row.check = worst;
+    row.times.first_us = samples.front();
+    bench_statistics(samples.data(), static_cast<int>(samples.size()), &row.times);
+}
+
+void run_beside(benchmark::State &state, bench_case &measured, const point &at, bench_row &row)
+{
+    static bench_beside beside;
+    if (!compute.device)
+        bench_compute_open(&compute, &group, &device, options.cublas);
+    bench_overlap_by_mpi(&beside);
+    bench_overlap_begin(&beside, &measured, &compute, at.bytes, 0, &row);
+    for (auto _ : state)
+        state.SetIterationTime(bench_overlap_sample(&beside) * 1e-6);
+    bench_overlap_end(&beside, &row);
+    state.SetLabel(row.overlap.computation);
+    state.counters["comm_us"] = row.overlap.comm_us;
+    state.counters["compute_us"] = row.overlap.compute_us;
+    state.counters["compute_beside_us"] = row.overlap.compute_beside_us;
+    state.counters["hidden"] = row.overlap.hidden;
+    state.counters["compute"] = row.overlap.compute;
+    state.counters["hidden_by_tests"] = row.overlap.hidden_by_tests;
+    state.counters["compute_by_tests"] = row.overlap.compute_by_tests;
+}
+
+// Nothing here may differ between ranks but the reporting: they meet in every call.
+void run_point(benchmark::State &state, const point &at)
+{
+    static void (*const runs[])(benchmark::State &, bench_case &, const point &,
+                                bench_row &) = {run_steady, run_first, run_beside};
+    bench_row row;
+    runs[at.called](state, case_of(at), at, row);
     report_counters(state, row);
     if (row.check == BENCH_WRONG) {
         wrong_sizes++;
@@ -68,33 +147,51 @@ void run_size(benchmark::State &state, const bench_coll *coll, bench_form form, 
     }
 }
 
-void register_sizes(const bench_coll *coll, bench_form form, bool in_place)
+int iterations_of(const point &at)
 {
-    size_t max = coll->has_data ? options.max : options.min;
-    for (size_t bytes = options.min; bytes; bytes = bench_next_size(bytes, max)) {
-        std::string name = std::string(coll->name) + "/" + options.type->name + "/" + options.op->name + "/" +
-                           bench_form_name(form) + (in_place ? "/in_place" : "/out_of_place") + "/" +
-                           std::to_string(bytes);
-        int iterations = options.iterations ? options.iterations : bench_iterations(bytes);
-        auto body = [=](benchmark::State &state) { run_size(state, coll, form, in_place, bytes); };
-        benchmark::RegisterBenchmark(name.c_str(), body)
+    int most = at.called == FIRST    ? FIRST_CALLS
+               : at.called == BESIDE ? BENCH_OVERLAP_MOST
+                                     : bench_iterations(at.bytes);
+    return options.iterations && (at.called == STEADY || options.iterations < most) ? options.iterations
+                                                                                    : most;
+}
+
+void register_sizes(point at)
+{
+    size_t max = at.coll->has_data ? options.max : options.min;
+    for (at.bytes = options.min; at.bytes; at.bytes = bench_next_size(at.bytes, max, options.doubling)) {
+        std::string name = std::string(at.coll->name) + "/" + options.type->name + "/" + options.op->name +
+                           "/" + bench_form_name(at.form) + (at.in_place ? "/in_place" : "/out_of_place") +
+                           (at.on_host ? "/host/" : "/device/") + calls_names[at.called] + "/" +
+                           std::to_string(at.bytes);
+        benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State &state) { run_point(state, at); })
             ->UseManualTime()
-            ->Iterations(iterations)
+            ->Iterations(iterations_of(at))
             ->Unit(benchmark::kMicrosecond);
     }
+}
+
+// Buffers in host memory are a kind of their own only where others are on GPUs; without data there are none.
+bool is_measured(const point &at)
+{
+    return bench_is_listed(options.forms, bench_form_name(at.form)) &&
+           bench_is_listed(options.buffers, at.on_host ? "host" : "device") &&
+           bench_is_listed(options.calls, calls_names[at.called]) &&
+           (!at.in_place || bench_coll_can_be_in_place(at.coll)) &&
+           (!at.on_host || (device.cuda && at.coll->has_data)) &&
+           (at.called != BESIDE || (at.form != BENCH_BLOCKING && !at.in_place && bench_overlap_can(at.coll)));
 }
 
 void register_all()
 {
     const bench_coll *coll;
     for (int i = 0; (coll = bench_coll_row(i)) != nullptr; i++) {
-        for (int j = 0; bench_is_listed(options.collectives, coll->name) && j < BENCH_FORM_COUNT; j++) {
-            bench_form form = static_cast<bench_form>(j);
-            if (!bench_is_listed(options.forms, bench_form_name(form)))
-                continue;
-            register_sizes(coll, form, false);
-            if (bench_coll_can_be_in_place(coll))
-                register_sizes(coll, form, true);
+        // Each bit of the number is one of two, what is left of it one of more.
+        for (int j = 0; j < BENCH_FORM_COUNT * CALLS_COUNT * 4; j++) {
+            point at = {coll,         static_cast<bench_form>(j / 4 / CALLS_COUNT), (j & 1) != 0,
+                        (j & 2) != 0, static_cast<calls>(j / 4 % CALLS_COUNT),      0};
+            if (bench_is_listed(options.collectives, coll->name) && is_measured(at))
+                register_sizes(at);
         }
     }
 }
@@ -123,14 +220,17 @@ int run(int argc, char **argv)
                 benchmark::AddCustomContext(key, value);
         },
         nullptr);
-    bench_case_open(&measured, &group, &device, &options, nullptr, nullptr);
+    bench_device_open_host(&host_device);
     register_all();
     silent_reporter silent;
     if (group.rank == 0)
         benchmark::RunSpecifiedBenchmarks();
     else
         benchmark::RunSpecifiedBenchmarks(&silent);
-    bench_case_close(&measured);
+    for (bench_case &measured : cases)
+        if (measured.group)
+            bench_case_close(&measured);
+    bench_compute_close(&compute);
     bench_device_close(&device);
     return wrong_sizes > 0;
 }

@@ -146,7 +146,7 @@ void bench_case_open(struct bench_case *measured, struct bench_group *group, str
     bench_check_prime(measured, room);
 }
 
-static void free_persistent(struct bench_case *measured)
+void bench_case_forget(struct bench_case *measured)
 {
     if (measured->persistent != MPI_REQUEST_NULL)
         MPI_Request_free(&measured->persistent);
@@ -155,7 +155,7 @@ static void free_persistent(struct bench_case *measured)
 
 void bench_case_close(struct bench_case *measured)
 {
-    free_persistent(measured);
+    bench_case_forget(measured);
     for (int i = 0; i < 2; i++)
         bench_pinned_free(measured->device, measured->host[i]);
     bench_pinned_free(measured->device, measured->staging);
@@ -209,7 +209,7 @@ void bench_case_begin(struct bench_case *measured, size_t bytes, struct bench_ro
     const struct bench_coll *coll = measured->coll;
     size_t ranks = (size_t)measured->group->size;
     size_t count = bytes / measured->type->size;
-    free_persistent(measured);
+    bench_case_forget(measured);
     measured->block = count / ranks ? count / ranks : 1;
     measured->count = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS) ? measured->block * ranks : count;
     measured->result_at = measured->place_of_result ? measured->place_of_result(measured) : 0;
@@ -264,7 +264,7 @@ void bench_case_end(struct bench_case *measured, struct bench_row *row)
     enum bench_check after = bench_check_result(measured);
     if (after > row->check)
         row->check = after;
-    free_persistent(measured);
+    bench_case_forget(measured);
 }
 
 void bench_case_measure(struct bench_case *measured, size_t bytes, int iterations, struct bench_row *row)

@@ -8,6 +8,10 @@
 #include "bench/device.h"
 #include "bench/measure.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct bench_compute;
 
 struct bench_compute_kind {
@@ -51,4 +55,7 @@ bool bench_compute_is_done(struct bench_compute *compute);
 /* Waits for it; returns how long it ran, in microseconds of the GPU's clock. */
 double bench_compute_wait(struct bench_compute *compute);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -15,18 +15,32 @@ static void check(struct bench_contender *contender, int error, const char *what
                    api->ncclGetLastError ? api->ncclGetLastError(contender->comm) : "");
 }
 
-void bench_contender_start_nccl(struct bench_contender *contender)
+static void start_nccl(void *arg)
 {
+    struct bench_contender *contender = arg;
     struct bench_rivals *rivals = contender->rivals;
     check(contender, bench_nccl_call(&rivals->api, &contender->measured, contender->comm, rivals->stream),
           contender->measured.coll->name);
 }
 
+static void wait_nccl(void *arg)
+{
+    struct bench_contender *contender = arg;
+    bench_stream_wait(contender->rivals->device, contender->rivals->stream);
+}
+
 static void call_nccl(struct bench_case *measured)
 {
-    struct bench_contender *contender = measured->arg;
-    bench_contender_start_nccl(contender);
-    bench_stream_wait(measured->device, contender->rivals->stream);
+    start_nccl(measured->arg);
+    wait_nccl(measured->arg);
+}
+
+void bench_contender_overlap(struct bench_contender *contender, struct bench_beside *beside)
+{
+    if (contender->kind == BENCH_NCCL || contender->kind == BENCH_NCCL_WINDOWS)
+        beside->starter = (struct bench_starter){.start = start_nccl, .wait = wait_nccl, .arg = contender};
+    else
+        bench_overlap_by_mpi(beside);
 }
 
 static void open_comm(struct bench_contender *contender)

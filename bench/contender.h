@@ -6,6 +6,7 @@
 #define BENCH_CONTENDER_H
 
 #include "bench/nccl_api.h"
+#include "bench/overlap.h"
 #include "bench/report.h"
 
 enum bench_contender_kind { BENCH_MPI, BENCH_NCCL, BENCH_NCCL_WINDOWS, BENCH_MPI_HOST, BENCH_CONTENDERS };
@@ -47,7 +48,7 @@ void bench_rivals_close(struct bench_rivals *rivals);
 
 /* Whether the contender can run its case as it is set. */
 bool bench_contender_can(const struct bench_contender *contender);
-/* Puts NCCL's all-reduce of the case on its stream without waiting for it; ends the program on error. */
-void bench_contender_start_nccl(struct bench_contender *contender);
+/* Sets how the contender's call is started and waited for beside computation. */
+void bench_contender_overlap(struct bench_contender *contender, struct bench_beside *beside);
 
 #endif

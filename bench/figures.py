@@ -5,7 +5,9 @@ All formats (bench_compare and gpucoll_demo --json, bench_mpi --benchmark_out, s
 call, with every library's row in "times".
 """
 
+import glob
 import json
+import os
 import re
 
 UNITS = "KMGT"
@@ -17,6 +19,10 @@ FORMS = ("blocking", "nonblocking", "persistent", "overlap")
 CONTEXT_KEYS = ("command", "settings", "ranks", "memory", "gpus", "device", "cuda_driver", "mpi", "gpucoll_version",
                 "nccl_version", "nccl_exchanges", "nccl_comm_ms", "nccl-symmetric_comm_ms", "date", "library",
                 "left_out")
+
+
+# Of overlap, beside its computation's name.
+OVERLAP_KEYS = ("comm_us", "compute_us", "compute_beside_us", "hidden", "compute", "hidden_by_tests", "compute_by_tests")
 
 
 class BadInput(Exception):
@@ -39,15 +45,27 @@ def size_text(size):
     return f"{size}{unit}"
 
 
+def published():
+    """The committed results that README.md shows, in tables and in pictures."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+    return [path for name in ("allreduce", "collectives") for path in sorted(glob.glob(os.path.join(folder, f"{name}-*.json")))]
+
+
 # Reading.
 
 def row_of_google(entry, context):
-    collective, type_name, op, form = entry["name"].split("/")[:4]
-    row = {"library": context.get("library", "gpucoll"), "collective": collective, "form": form, "buffers": "device",
+    """None for what has no line here: first calls on new communicators, computation beside persistent calls."""
+    collective, type_name, op, form, _, buffers, calls = entry["name"].split("/")[:7]
+    if calls == "first" or (calls == "beside" and form != "nonblocking"):
+        return None
+    row = {"library": context.get("library", "gpucoll"), "collective": collective,
+           "form": "overlap" if calls == "beside" else form, "buffers": buffers,
            "type": type_name, "op": op, "in_place": bool(entry["in_place"]), "bytes": int(entry["bytes"]),
            "ranks": int(entry["ranks"]), "iterations": int(entry["iterations"])}
     for key in ("median_us", "p99_us", "min_us", "first_call_us", "algbw", "busbw"):
         row[key] = round(entry[key], 4)
+    if calls == "beside":
+        row |= {key: round(entry[key], 4) for key in OVERLAP_KEYS} | {"computation": entry["label"]}
     row["check"] = "ok" if entry["same_bits"] else "ok, bits differ" if entry["correct"] else "WRONG"
     return row
 
@@ -67,6 +85,7 @@ def read(path):
         if "benchmarks" in data:
             rows = [row_of_google(entry, contexts[0]) for entry in data["benchmarks"]
                     if entry.get("run_type") == "iteration" and "bytes" in entry]
+            rows = [row for row in rows if row]
         else:
             # Results of gpucoll 0.1 are of blocking calls on device buffers and do not say so.
             rows = [{"form": "blocking", "buffers": "device"} | row for row in data["rows"]]
@@ -126,8 +145,7 @@ def merge(rows, targets):
 
 
 def figures_of(line):
-    """What targets can be about. `best` is the better of NCCL's figures: with plain buffers, and in symmetric windows; `plans` is
-    the best of gpucoll's plans, each forced in a run of its own."""
+    """What targets can be about. `best` is the better of NCCL's figures: with plain buffers, and in symmetric windows."""
     ours = line["times"].get("gpucoll")
     if not ours:
         return {}
@@ -135,9 +153,6 @@ def figures_of(line):
     found |= {key: ours[key] for key in ("hidden", "compute") if key in ours}
     for library, ratio in line["ratios"].items():
         found[f"time/{library}"] = ratio
-    plans = [ratio for library, ratio in line["ratios"].items() if library.startswith("plan:")]
-    if plans:
-        found["time/plans"] = max(plans)
     nccl = [ratio for library, ratio in line["ratios"].items() if library.startswith("nccl")]
     if nccl:
         found["time/best"] = max(nccl)

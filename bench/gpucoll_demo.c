@@ -58,7 +58,8 @@ static int run_sizes(struct demo *demo)
 {
     int wrong = 0;
     double first_us = 0;
-    for (size_t bytes = demo->options.min; bytes; bytes = bench_next_size(bytes, demo->options.max)) {
+    for (size_t bytes = demo->options.min; bytes;
+         bytes = bench_next_size(bytes, demo->options.max, demo->options.doubling)) {
         struct bench_row row;
         bench_case_measure(&demo->allreduce, bytes, demo->options.iterations, &row);
         wrong += row.check == BENCH_WRONG;

@@ -1,15 +1,19 @@
 # The demo is for users and goes to bin; the comparison programs go beside each other where contrib/gpu_check finds them.
 benchdir = $(pkglibexecdir)/bench
 bench_PROGRAMS =
-dist_bench_SCRIPTS = bench/check_results bench/plot.py bench/side_by_side
-dist_bench_DATA = bench/figures.py bench/results_schema.json bench/targets.txt
+dist_bench_SCRIPTS = bench/bench_plans bench/check_results bench/plot.py bench/side_by_side
+dist_bench_DATA = bench/figures.py bench/results_schema.json bench/running.py bench/targets.txt
 dist_noinst_SCRIPTS += bench/readme_table
 EXTRA_DIST += bench/README.md bench/results
 
 # The figures of README.md, from bench/results.
 update-readme:
 	$(srcdir)/bench/readme_table
-.PHONY: update-readme
+
+# The pictures beside bench/results that README.md shows; needs matplotlib.
+plots:
+	$(srcdir)/bench/plot.py
+.PHONY: plots update-readme
 
 if MPI
 noinst_LTLIBRARIES += libbench.la
@@ -27,19 +31,26 @@ libbench_la_SOURCES = \
 	bench/check.h \
 	bench/coll.c \
 	bench/coll.h \
+	bench/compute.c \
+	bench/compute.h \
 	bench/data.c \
 	bench/data.h \
 	bench/device.c \
 	bench/device.h \
+	bench/library.c \
+	bench/library.h \
 	bench/measure.c \
 	bench/measure.h \
 	bench/options.c \
 	bench/options.h \
+	bench/overlap.c \
+	bench/overlap.h \
 	bench/report.c \
 	bench/report.h \
 	tools/cuda_symbols.c \
 	tools/cuda_symbols.h
 libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+libbench_la_LIBADD = -lm
 
 gpucoll_demo_SOURCES = bench/gpucoll_demo.c
 gpucoll_demo_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
@@ -47,20 +58,14 @@ gpucoll_demo_LDADD = libbench.la $(MPI_LIBS)
 
 bench_compare_SOURCES = \
 	bench/bench_compare.c \
-	bench/compute.c \
-	bench/compute.h \
 	bench/contender.c \
 	bench/contender.h \
-	bench/library.c \
-	bench/library.h \
 	bench/nccl_api.c \
 	bench/nccl_api.h \
 	bench/nccl_coll.c \
-	bench/nccl_coll.h \
-	bench/overlap.c \
-	bench/overlap.h
+	bench/nccl_coll.h
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
-bench_compare_LDADD = libbench.la $(MPI_LIBS) -lm
+bench_compare_LDADD = libbench.la $(MPI_LIBS)
 
 bench_mpi_SOURCES = bench/bench_mpi.cc
 bench_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(BENCHMARK_CFLAGS)

@@ -175,11 +175,11 @@ int bench_warmup(int iterations)
     return iterations / 10 > 5 ? iterations / 10 : 5;
 }
 
-size_t bench_next_size(size_t bytes, size_t max)
+size_t bench_next_size(size_t bytes, size_t max, bool doubling)
 {
     size_t next = 8;
     while (next <= bytes)
-        next *= next < (32u << 10) ? 8 : next == (32u << 10) ? 2 : 4;
+        next *= doubling ? 2 : next < (32u << 10) ? 8 : next == (32u << 10) ? 2 : 4;
     if (next <= max)
         return next;
     return bytes < max ? max : 0;

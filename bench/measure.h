@@ -62,8 +62,8 @@ void bench_statistics(double *samples, int count, struct bench_times *times);
 /* Fixed by size alone, so that every rank does the same number. */
 int bench_iterations(size_t bytes);
 int bench_warmup(int iterations);
-/* The size after `bytes` on the way to `max`: 8 B x8 .. 32 KiB, 64 KiB, 256 KiB x4 ..; 0 when done. */
-size_t bench_next_size(size_t bytes, size_t max);
+/* The size after `bytes` on the way to `max`: 8 B x8 .. 32 KiB, 64 KiB, 256 KiB x4 .., or every power of two; 0 when done. */
+size_t bench_next_size(size_t bytes, size_t max, bool doubling);
 
 double bench_algbw(size_t bytes, double us); /* GB/s */
 

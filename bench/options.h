@@ -18,6 +18,7 @@ enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_COMPARE = 4, BEN
 struct bench_options {
     size_t min; /* bytes */
     size_t max;
+    bool doubling;  /* every power of two between */
     int iterations; /* 0: by size */
     const struct bench_coll *coll;
     const struct bench_type *type;
@@ -35,6 +36,8 @@ struct bench_options {
     const char *collectives;
     const char *passes;
     const char *forms;
+    const char *buffers;
+    const char *calls;
     const char *check; /* windows | all */
     int budget_s;      /* 0: none */
 };

@@ -1,24 +1,15 @@
 #include "bench/overlap.h"
 
-#include <stdlib.h>
-
-enum { MOST_ITERATIONS = 40, LEAST_ITERATIONS = 7, TRIALS = 5, OVERRUN = 4 };
+enum { LEAST_ITERATIONS = 7, TRIALS = 5, OVERRUN = 4 };
 
 /* What is timed: with `with_comm` the communication, with `with_compute` the work; while the work runs the host waits, or
  * calls MPI_Test. */
-struct beside {
-    struct bench_contender *contender;
-    struct bench_compute *compute;
+struct timed {
+    struct bench_beside *beside;
     bool with_comm;
     bool with_compute;
     bool tests;
     double compute_us; /* the work, by the GPU's clock */
-};
-
-/* Samples of one kind. */
-struct series {
-    double us[MOST_ITERATIONS];
-    double compute_us[MOST_ITERATIONS];
 };
 
 bool bench_overlap_can(const struct bench_coll *coll)
@@ -26,35 +17,48 @@ bool bench_overlap_can(const struct bench_coll *coll)
     return coll->has_data && !bench_coll_has(coll, BENCH_TO_ROOT | BENCH_FROM_ROOT);
 }
 
+static void start_mpi(void *arg)
+{
+    struct bench_beside *beside = arg;
+    bench_case_start(beside->measured, &beside->starter.request);
+}
+
+static void wait_mpi(void *arg)
+{
+    struct bench_beside *beside = arg;
+    MPI_Wait(&beside->starter.request, MPI_STATUS_IGNORE);
+}
+
+void bench_overlap_by_mpi(struct bench_beside *beside)
+{
+    beside->starter = (struct bench_starter){start_mpi, wait_mpi, beside, true, MPI_REQUEST_NULL};
+}
+
 static void run(void *arg)
 {
-    struct beside *beside = arg;
-    struct bench_contender *contender = beside->contender;
-    MPI_Request request = MPI_REQUEST_NULL;
+    struct timed *timed = arg;
+    struct bench_starter *starter = &timed->beside->starter;
+    struct bench_compute *compute = timed->beside->compute;
     int done = 0;
-    if (beside->with_comm && bench_is_nccl(contender->kind))
-        bench_contender_start_nccl(contender);
-    else if (beside->with_comm)
-        bench_case_start(&contender->measured, &request);
-    if (beside->with_compute) {
-        bench_compute_launch(beside->compute);
-        while (beside->tests && !bench_compute_is_done(beside->compute))
-            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        beside->compute_us = bench_compute_wait(beside->compute);
+    if (timed->with_comm)
+        starter->start(starter->arg);
+    if (timed->with_compute) {
+        bench_compute_launch(compute);
+        while (timed->tests && !bench_compute_is_done(compute))
+            MPI_Test(&starter->request, &done, MPI_STATUS_IGNORE);
+        timed->compute_us = bench_compute_wait(compute);
     }
-    if (beside->with_comm && bench_is_nccl(contender->kind))
-        bench_stream_wait(contender->rivals->device, contender->rivals->stream);
-    else if (beside->with_comm)
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (timed->with_comm)
+        starter->wait(starter->arg);
 }
 
 /* One sample. */
-static void sample(struct beside *beside, struct series *series, int index)
+static void sample(struct timed *timed, struct bench_series *series, int index)
 {
-    struct bench_group *group = beside->contender->measured.group;
-    struct bench_call call = {NULL, run, beside};
+    struct bench_group *group = timed->beside->measured->group;
+    struct bench_call call = {NULL, run, timed};
     series->us[index] = bench_once(group, &call);
-    series->compute_us[index] = bench_max(group, beside->compute_us);
+    series->compute_us[index] = bench_max(group, timed->compute_us);
 }
 
 static double median(double *samples, int count)
@@ -80,8 +84,8 @@ static int iterations_within(double seconds, double comm_us, int asked)
 {
     /* Alone, the work, both, both with tests; and some for barriers. */
     double one = comm_us * 1e-6 * 6 + 50e-6;
-    double fit = seconds > 0 ? seconds / one : MOST_ITERATIONS;
-    int iterations = fit < MOST_ITERATIONS ? (int)fit : MOST_ITERATIONS;
+    double fit = seconds > 0 ? seconds / one : BENCH_OVERLAP_MOST;
+    int iterations = fit < BENCH_OVERLAP_MOST ? (int)fit : BENCH_OVERLAP_MOST;
     if (fit * OVERRUN < LEAST_ITERATIONS)
         return 1;
     if (iterations < LEAST_ITERATIONS)
@@ -90,61 +94,75 @@ static int iterations_within(double seconds, double comm_us, int asked)
 }
 
 /* Alone: what the work is to take as long as. */
-static double time_comm(struct beside *comm, struct series *series, double seconds)
+static double time_comm(struct bench_beside *beside, double seconds)
 {
-    sample(comm, series, 0);
-    if (iterations_within(seconds, series->us[0], 0) == 1)
-        return series->us[0];
+    struct timed comm = {.beside = beside, .with_comm = true};
+    sample(&comm, &beside->alone, 0);
+    if (iterations_within(seconds, beside->alone.us[0], 0) == 1)
+        return beside->alone.us[0];
     for (int i = 0; i < TRIALS; i++)
-        sample(comm, series, i);
-    return median(series->us, TRIALS);
+        sample(&comm, &beside->alone, i);
+    return median(beside->alone.us, TRIALS);
 }
 
-static void digest(struct bench_contender *contender, const char *computation, struct series *alone,
-                   struct series *worked, struct series *waited, struct series *polled, int iterations)
+void bench_overlap_begin(struct bench_beside *beside, struct bench_case *measured,
+                         struct bench_compute *compute, size_t bytes, double seconds, struct bench_row *row)
 {
-    struct bench_overlap *overlap = &contender->row.overlap;
-    double work_us = median(worked->us, iterations);
+    beside->measured = measured;
+    beside->compute = compute;
+    beside->count = 0;
+    bench_case_begin(measured, bytes, row);
+    beside->comm_us = time_comm(beside, seconds);
+    bench_compute_fit(compute, measured->group, beside->comm_us);
+}
+
+double bench_overlap_sample(struct bench_beside *beside)
+{
+    struct timed comm = {.beside = beside, .with_comm = true};
+    struct timed work = {.beside = beside, .with_compute = true};
+    struct timed both = {beside, true, true, false, 0};
+    struct timed tested = {beside, true, true, true, 0};
+    int i = beside->count++;
+    sample(&comm, &beside->alone, i);
+    sample(&work, &beside->worked, i);
+    sample(&both, &beside->waited, i);
+    if (beside->starter.has_request)
+        sample(&tested, &beside->polled, i);
+    bench_case_keep(beside->measured, beside->waited.us[i]);
+    return beside->waited.us[i];
+}
+
+void bench_overlap_end(struct bench_beside *beside, struct bench_row *row)
+{
+    struct bench_overlap *overlap = &row->overlap;
+    int count = beside->count;
+    double work_us = median(beside->worked.us, count);
     overlap->is_measured = true;
-    overlap->computation = computation;
-    overlap->comm_us = median(alone->us, iterations);
-    overlap->compute_us = median(worked->compute_us, iterations);
-    overlap->compute_beside_us = median(waited->compute_us, iterations);
+    overlap->computation = beside->compute->kind->name;
+    overlap->comm_us = median(beside->alone.us, count);
+    overlap->compute_us = median(beside->worked.compute_us, count);
+    overlap->compute_beside_us = median(beside->waited.compute_us, count);
     overlap->compute = overlap->compute_us / overlap->compute_beside_us;
-    overlap->hidden = hidden(overlap->comm_us, work_us, median(waited->us, iterations));
-    if (bench_is_nccl(contender->kind))
-        return;
-    overlap->hidden_by_tests = hidden(overlap->comm_us, work_us, median(polled->us, iterations));
-    overlap->compute_by_tests = overlap->compute_us / median(polled->compute_us, iterations);
+    overlap->hidden = hidden(overlap->comm_us, work_us, median(beside->waited.us, count));
+    if (beside->starter.has_request) {
+        overlap->hidden_by_tests = hidden(overlap->comm_us, work_us, median(beside->polled.us, count));
+        overlap->compute_by_tests = overlap->compute_us / median(beside->polled.compute_us, count);
+    }
+    bench_case_end(beside->measured, row);
 }
 
-void bench_overlap_measure(struct bench_contender *contender, struct bench_compute *compute, size_t bytes,
-                           int iterations, double seconds)
+void bench_overlap_measure(struct bench_beside *beside, struct bench_case *measured,
+                           struct bench_compute *compute, size_t bytes, int iterations, double seconds,
+                           struct bench_row *row)
 {
-    struct bench_case *measured = &contender->measured;
-    struct beside comm = {.contender = contender, .compute = compute, .with_comm = true};
-    struct beside work = {.contender = contender, .compute = compute, .with_compute = true};
-    struct beside both = {contender, compute, true, true, false, 0};
-    struct beside tested = {contender, compute, true, true, true, 0};
-    struct series alone, worked, waited, polled;
-    bench_case_begin(measured, bytes, &contender->row);
-    double comm_us = time_comm(&comm, &alone, seconds);
-    bench_compute_fit(compute, measured->group, comm_us);
-    iterations = iterations_within(seconds, comm_us, iterations);
+    bench_overlap_begin(beside, measured, compute, bytes, seconds, row);
+    iterations = iterations_within(seconds, beside->comm_us, iterations);
     double begin = MPI_Wtime();
-    int done = 0;
-    for (; done < iterations; done++) {
-        int i = done;
+    while (beside->count < iterations) {
         double passed = bench_max(measured->group, MPI_Wtime() - begin);
-        if (i > 0 && seconds > 0 && passed > OVERRUN * seconds)
+        if (beside->count > 0 && seconds > 0 && passed > OVERRUN * seconds)
             break;
-        sample(&comm, &alone, i);
-        sample(&work, &worked, i);
-        sample(&both, &waited, i);
-        if (!bench_is_nccl(contender->kind))
-            sample(&tested, &polled, i);
-        bench_case_keep(measured, waited.us[i]);
+        bench_overlap_sample(beside);
     }
-    digest(contender, compute->kind->name, &alone, &worked, &waited, &polled, done);
-    bench_case_end(measured, &contender->row);
+    bench_overlap_end(beside, row);
 }

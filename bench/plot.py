@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Draws time and bus bandwidth against message size, a panel for each collective, from results of side_by_side.
+"""Draws ratios, time and bus bandwidth against message size, a panel for each collective, from results of side_by_side.
 
-    plot.py bench/results/collectives-4xH200.json        writes collectives-4xH200-time.png and -bandwidth.png beside it
-    plot.py --out DIR --form persistent FILE...          another way of calling; files elsewhere
+    plot.py                                        all that README.md shows, beside the files of bench/results (`make plots`)
+    plot.py --check                                draws nothing; exit status 1 if those pictures are of other results
+    plot.py collectives.json                       writes collectives-ratio.png, -time.png and -bandwidth.png beside it
+    plot.py --out DIR --form persistent FILE...    another way of calling; pictures elsewhere
 
-Needs matplotlib (Debian, Ubuntu: apt-get install python3-matplotlib).
+Needs matplotlib (Debian, Ubuntu: apt-get install python3-matplotlib), but for --check.
 """
 
 import argparse
+import hashlib
+import io
 import math
 import os
+import struct
 import sys
 
 sys.dont_write_bytecode = True  # the folder may be one that is only read
-from figures import BadInput, FORMS, groups_of, library_order, merge, read, size_text
+from figures import BadInput, FORMS, groups_of, library_order, merge, published, read, size_text
 
 # A library looks alike in every picture; the colours are told apart by the colour-blind as well (Okabe and Ito, 2008).
 STYLES = {"gpucoll": ("#d55e00", "o", "-"), "nccl": ("#0072b2", "s", "--"), "nccl-symmetric": ("#009e73", "^", ":"),
@@ -21,6 +26,12 @@ STYLES = {"gpucoll": ("#d55e00", "o", "-"), "nccl": ("#0072b2", "s", "--"), "ncc
 LABELS = {"nccl": "NCCL, plain buffers", "nccl-symmetric": "NCCL, symmetric windows", "stock": "Open MPI without gpucoll"}
 OTHERS = ("#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 COLUMNS = 3
+# What is drawn, best first: name of the file, title, unit.
+KINDS = (("ratio", "gpucoll's time over the other's", "ratio, below 1: faster"), ("time", "Time of the slowest rank", "µs, median"),
+         ("bandwidth", "Bus bandwidth", "GB/s"))
+# Pictures are few flat colours; more would only be the shades of smoothed edges.
+COLOURS = 48
+DIGEST = "Results"  # text of the picture: what it was drawn from
 
 
 def load_matplotlib():
@@ -28,9 +39,10 @@ def load_matplotlib():
         import matplotlib
         matplotlib.use("Agg")
         from matplotlib import pyplot
+        import PIL.Image  # matplotlib itself needs it
     except ImportError as error:
         raise BadInput(f"matplotlib is needed (Debian, Ubuntu: apt-get install python3-matplotlib): {error}") from error
-    return pyplot
+    return pyplot, PIL.Image
 
 
 def chosen_groups(lines, form, in_place):
@@ -40,18 +52,29 @@ def chosen_groups(lines, form, in_place):
     return [group for group in groups_of(wanted).values() if len(group) > 1]
 
 
-def draw_panel(axis, group, value):
+def points_of(group, library, kind):
+    """[(bytes, value)] of one curve."""
+    if kind == "ratio":
+        return [(line["bytes"], line["ratios"][library]) for line in group if library in line["ratios"]]
+    value = {"time": "median_us", "bandwidth": "busbw"}[kind]
+    return [(line["bytes"], line["times"][library][value]) for line in group if library in line["times"]]
+
+
+def draw_panel(axis, group, kind):
     others = [library for library in library_order(group) if library not in STYLES]
     for library in library_order(group):
-        points = [(line["bytes"], line["times"][library][value]) for line in group if library in line["times"]]
+        points = points_of(group, library, kind)
         colour, marker, dashes = STYLES.get(library) or (OTHERS[others.index(library) % len(OTHERS)], ".", "-")
-        axis.plot(*zip(*points), color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.4,
-                  label=LABELS.get(library, library))
+        if points:
+            axis.plot(*zip(*points), color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.4,
+                      label=LABELS.get(library, library))
     axis.set_xscale("log", base=2)
-    if value == "median_us":
+    if kind == "time":
         axis.set_yscale("log")
     else:
         axis.set_ylim(bottom=0)
+    if kind == "ratio":
+        axis.axhline(1, color="#000000", linewidth=0.8)
     sizes = [line["bytes"] for line in group]
     ticks = [1 << power for power in range(0, 41, 5) if sizes[0] / 2 <= 1 << power <= sizes[-1] * 2]
     axis.set_xticks(ticks, [size_text(tick) for tick in ticks])
@@ -69,13 +92,14 @@ def legend_of(panels):
     return list(found.values()), list(found)
 
 
-def draw(pyplot, path, groups, value, title, unit):
+def draw(pyplot, groups, kind, title, unit):
+    """The picture as matplotlib's PNG."""
     rows = math.ceil(len(groups) / COLUMNS)
     columns = min(COLUMNS, len(groups))
     figure, axes = pyplot.subplots(rows, columns, figsize=(max(4.4 * columns, 8), 3.1 * rows + 0.9), squeeze=False)
     panels = axes.flatten()
     for axis, group in zip(panels, groups):
-        draw_panel(axis, group, value)
+        draw_panel(axis, group, kind)
     for axis in panels[len(groups):]:
         axis.set_visible(False)
     for row in axes:
@@ -84,46 +108,114 @@ def draw(pyplot, path, groups, value, title, unit):
         axis.set_xlabel("message, bytes")
     handles, labels = legend_of(panels[:len(groups)])
     figure.suptitle(title, fontsize=13)
-    figure.legend(handles, labels, loc="lower center", ncol=len(labels), frameon=False)
+    figure.legend(handles, labels, loc="lower center", ncol=max(len(labels), 1), frameon=False)
     figure.tight_layout(rect=(0, 0.35 / (3.1 * rows + 0.9), 1, 1))
-    figure.savefig(path, dpi=110)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=100)
     pyplot.close(figure)
+    return drawn
+
+
+def digest_of(source):
+    try:
+        with open(source, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        raise BadInput(f"{source}: {error}") from error
+
+
+def save(image, drawn, path, source):
+    """With few colours, and what it was drawn from as its only text."""
+    from PIL.PngImagePlugin import PngInfo
+    texts = PngInfo()
+    texts.add_text(DIGEST, digest_of(source))
+    picture = image.open(drawn).convert("RGB").quantize(COLOURS, method=image.Quantize.MEDIANCUT, dither=image.Dither.NONE)
+    picture.save(path, format="PNG", optimize=True, pnginfo=texts)
     print(path)
 
 
-def plot(pyplot, source, arguments):
+def digest_in(path):
+    """Of the results that the picture was drawn from; None if it does not say."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 8  # after the signature: chunks of length, type, contents and checksum
+    while at + 8 <= len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        key, _, text = data[at + 8:at + 8 + length].partition(b"\0")
+        if kind == b"tEXt" and key.decode("latin-1") == DIGEST:
+            return text.decode("latin-1")
+        at += length + 12
+    return None
+
+
+def stem_of(source, folder):
+    folder = folder or os.path.dirname(os.path.abspath(source))
+    return os.path.join(folder, os.path.splitext(os.path.basename(source))[0])
+
+
+def groups_to_draw(source, arguments):
     contexts, rows = read(source)
     groups = chosen_groups(merge(rows, []), arguments.form, arguments.in_place)
     if not groups:
         raise BadInput(f"{source}: holds no {arguments.form} calls on device buffers at several sizes")
-    folder = arguments.out or os.path.dirname(os.path.abspath(source))
-    os.makedirs(folder, exist_ok=True)
-    stem = os.path.join(folder, os.path.splitext(os.path.basename(source))[0])
+    return contexts, groups
+
+
+def pictures(source, arguments):
+    """(path, groups, kind, title, unit) of each picture of a file."""
+    contexts, groups = groups_to_draw(source, arguments)
     place = ", in place" if arguments.in_place else ""
     counts = sorted({group[0]["ranks"] for group in groups})
     for ranks in counts:
         of_ranks = [group for group in groups if group[0]["ranks"] == ranks]
-        name = stem + (f"-{ranks}" if len(counts) > 1 else "")
+        name = stem_of(source, arguments.out) + (f"-{ranks}" if len(counts) > 1 else "")
         where = f"{ranks} ranks, {contexts[0].get('device', '')}: {arguments.form} calls{place}"
-        draw(pyplot, f"{name}-time.png", of_ranks, "median_us", f"Time of the slowest rank, {where}", "µs, median")
-        draw(pyplot, f"{name}-bandwidth.png", of_ranks, "busbw", f"Bus bandwidth, {where}", "GB/s")
+        for kind, title, unit in KINDS:
+            if any(points_of(group, library, kind) for group in of_ranks for library in library_order(group)):
+                yield f"{name}-{kind}.png", of_ranks, kind, f"{title}, {where}", unit
+
+
+def plot(source, arguments):
+    pyplot, image = load_matplotlib()
+    if arguments.out:
+        os.makedirs(arguments.out, exist_ok=True)
+    for path, *drawing in pictures(source, arguments):
+        save(image, draw(pyplot, *drawing), path, source)
+
+
+def faults(source, arguments):
+    for path, *_ in pictures(source, arguments):
+        if not os.path.exists(path):
+            yield f"{path} is missing"
+        elif digest_in(path) != digest_of(source):
+            yield f"{path} is of other results"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="what side_by_side --json wrote")
+    parser.add_argument("files", nargs="*", metavar="FILE",
+                        help="what side_by_side --json wrote (bench/results/allreduce-*.json, collectives-*.json)")
+    parser.add_argument("--check", action="store_true", help="only tell whether the pictures are of these results")
     parser.add_argument("--out", metavar="DIR", help="where the pictures go (beside each file)")
     parser.add_argument("--form", choices=FORMS, default="blocking", help="of the calls (blocking)")
     parser.add_argument("--in-place", action="store_true", help="those with MPI_IN_PLACE")
     arguments = parser.parse_args()
+    status = 0
     try:
-        pyplot = load_matplotlib()
-        for source in arguments.files:
-            plot(pyplot, source, arguments)
-    except BadInput as error:
+        sources = arguments.files or published()
+        if not sources:
+            raise BadInput("there are no results beside this program: name files that side_by_side --json wrote")
+        for source in sources:
+            if not arguments.check:
+                plot(source, arguments)
+                continue
+            for fault in faults(source, arguments):
+                print(f"plot.py: {fault}: run `make plots`", file=sys.stderr)
+                status = 1
+    except (BadInput, OSError) as error:
         print(f"plot.py: {error}", file=sys.stderr)
         return 2
-    return 0
+    return status
 
 
 if __name__ == "__main__":

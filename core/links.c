@@ -4,10 +4,6 @@
 #include "core/agreement.h"
 #include "core/watchdog.h"
 
-/* GPUs that store into each other's memory more slowly than this do so over PCIe, where the outboxes may be faster: then both ways are
- * made, and the cost model chooses. Bytes/s; the fastest PCIe of the day has 50e9. */
-static const double slow_stores = 60e9;
-
 static void enter(struct gpucoll_request *request, uint32_t step, bool failed)
 {
     request->connecting = step;
@@ -30,13 +26,10 @@ gpucoll_status gpucoll_links_begin(struct gpucoll_request *request)
 /* From what is equal on all ranks. */
 static bool wants_outboxes(const struct gpucoll_request *request)
 {
-    const struct gpucoll_config *config = request->team->context->config;
-    if ((gpucoll_tl_allowed_ways(config->transports) & GPUCOLL_TL_PIPES) == 0) {
-        return false;
-    }
     const struct gpucoll_links *links = request->links;
-    return (links->ways & GPUCOLL_TL_STORES) == 0 || links->bandwidth < slow_stores ||
-           strcmp(config->transports, "all") != 0;
+    const unsigned wanted = gpucoll_tl_team_ways(request->team->context->config->transports,
+                                                 (links->ways & GPUCOLL_TL_STORES) != 0, links->bandwidth);
+    return (wanted & ~(unsigned)GPUCOLL_TL_STORES) != 0;
 }
 
 /* A path slower than the hardware might allow is said once, by one rank. */

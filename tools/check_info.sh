@@ -53,6 +53,23 @@ ends 2 '--banana: no such option' --explain allreduce 4M --banana 3
 ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
 ends 0 'launch *= ' --constants
 
+# By what the ranks reach each other: peer access, the links of a topology file, coll_gpucoll_transports.
+samples=${srcdir:-.}/test/topology
+ends 0 'through host memory' --explain allreduce 64M --peer-access no
+ends 0 '^  choice: cpu by host' --explain allreduce 64M --peer-access no
+ends 0 '^  choice: pipes by host' --explain bcast 4M --ranks 4 --topology "$samples/dgx-h200.xml" --peer-access no
+ends 0 'links of 2.50 us and 13 GB/s or through host memory' --explain allreduce 64M --topology "$samples/pcie-4gpu.xml"
+ends 0 '4 ranks, links of 0.62 us and 354 GB/s$' --explain allreduce 64M --topology "$samples/h200-4gpu.xml"
+ends 0 '16 ranks on 2 hosts, between which a rank has' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 'among those of the first host, 8 ranks, links' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 '^ *64M  pipes ' --select coll=alltoall,ranks=3,peer_access=no
+ends 2 'expected yes (GPUs can store' --explain allreduce 4M --peer-access maybe
+OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain alltoall 4M
+OMPI_MCA_coll_gpucoll_transports=shm ends 0 'nothing can run it' --explain allreduce 4M
+OMPI_MCA_coll_gpucoll_transports=p2p,cpu_reduce ends 0 'cpu *host *[0-9.]* us' --explain allreduce 4M
+OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'no transport reaches the other ranks' --explain allreduce 4M --peer-access no
+OMPI_MCA_coll_gpucoll_transports=none ends 0 'no transport reaches the other ranks' --explain allreduce 4M
+
 wanted=$(sed -n 's/^launch = \([^ ]*\) us.*/\1/p' "$file")
 export OMPI_MCA_coll_gpucoll_tuning_file=$file
 ends 0 "launch *= *$wanted us" --constants

@@ -35,10 +35,11 @@ static void show_help(void)
            "writes the topology to FILE as XML (\"-\": standard output)");
     printf("  --%-20s %s\n", "select QUERY", "what the selector would take, and why; QUERY is such as");
     printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
-    printf("  %-22s %s\n", "",
-           "more keys: op=sum type=float32 shared_gpu=no latency_us=0.6 bandwidth=350 (GB/s)");
+    printf(
+        "  %-22s %s\n", "",
+        "more keys: op=sum type=float32 shared_gpu=no peer_access=yes latency_us=0.6 bandwidth=350 (GB/s)");
     printf("  --%-20s %s\n", "explain COLL SIZE",
-           "the same for one size: --explain allreduce 4M [--ranks N]");
+           "the same for one size: --explain allreduce 4M [--ranks N] [--peer-access no]");
     printf("  --%-20s %s\n", "tune",
            "measures the constants of the cost model on this machine, in about half a minute");
     printf("  %-22s %s\n", "", "[--output FILE] [--ranks N] [--max SIZE] [--seconds S]");

@@ -37,7 +37,8 @@ bool info_read_environment(struct info *info);
 /* The GPUs of this machine as the cost model knows them. */
 struct info_machine {
     int gpus;
-    bool nvlink; /* between the first two */
+    bool nvlink;      /* between the first two */
+    bool peer_access; /* between all, as far as is known: a topology file does not say */
     char name[96];
 };
 void info_machine(const struct info *info, struct info_machine *machine);
@@ -48,17 +49,18 @@ void info_print_source(const struct info *info, const struct info_machine *machi
 
 /* --tune [--ranks N] [--max SIZE] [--seconds S] [--output FILE]. 0 fine, 1 something failed, 2 not understood. */
 int info_tune(struct info *info, char **argv, int *took);
-/* --explain COLLECTIVE SIZE [--ranks N], likewise. */
+/* --explain COLLECTIVE SIZE [--ranks N] [--topology FILE] [--peer-access yes|no], likewise. */
 int info_explain(struct info *info, char **argv, int *took);
 
 /* What the selector would take for "coll=allreduce,ranks=4,bytes=64K"; without bytes, over all sizes. */
 bool info_select(struct info *info, const char *query);
 
 /* Does coll_gpucoll_topology_file stand in for this machine? Then `links` gets what *nranks ranks on its GPUs have; a number of 0 is
- * set to that of the GPUs of its first host, at least 2. `*fine` is false after an error that has been shown. */
+ * set to that of the GPUs of its first host, at least 2. `*local` is how many of the ranks are on the first host. `*fine` is false after
+ * an error that has been shown. */
 struct gpucoll_topology_links;
-bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpucoll_topology_links *links,
-                         bool *fine);
+bool info_topology_links(const struct info *info, uint32_t *nranks, uint32_t *local,
+                         struct gpucoll_topology_links *links, bool *fine);
 
 /* Writes the topology that info_topology prints as XML; "-" is standard output. */
 bool info_topology_xml(struct info *info, const char *path);

@@ -38,13 +38,25 @@ static bool has_nvlink(const struct gpucoll_topology *topology, const struct gpu
     return link.kind == GPUCOLL_LINK_NVLINK;
 }
 
+static bool reach_each_other(const struct gpu_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        for (int j = 0; j < list->count; j++) {
+            if (!list->gpus[i].reaches[j]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 void info_machine(const struct info *info, struct info_machine *machine)
 {
     static struct gpu_list list;
     char reason[512];
     struct gpucoll_topology *topology = NULL;
     bool stands_in = info->config.topology_file[0] != '\0';
-    *machine = (struct info_machine){.name = "no GPU"};
+    *machine = (struct info_machine){.name = "no GPU", .peer_access = true};
     if (!stands_in && !gpu_list_from_cuda(&list, reason, sizeof(reason))) {
         return;
     }
@@ -53,6 +65,7 @@ void info_machine(const struct info *info, struct info_machine *machine)
     }
     const char *name = list.gpus[0].name;
     machine->gpus = list.count;
+    machine->peer_access = stands_in || reach_each_other(&list);
     if (stands_in) {
         machine->gpus = topology != NULL ? topology->gpu_count : 0;
         name = machine->gpus > 0 ? topology->objects[topology->gpus[0]].name : "no GPU";

@@ -16,7 +16,13 @@ struct query {
     struct gpucoll_plan_input input;
     enum gpucoll_op op;
     enum gpucoll_type type;
-    bool shareable; /* peers can write to the buffers */
+    bool shareable;   /* peers can write to the buffers */
+    bool peer_access; /* of all GPUs to each other */
+    /* Of a topology file: the input is about the ranks of one host. */
+    int hosts;
+    uint32_t nranks; /* on all of them */
+    double net_latency_us;
+    double net_bandwidth;
 };
 
 static bool parse_coll(struct query *query, const char *text)
@@ -77,6 +83,12 @@ static bool parse_direct(struct query *query, const char *text)
     return query->shareable || strcmp(text, "no") == 0;
 }
 
+static bool parse_peer_access(struct query *query, const char *text)
+{
+    query->peer_access = strcmp(text, "yes") == 0;
+    return query->peer_access || strcmp(text, "no") == 0;
+}
+
 static bool parse_link(struct query *query, const char *text)
 {
     query->input.whole_lines = strcmp(text, "nvlink") == 0;
@@ -122,6 +134,7 @@ static const struct {
     {"type", "an element type such as float32, int64, complex64", parse_type},
     {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
     {"direct", "yes (peers can write to the buffers, as to those of cudaMalloc) or no", parse_direct},
+    {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
     {"link", "nvlink or pcie", parse_link},
     {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
@@ -143,8 +156,9 @@ static bool parse_item(struct query *query, const char *item)
             return fine || bad(item, keys[i].accepted);
         }
     }
-    return bad(item, "coll, ranks, bytes, op, type, shared_gpu, direct, link, crew, latency_us or bandwidth, "
-                     "each with =VALUE");
+    return bad(item,
+               "coll, ranks, bytes, op, type, shared_gpu, direct, peer_access, link, crew, latency_us or "
+               "bandwidth, each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)
@@ -292,8 +306,9 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
     struct gpucoll_plan_input *input = &query->input;
     struct gpucoll_topology_links links;
     uint32_t nranks = strstr(text, "ranks=") ? input->nranks : 0;
+    uint32_t local = 0;
     bool fine = true;
-    if (!info_topology_links(info, &nranks, &links, &fine)) {
+    if (!info_topology_links(info, &nranks, &local, &links, &fine)) {
         return fine;
     }
     input->nranks = nranks < GPUCOLL_MAX_LOCAL ? nranks : GPUCOLL_MAX_LOCAL;
@@ -303,7 +318,37 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
         input->latency_us = links.latency_us;
         input->bandwidth = links.bandwidth;
     }
-    return parse(query, text);
+    if (!parse(query, text)) {
+        return false;
+    }
+    query->hosts = links.hosts;
+    query->nranks = nranks;
+    query->net_latency_us = links.net_latency_us;
+    query->net_bandwidth = links.net_bandwidth;
+    input->nranks = links.hosts > 1 ? local : input->nranks;
+    return true;
+}
+
+/* By what the ranks would reach each other, from the links, the machine and coll_gpucoll_transports. */
+static void find_ways(const struct info *info, struct query *query)
+{
+    struct gpucoll_plan_input *input = &query->input;
+    input->ways = gpucoll_tl_team_ways(info->config.transports, query->peer_access, input->bandwidth);
+    if ((input->ways & GPUCOLL_TL_STORES) == 0) {
+        input->whole_lines = false;
+        query->shareable = false;
+    }
+}
+
+static void print_links(const struct gpucoll_plan_input *input)
+{
+    if (input->ways & GPUCOLL_TL_STORES) {
+        printf(", links of %.2f us and %.0f GB/s", input->latency_us, input->bandwidth / 1e9);
+    }
+    if (input->ways & ~(unsigned)GPUCOLL_TL_STORES) {
+        printf("%s through host memory", input->ways & GPUCOLL_TL_STORES ? " or" : ",");
+    }
+    printf("\n");
 }
 
 static void print_team(const struct query *query)
@@ -318,8 +363,13 @@ static void print_team(const struct query *query)
     if (input->bytes > 0) {
         printf(", %s bytes%s", bytes, input->coll == GPUCOLL_ALLREDUCE ? "" : " from one rank to another");
     }
-    printf(", %u ranks%s, links of %.2f us and %.0f GB/s\n", input->nranks,
-           input->shared_device ? " that share a GPU" : "", input->latency_us, input->bandwidth / 1e9);
+    if (query->hosts > 1) {
+        printf(", %u ranks on %d hosts, between which a rank has %.2f us and %.1f GB/s\n", query->nranks,
+               query->hosts, query->net_latency_us, query->net_bandwidth / 1e9);
+        printf("  before and after what goes between hosts, among those of the first host");
+    }
+    printf(", %u ranks%s", input->nranks, input->shared_device ? " that share a GPU" : "");
+    print_links(input);
 }
 
 bool info_select(struct info *info, const char *text)
@@ -335,19 +385,33 @@ bool info_select(struct info *info, const char *text)
     input->config = &info->config;
     input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
+    /* The host accelerator's devices reach each other whatever GPUs are here. */
+    query.peer_access = machine.peer_access || strcmp(info->config.accelerator, "host") == 0;
     if (!parse(&query, text) || !ask_topology(info, &query, text)) {
         return false;
     }
+    find_ways(info, &query);
+    machine.nvlink = machine.nvlink && (input->ways & GPUCOLL_TL_STORES);
     int entry = info_model(info, machine.name, input->whole_lines, &model);
     input->model = &model;
     input->functor = gpucoll_coll_reduces(input->coll) ? gpucoll_functor(query.op, query.type) : 0;
-    if (input->nranks == 1) {
+    if (input->nranks == 1 && query.hosts < 2) {
         printf("%s on one rank is a copy\n", gpucoll_coll_name(input->coll));
         return true;
     }
     print_team(&query);
+    if (input->nranks == 1) {
+        printf("  a single rank there: all of it goes between hosts\n");
+        return true;
+    }
     if (input->functor < 0) {
         printf("  this operator does not exist for this type: MPI itself refuses it\n");
+        return true;
+    }
+    if (input->ways == 0) {
+        printf("  no transport reaches the other ranks (coll_gpucoll_transports=%s%s): it is staged through "
+               "host memory\n",
+               info->config.transports, query.peer_access ? "" : ", no peer access");
         return true;
     }
     info_print_source(info, &machine, entry);
@@ -367,6 +431,8 @@ int info_explain(struct info *info, char **argv, int *took)
         const char *value = argv[*took + 1];
         if (strcmp(argv[*took], "--ranks") == 0) {
             used += (size_t)snprintf(query + used, sizeof(query) - used, ",ranks=%s", value);
+        } else if (strcmp(argv[*took], "--peer-access") == 0) {
+            used += (size_t)snprintf(query + used, sizeof(query) - used, ",peer_access=%s", value);
         } else if (strcmp(argv[*took], "--topology") != 0) {
             break;
         } else if (gpucoll_config_set(&info->config, "topology_file", value) != GPUCOLL_OK) {

@@ -40,8 +40,15 @@ bool info_topology_xml(struct info *info, const char *path)
     return fine;
 }
 
-bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpucoll_topology_links *links,
-                         bool *fine)
+/* Ranks take all GPUs host by host, and begin anew when these are used up. */
+static uint32_t ranks_of_first(uint32_t nranks, uint32_t gpus_of_first, uint32_t gpus)
+{
+    const uint32_t rest = gpus > 0 ? nranks % gpus : 0;
+    return gpus > 0 ? nranks / gpus * gpus_of_first + (rest < gpus_of_first ? rest : gpus_of_first) : 0;
+}
+
+bool info_topology_links(const struct info *info, uint32_t *nranks, uint32_t *local,
+                         struct gpucoll_topology_links *links, bool *fine)
 {
     const char *path = info->config.topology_file;
     struct gpucoll_topology *topology = NULL;
@@ -54,11 +61,14 @@ bool info_topology_links(const struct info *info, uint32_t *nranks, struct gpuco
         return false;
     }
     int first = gpucoll_topology_host(topology, 0);
-    for (uint32_t gpus = 0; *nranks == 0; gpus++) {
-        if (gpucoll_topology_gpu(topology, first, (int)gpus) < 0) {
-            *nranks = gpus > 2 ? gpus : 2;
-        }
+    uint32_t gpus = 0;
+    while (gpucoll_topology_gpu(topology, first, (int)gpus) >= 0) {
+        gpus++;
     }
+    if (*nranks == 0) {
+        *nranks = gpus > 2 ? gpus : 2;
+    }
+    *local = ranks_of_first(*nranks, gpus, (uint32_t)topology->gpu_count);
     *fine = gpucoll_topology_links(topology, *nranks, links);
     if (!*fine) {
         fprintf(stderr, "gpucoll_info: %s: the machine has no GPU\n", path);

@@ -3,6 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* GPUs that store into each other's memory more slowly than this do so over PCIe, where host memory may be the faster way: then both
+ * are made, and the cost model chooses. Bytes/s; the fastest PCIe of the day has 50e9. */
+static const double slow_stores = 60e9;
+
 static const struct gpucoll_tl_ops *const rows[] = {&gpucoll_tl_p2p, &gpucoll_tl_shm, &gpucoll_tl_cpu_reduce};
 
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index)
@@ -59,6 +63,17 @@ unsigned gpucoll_tl_allowed_ways(const char *allowed)
         ways |= listed(allowed, tl->name) ? tl->does : 0;
     }
     return ways;
+}
+
+unsigned gpucoll_tl_team_ways(const char *allowed, bool stores, double bandwidth)
+{
+    const unsigned ways = gpucoll_tl_allowed_ways(allowed);
+    const unsigned direct = stores ? ways & GPUCOLL_TL_STORES : 0;
+    if ((ways & GPUCOLL_TL_PIPES) == 0) {
+        return direct;
+    }
+    bool alone = direct != 0 && bandwidth >= slow_stores && strcmp(allowed, "all") == 0;
+    return alone ? direct : direct | (ways & ~(unsigned)GPUCOLL_TL_STORES);
 }
 
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, enum gpucoll_tl_way way,

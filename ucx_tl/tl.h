@@ -79,6 +79,10 @@ bool gpucoll_tl_is_allowed(const char *allowed, const struct gpucoll_tl_ops *tl)
 /* All that the allowed transports do, reachable or not: a function of the configuration. */
 unsigned gpucoll_tl_allowed_ways(const char *allowed);
 
+/* By which of them a team is to reach each other, if all ranks can store into each other's memory (`stores`, with that bandwidth) or
+ * not: stores alone, unless they are slow, as over PCIe, or the list names others. 0: none is allowed. */
+unsigned gpucoll_tl_team_ways(const char *allowed, bool stores, double bandwidth);
+
 /* The first allowed transport that does `way` and reaches the peer, or NULL; `cost` tells why. */
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, enum gpucoll_tl_way way,
                                                struct gpucoll_device *device,

@@ -39,7 +39,7 @@ fi
 side_by_side=("$bench/side_by_side" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built")
 
 expect measure 0 "${side_by_side[@]}" --collectives all --max 4K --iterations 2 --stock --json "$fresh" \
-    --variant "plan:phased=--mca coll_gpucoll_allreduce_algorithm phased"
+    --variant "deterministic=--mca coll_gpucoll_deterministic 1"
 expect complete 0 "$bench/check_results" --complete "$fresh"
 expect in_time 0 "${side_by_side[@]}" --collectives all --max 64K --budget $budget
 holds budget "$took s for a budget of $budget s" [ "$took" -le $((budget + 30)) ]
@@ -52,6 +52,46 @@ expect no_such_collective 2 "${side_by_side[@]}" --collectives allreduce,nothing
 expect no_such_variant 2 "${side_by_side[@]}" --variant nothing
 expect no_results 2 "$bench/side_by_side" --from "$LOGS/bench.none.json"
 
+# Google Benchmark's program: every collective, form and way of calling, some of them by its filter, and its JSON read as all other.
+bench_mpi=$built/bench_mpi
+[ -x "$bench_mpi" ] || bench_mpi=$built/../bench_mpi
+if [ -x "$bench_mpi" ]; then
+    google=("$MPIRUN" -n "$NP" --mca coll gpucoll --mca coll_gpucoll_accelerator host "$bench_mpi" --memory=host)
+    expect google 0 "${google[@]}" --max=4K --iterations=2 --benchmark_out="$LOGS/google.json"
+    for name in allreduce/float/sum/blocking/out_of_place/device/steady/4096 \
+        reduce_scatter/float/sum/persistent/in_place/device/first/8 alltoall/float/sum/nonblocking/out_of_place/device/beside/64 \
+        barrier/float/sum/nonblocking/out_of_place/device/steady/8; do
+        holds "google_${name//\//_}" "not measured" grep -q "\"name\": \"$name/" "$LOGS/google.json"
+    done
+    holds google_correct "a wrong result" [ "$(grep -c '"correct": 1' "$LOGS/google.json")" -eq \
+        "$(grep -c '"run_type": "iteration"' "$LOGS/google.json")" ]
+    expect google_read 0 "$bench/side_by_side" --from "$LOGS/google.json"
+    expect google_filter 0 "${google[@]}" --iterations=2 --type=double --op=max --benchmark_filter='^reduce/.*/blocking/in_place/.*/steady/512/' \
+        --benchmark_out="$LOGS/google.json"
+    holds google_filtered "not one" [ "$(grep -c '"run_type": "iteration"' "$LOGS/google.json")" -eq 1 ]
+    expect google_no_such_call 2 "${google[@]}" --calls=last
+else
+    skip google "built without Google Benchmark"
+fi
+
+# Every plan forced beside the choice.
+bench_plans=("$bench/bench_plans" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built" --max 4K --iterations 2)
+expect plans 0 "${bench_plans[@]}" --collectives allreduce,alltoall --json "$LOGS/plans.json"
+for plan in oneshot/ll twoshot/ll128 phased/simple exchange/simple; do
+    holds "plans_$plan" "not measured" grep -Eq "\"$plan\": \{[^}]*\"times_us\": \[[0-9]" "$LOGS/plans.json"
+done
+expect plans_again 0 "$bench/bench_plans" --from "$LOGS/plans.json"
+# As if of GPUs: made to be wrong in each way.
+sed 's/"memory": "host"/"memory": "cuda"/' "$LOGS/plans.json" >"$LOGS/plans.cuda.json"
+expect plans_are_judged 1 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 0 --choice 1e9 --cliff 1
+holds plans_predicted "no word of it" says 'MISSED.*prediction'
+expect plans_choice 1 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 1e9 --choice=-1 --cliff 1
+expect plans_cliff 1 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 1e9 --choice 1e9 --cliff=-1e9
+expect plans_held 0 "$bench/bench_plans" --from "$LOGS/plans.cuda.json" --predicted 1e9 --choice 1e9 --cliff 1
+sed 's/"wrong": \[\]/"wrong": ["exchange\/ll"]/' "$LOGS/plans.json" >"$LOGS/plans.bad.json"
+expect plans_wrong 1 "$bench/bench_plans" --from "$LOGS/plans.bad.json"
+expect plans_of_nothing 2 "$bench/bench_plans" --from "$LOGS/bench.none.json"
+
 if [ ! -d "$bench/results" ]; then
     skip committed "an installation has no results"
     exit 0
@@ -60,11 +100,25 @@ for file in "$bench"/results/collectives-*.json; do
     [ ! -f "$file" ] || expect "valid/$(basename "$file")" 0 "$bench/check_results" "$file"
 done
 expect readme 0 "$bench/readme_table" --check
-if python3 -c 'import matplotlib' 2>/dev/null; then
-    expect plot 0 "$bench/plot.py" --out "$LOGS" "$bench"/results/allreduce-*.json
-    for kind in time bandwidth; do
-        holds "plot_$kind" "no picture" [ -s "$(echo "$LOGS"/allreduce-*-$kind.png)" ]
-    done
-else
+expect pictures 0 "$bench/plot.py" --check
+# Where several Pythons are, the system's has the package.
+python=''
+for candidate in python3 /usr/bin/python3; do
+    if [ -z "$python" ] && "$candidate" -c 'import matplotlib' 2>/dev/null; then
+        python=$candidate
+    fi
+done
+if [ -z "$python" ]; then
     skip plot "there is no matplotlib"
+    exit 0
 fi
+committed=("$bench"/results/collectives-*.json)
+cp "${committed[0]}" "$LOGS/bench.plot.json"
+expect plot 0 "$python" "$bench/plot.py" "$LOGS/bench.plot.json"
+for kind in ratio time bandwidth; do
+    holds "plot_$kind" "no picture" [ -s "$LOGS/bench.plot-$kind.png" ]
+done
+expect plot_is_of_results 0 "$bench/plot.py" --check "$LOGS/bench.plot.json"
+echo >>"$LOGS/bench.plot.json"
+expect plot_is_of_other_results 1 "$bench/plot.py" --check "$LOGS/bench.plot.json"
+expect plot_of_nothing 2 "$python" "$bench/plot.py" "$LOGS/bench.none.json"

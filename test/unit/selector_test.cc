@@ -475,3 +475,30 @@ TEST_F(transports, say_why_a_gpu_is_out_of_reach)
     EXPECT_EQ(gpucoll_tl_choose("all", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
     EXPECT_NE(std::string(cost.reason).find("peer access"), std::string::npos);
 }
+
+TEST(selector, ways_by_transports_and_links)
+{
+    const unsigned stores = GPUCOLL_TL_STORES;
+    const unsigned host = GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
+    const struct {
+        const char *transports;
+        bool stores;
+        double bandwidth;
+        unsigned ways;
+    } rows[] = {
+        {"all", true, 354e9, stores},
+        {"all", true, 25e9, stores | host},
+        {"all", false, 0, host},
+        {"p2p", true, 25e9, stores},
+        {"p2p", false, 0, 0},
+        {"shm", true, 354e9, GPUCOLL_TL_PIPES},
+        {"shm", false, 0, GPUCOLL_TL_PIPES},
+        {"p2p,shm", true, 354e9, stores | GPUCOLL_TL_PIPES},
+        {"cpu_reduce", true, 354e9, host},
+        {"none", true, 354e9, 0},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.transports);
+        EXPECT_EQ(gpucoll_tl_team_ways(row.transports, row.stores, row.bandwidth), row.ways);
+    }
+}

@@ -5,9 +5,9 @@
 #include <sstream>
 #include <unistd.h>
 
-const std::vector<std::string> sample_machines = {"dgx-a100",  "dgx-h100",   "dgx-h200",
-                                                  "gh200",     "gh200-quad", "no-gpu",
-                                                  "pcie-4gpu", "two-hosts",  "workstation"};
+const std::vector<std::string> sample_machines = {"dgx-a100",   "dgx-h100",   "dgx-h200", "gh200",
+                                                  "gh200-quad", "h200-4gpu",  "no-gpu",   "pcie-4gpu",
+                                                  "two-hosts",  "workstation"};
 
 int Topology::gpu(int id) const
 {

@@ -37,7 +37,7 @@ static void call_nccl(struct bench_case *measured)
 
 void bench_contender_overlap(struct bench_contender *contender, struct bench_beside *beside)
 {
-    if (contender->kind == BENCH_NCCL || contender->kind == BENCH_NCCL_WINDOWS)
+    if (bench_is_nccl(contender->kind))
         beside->starter = (struct bench_starter){.start = start_nccl, .wait = wait_nccl, .arg = contender};
     else
         bench_overlap_by_mpi(beside);

@@ -37,7 +37,7 @@ static void call_nccl(struct bench_case *measured)
 
 void bench_contender_overlap(struct bench_contender *contender, struct bench_beside *beside)
 {
-    if (contender->kind == BENCH_NCCL || contender->kind == BENCH_NCCL_WINDOWS)
+    if (bench_is_nccl(contender->kind))
         beside->starter = (struct bench_starter){.start = start_nccl, .wait = wait_nccl, .arg = contender};
     else
         bench_overlap_by_mpi(beside);
@@ -86,14 +86,14 @@ static struct bench_contender *open_contender(struct bench_rivals *rivals, enum 
     *contender = (struct bench_contender){.kind = kind, .library = library, .rivals = rivals};
     if (on_host && options.max > HOST_MAX)
         options.max = HOST_MAX;
-    if (kind == BENCH_NCCL || kind == BENCH_NCCL_WINDOWS)
+    if (bench_is_nccl(kind))
         open_comm(contender);
     if (kind == BENCH_NCCL_WINDOWS)
         open_windows(contender, buffer);
     bench_case_open(&contender->measured, rivals->group, on_host ? &rivals->host_device : rivals->device,
                     &options, buffer[0], buffer[1]);
     contender->measured.on_host = on_host;
-    if (kind == BENCH_NCCL || kind == BENCH_NCCL_WINDOWS) {
+    if (bench_is_nccl(kind)) {
         contender->measured.call = call_nccl;
         contender->measured.place_of_result = bench_nccl_result_at;
         contender->measured.arg = contender;
@@ -118,8 +118,7 @@ static void close_contender(struct bench_contender *contender)
 
 bool bench_contender_can(const struct bench_contender *contender)
 {
-    bool nccl = contender->kind == BENCH_NCCL || contender->kind == BENCH_NCCL_WINDOWS;
-    return !nccl || bench_nccl_can(&contender->measured);
+    return !bench_is_nccl(contender->kind) || bench_nccl_can(&contender->measured);
 }
 
 /* Why NCCL cannot be measured on this rank; NULL if it can. */

@@ -11,6 +11,11 @@
 
 enum bench_contender_kind { BENCH_MPI, BENCH_NCCL, BENCH_NCCL_WINDOWS, BENCH_MPI_HOST, BENCH_CONTENDERS };
 
+static inline bool bench_is_nccl(enum bench_contender_kind kind)
+{
+    return kind == BENCH_NCCL || kind == BENCH_NCCL_WINDOWS;
+}
+
 struct bench_contender {
     enum bench_contender_kind kind;
     const char *library; /* in the report */

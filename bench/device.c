@@ -1,15 +1,14 @@
 #include "bench/device.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/cuda_symbols.h"
 
 /* The few driver functions used here, declared by ourselves: cuda.h is not needed to build. A CUresult is an int, a
  * CUdeviceptr an unsigned 64-bit integer, handles are pointers. */
 static struct {
-    int (*cuInit)(unsigned);
     int (*cuDriverGetVersion)(int *);
     int (*cuDeviceGetCount)(int *);
     int (*cuDeviceGet)(int *, int);
@@ -38,18 +37,10 @@ static struct {
     int (*cuModuleGetFunction)(void **, void *, const char *);
     int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                           void *, void **, void **);
-    int (*cuGetErrorString)(int, const char **);
 } cuda;
 
-#define SYMBOL(name)                                                                                         \
-    {                                                                                                        \
-#name, (void **)&cuda.name                                                                           \
-    }
-static const struct {
-    const char *name;
-    void **address;
-} symbols[] = {
-    SYMBOL(cuInit),
+#define SYMBOL(name) CUDA_SYMBOL(__typeof__(cuda), name)
+static const struct cuda_symbol symbols[] = {
     SYMBOL(cuDriverGetVersion),
     SYMBOL(cuDeviceGetCount),
     SYMBOL(cuDeviceGet),
@@ -77,43 +68,14 @@ static const struct {
     SYMBOL(cuModuleUnload),
     SYMBOL(cuModuleGetFunction),
     SYMBOL(cuLaunchKernel),
-    SYMBOL(cuGetErrorString),
 };
 
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_MULTIPROCESSOR_COUNT = 16, CUDA_NOT_READY = 600 };
 
-static const char *error_text(int error)
-{
-    const char *text = NULL;
-    if (cuda.cuGetErrorString(error, &text) != 0 || !text)
-        text = "unknown error";
-    return text;
-}
-
 static void check(int error, const char *what)
 {
     if (error != 0)
-        bench_fail("%s: %s (CUDA error %d)", what, error_text(error), error);
-}
-
-static bool load_driver(char *reason, size_t reason_bytes)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(reason, reason_bytes, "no CUDA driver: %s", dlerror());
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        *symbols[i].address = dlsym(library, symbols[i].name);
-        if (!*symbols[i].address) {
-            snprintf(reason, reason_bytes, "libcuda.so.1 lacks %s: too old a driver", symbols[i].name);
-            return false;
-        }
-    }
-    int error = cuda.cuInit(0);
-    if (error != 0)
-        snprintf(reason, reason_bytes, "cuInit: %s (CUDA error %d)", error_text(error), error);
-    return error == 0;
+        bench_fail("%s: %s (CUDA error %d)", what, cuda_error_text(error), error);
 }
 
 bool bench_device_open_cuda(struct bench_device *device, int local_rank, char *reason, size_t reason_bytes)
@@ -121,7 +83,7 @@ bool bench_device_open_cuda(struct bench_device *device, int local_rank, char *r
     int handle = 0;
     void *context = NULL;
     memset(device, 0, sizeof(*device));
-    if (!load_driver(reason, reason_bytes))
+    if (!cuda_load(&cuda, symbols, sizeof(symbols) / sizeof(symbols[0]), reason, reason_bytes))
         return false;
     if (cuda.cuDeviceGetCount(&device->count) != 0 || device->count == 0) {
         snprintf(reason, reason_bytes, "the CUDA driver sees no GPU");

@@ -46,7 +46,9 @@ libbench_la_SOURCES = \
 	bench/overlap.c \
 	bench/overlap.h \
 	bench/report.c \
-	bench/report.h
+	bench/report.h \
+	tools/cuda_symbols.c \
+	tools/cuda_symbols.h
 libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 libbench_la_LIBADD = -lm
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/base/clock.h"
 #include "core/exchange.h"
+#include "core/watchdog.h"
 
 /* How long a rank waits for a lane while none of the calls that hold one runs: some scheduler turns, so that a peer that is only
  * slow is not taken for a deadlock. */
@@ -325,4 +326,16 @@ gpucoll_status gpucoll_barrier_done(const struct gpucoll_request *request, uint3
         failed |= word & 1;
     }
     return failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_barrier_pass(struct gpucoll_request *request, uint32_t *missing)
+{
+    if (!request->in_barrier) {
+        gpucoll_barrier_enter(request, false);
+        gpucoll_watchdog_reset(request);
+        request->in_barrier = true;
+    }
+    gpucoll_status status = gpucoll_barrier_done(request, missing);
+    request->in_barrier = status == GPUCOLL_IN_PROGRESS;
+    return status;
 }

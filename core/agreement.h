@@ -38,6 +38,9 @@ void gpucoll_agreement_connected(struct gpucoll_request *request);
  * done: GPUCOLL_IN_PROGRESS while `*missing` has not arrived, GPUCOLL_OK, or GPUCOLL_DECLINED if some rank failed. */
 void gpucoll_barrier_enter(struct gpucoll_request *request, bool failed);
 gpucoll_status gpucoll_barrier_done(const struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
+/* Both, for a running algorithm: enters at the first call, with request->in_barrier set from then until it is done, and no failure.
+ * GPUCOLL_OK or GPUCOLL_IN_PROGRESS, as `done`. */
+gpucoll_status gpucoll_barrier_pass(struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
 
 /* The post of a rank for this call; valid until the request ends. */
 const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank);

@@ -20,12 +20,15 @@ struct gpucoll_algorithm {
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
     bool direct;    /* writes to the application's buffers: only when the input is direct */
+    bool waits;     /* its kernels wait for those of other ranks: not where ranks share a GPU */
+    bool steps;     /* needs the host between its steps: not in a call that nobody waits in */
     int coll;       /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
     unsigned needs; /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
      * do not depend on them: what coll_gpucoll_deterministic asks for. */
     bool rank_order;
-    /* NULL if it can run the input, else a constant clause that says why not. No function: it runs whatever reaches it. */
+    /* What stands against it beside that: NULL if it can run the input, else a constant clause that says why not. No function:
+     * nothing. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
     /* Fills the plan's shape and predicted time. */
     void (*shape)(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
@@ -61,6 +64,10 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
                                     struct gpucoll_kernel_args *args) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* The watchdog of waits for the GPU: as gpucoll_watchdog, or the error that the device has met, which it is asked for as often as
+ * the watchdog looks at the peers. */
+gpucoll_status gpucoll_lane_watch(struct gpucoll_request *request, uint32_t missing,
+                                  const char *doing) GPUCOLL_CHECKED;
 
 /* NULL if the rounds of a phased algorithm can be counted by the barriers of one call, else why not. */
 const char *gpucoll_phase_unusable(uint64_t rounds);

@@ -3,7 +3,6 @@
  * rounds, into its place in the receive buffer; then the copy engines, which use the links better, write it to the others'. In
  * place: a slice is overwritten only by the rank that has had all ranks' parts of it. (Rabenseifner 2004.)
  */
-#include <string.h>
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/model.h"
@@ -11,17 +10,6 @@
 #include "core/slices.h"
 
 enum { REDUCING, COPYING }; /* request->stage */
-
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
-    if (input->unattended) {
-        return "it needs the host between its steps, and nobody waits in the call";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
 
 /* How much longer the kernel takes that reduces and sends by turns than one that only sends (docs/design.md). */
 static const double reduce_share = 1.15;
@@ -51,7 +39,7 @@ static gpucoll_status start(struct gpucoll_request *request)
         runs[i].recv_bytes = own;
         runs[i].recv = (char *)request->recv + own_at;
     }
-    gpucoll_pipeline_start(request, 0);
+    gpucoll_pipeline_start(request);
     request->stage = REDUCING;
     struct gpucoll_kernel_args args;
     gpucoll_kernel_args_init(request, &args);
@@ -78,23 +66,15 @@ static gpucoll_status copy_slice(struct gpucoll_request *request)
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    if (request->in_barrier) {
-        return gpucoll_pipeline_end(request);
+    if (request->stage == COPYING) {
+        return gpucoll_pipeline_end_copies(request);
     }
-    gpucoll_status status;
-    if (request->stage == REDUCING) {
-        status = gpucoll_kernel_wait(request);
-        if (status == GPUCOLL_OK) {
-            request->stage = COPYING;
-            status = copy_slice(request);
-        }
-        return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    gpucoll_status status = gpucoll_kernel_wait(request);
+    if (status == GPUCOLL_OK) {
+        request->stage = COPYING;
+        status = copy_slice(request);
     }
-    status = gpucoll_pipeline_copied(request, request->pipeline.sending[0]);
-    if (status == GPUCOLL_IN_PROGRESS) {
-        return gpucoll_pipeline_idle(request, request->team->rank);
-    }
-    return status == GPUCOLL_OK ? gpucoll_pipeline_end(request) : status;
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
 const struct gpucoll_algorithm gpucoll_allreduce_copy = {
@@ -105,7 +85,8 @@ const struct gpucoll_algorithm gpucoll_allreduce_copy = {
     .direct = true,
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
-    .unusable = unusable,
+    .waits = true,
+    .steps = true,
     .shape = shape,
     .start = start,
     .progress = progress,

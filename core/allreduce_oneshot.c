@@ -8,9 +8,6 @@
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
     if (input->bytes > gpucoll_ll_capacity(input->nranks)) {
         return "the message is larger than the LL area of a lane";
     }
@@ -36,6 +33,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {
     .help = "one kernel: all to all, every rank reduces everything; lowest latency",
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
+    .waits = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -13,13 +13,6 @@ static const uint64_t least_channel_bytes = 8192;
 /* Nor is a block ever smaller than this: with many ranks and little scratch there are fewer channels instead. */
 static const uint64_t least_block_bytes = 1024;
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    return input->shared_device
-               ? "two ranks share a GPU, where kernels that wait for each other cannot run side by side"
-               : NULL;
-}
-
 void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -60,7 +53,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot = {
     .help = "one kernel, in rounds: reduce-scatter then all-gather by stores; least traffic",
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
-    .unusable = unusable,
+    .waits = true,
     .shape = shape,
     .start = start,
     .progress = gpucoll_kernel_wait,

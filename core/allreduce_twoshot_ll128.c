@@ -7,9 +7,6 @@
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
     if (!input->whole_lines) {
         return "a link between the GPUs may tear a line of 128 bytes";
     }
@@ -41,6 +38,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
             "over NVLink",
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
+    .waits = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -3,28 +3,33 @@
  * its chunks on to the rest as they come. Every byte leaves the root once, and arrives at each rank once: the least there is.
  * (Scatter and all-gather, van de Geijn 1994, pipelined.)
  */
+#include "core/algorithm.h"
 #include "core/direct.h"
-#include "core/exchange.h"
 #include "core/model.h"
 #include "core/pipeline.h"
 #include "core/slices.h"
 
-static const uint64_t most_block = (uint64_t)32 << 20;
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->nranks < 3) {
-        return "with two ranks there is nobody to pass chunks on to";
-    }
-    if (input->unattended) {
-        return "it needs the host between its steps, and nobody waits in the call";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
+static const uint64_t wanted_chunks = 8;
+/* Each copy costs its engine about 20 us (docs/design.md). */
+static const uint64_t least_chunk = (uint64_t)2 << 20;
+static const uint64_t most_chunk = (uint64_t)32 << 20;
 
+/* Bytes of a chunk of a slice: what the configuration says, or enough chunks that they overlap, each large enough to pay for its
+ * copies. */
+static uint64_t chunk_bytes(const struct gpucoll_config *config, uint64_t slice)
+{
+    const uint64_t line = 128;
+    const uint64_t page = 4096;
+    /* Boards count the chunks of a call in 24 bits: those that are asked for are not too small. */
+    uint64_t chunk = config->chunk > 0 ? (config->chunk + page - 1) / page * page
+                                       : (slice / wanted_chunks + line - 1) / line * line;
+    chunk = config->chunk == 0 && chunk < least_chunk ? least_chunk : chunk;
+    return chunk < most_chunk ? chunk : most_chunk;
+}
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
-    plan->chunk_bytes = gpucoll_pipeline_block(input->config, slice, most_block);
+    plan->chunk_bytes = chunk_bytes(input->config, slice);
     plan->rounds = (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     const double fill = (double)(plan->chunk_bytes * (input->nranks - 1));
     plan->predicted_us = gpucoll_model_copies_us(input, (double)input->bytes + fill, input->nranks - 1, 2);
@@ -32,7 +37,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    gpucoll_pipeline_start(request, gpucoll_slice_bytes(request->bytes, request->team->size - 1));
+    gpucoll_pipeline_start(request);
     return GPUCOLL_OK;
 }
 
@@ -44,9 +49,9 @@ static uint64_t chunk_of(const struct gpucoll_request *request, uint32_t rank, u
     const uint32_t index = gpucoll_slice_beside_root(rank, request->root, size);
     uint64_t first;
     const uint64_t most = gpucoll_slice_at(request->bytes, size - 1, index, &first) + first;
-    *begin = first + chunk * request->pipeline.block;
+    *begin = first + chunk * request->plan.chunk_bytes;
     const uint64_t left = *begin < most ? most - *begin : 0;
-    return left < request->pipeline.block ? left : request->pipeline.block;
+    return left < request->plan.chunk_bytes ? left : request->plan.chunk_bytes;
 }
 
 /* The root sends each rank its part of a chunk; another rank passes its own on to the rest. */
@@ -74,11 +79,40 @@ static gpucoll_status queue_chunk(struct gpucoll_request *request, uint32_t chun
     return GPUCOLL_OK;
 }
 
+/* Tells the peers how many chunks this rank has done; a count is of no other call than the one beside it. */
+static void tell(const struct gpucoll_request *request, uint32_t chunks)
+{
+    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING];
+    atomic_store_explicit(word, request->call << 24 | chunks, memory_order_release);
+}
+
+static uint32_t told(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_team_board *board = request->team->members[rank].board;
+    uint64_t word = atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING], memory_order_acquire);
+    return word >> 24 == request->call ? (uint32_t)(word & 0xffffff) : 0;
+}
+
+/* Counts the chunks of which this rank's part is complete, and tells the peers. */
+static gpucoll_status count_sent(struct gpucoll_request *request)
+{
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
+    gpucoll_status status = GPUCOLL_OK;
+    while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
+        status = gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS]);
+        if (status == GPUCOLL_OK) {
+            tell(request, ++pipeline->sent);
+        }
+    }
+    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
+}
+
 static gpucoll_status progress(struct gpucoll_request *request)
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     const bool is_root = request->team->rank == request->root;
-    const uint32_t there = is_root ? pipeline->chunks : gpucoll_pipeline_told(request, request->root);
+    const uint32_t chunks = (uint32_t)request->plan.rounds;
+    const uint32_t there = is_root ? chunks : told(request, request->root);
     while (pipeline->queued < there && pipeline->queued - pipeline->sent < GPUCOLL_PIPELINE_SLOTS) {
         gpucoll_status queued = queue_chunk(request, pipeline->queued);
         if (queued != GPUCOLL_OK) {
@@ -86,11 +120,11 @@ static gpucoll_status progress(struct gpucoll_request *request)
         }
         pipeline->queued++;
     }
-    gpucoll_status status = gpucoll_pipeline_sent(request);
+    gpucoll_status status = count_sent(request);
     if (status != GPUCOLL_OK) {
         return status;
     }
-    if (pipeline->sent == pipeline->chunks) {
+    if (pipeline->sent == chunks) {
         return gpucoll_pipeline_end(request);
     }
     return gpucoll_pipeline_idle(request, is_root ? request->team->rank : request->root);
@@ -104,7 +138,8 @@ const struct gpucoll_algorithm gpucoll_bcast_copy = {
             "large messages in buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_BCAST,
-    .unusable = unusable,
+    .steps = true,
+    .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

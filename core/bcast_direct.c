@@ -11,17 +11,6 @@
 
 enum { SCATTER, GATHER }; /* request->stage */
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->nranks < 3) {
-        return "with two ranks there is nobody to pass slices on to";
-    }
-    if (input->unattended) {
-        return "it needs the host between its steps, and nobody waits in the call";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -74,25 +63,17 @@ static gpucoll_status start(struct gpucoll_request *request)
     request->send = run->send;
     request->recv = run->recv;
     request->stage = SCATTER;
-    request->in_barrier = false;
     request->idle = true;
     return is_root ? store(request) : GPUCOLL_OK;
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)
 {
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_exchange_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-    }
-    gpucoll_status status = gpucoll_pipeline_end(request);
+    gpucoll_status status = gpucoll_pipeline_end_kernel(request);
     if (status != GPUCOLL_OK || request->stage == GATHER) {
         return status;
     }
     request->stage = GATHER;
-    request->in_barrier = false;
     request->idle = true;
     status = request->team->rank == request->root ? GPUCOLL_OK : store(request);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
@@ -106,7 +87,8 @@ const struct gpucoll_algorithm gpucoll_bcast_direct = {
             "size in buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_BCAST,
-    .unusable = unusable,
+    .steps = true,
+    .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
     .progress = progress,

@@ -80,7 +80,7 @@ void gpucoll_board_export(struct gpucoll_board *board, uint32_t index, uint64_t 
 bool gpucoll_board_read_export(const struct gpucoll_segment *segment, uint64_t key,
                                struct gpucoll_memory_handle *handle)
 {
-    struct gpucoll_board_export *entry = &gpucoll_board_header(segment)->exports[key % 256];
+    struct gpucoll_board_export *entry = &gpucoll_board_header(segment)->exports[gpucoll_export_index(key)];
     if (atomic_load_explicit(&entry->key, memory_order_acquire) != key) {
         return false;
     }

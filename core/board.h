@@ -74,6 +74,16 @@ struct gpucoll_team_board {
     uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
 };
 
+/* The key of an export that is the `number`-th made, from 1, and stands at `index` of its process's table: never 0, nor used again. */
+static inline uint64_t gpucoll_export_key(uint64_t number, uint32_t index)
+{
+    return number * GPUCOLL_BOARD_EXPORTS + index;
+}
+static inline uint32_t gpucoll_export_index(uint64_t key)
+{
+    return key % GPUCOLL_BOARD_EXPORTS;
+}
+
 /* An allocation of the application. `key` is stored after the rest; a reader takes the rest between two looks at it. */
 struct gpucoll_board_export {
     _Atomic uint64_t key; /* 0: none */

@@ -13,7 +13,7 @@ struct gpucoll_met {
 
 static struct gpucoll_met *met_at(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
 {
-    return &team->met[rank * GPUCOLL_BOARD_EXPORTS + key % 256];
+    return &team->met[rank * GPUCOLL_BOARD_EXPORTS + gpucoll_export_index(key)];
 }
 
 /* The part of the receive buffer that peers write, from the first byte to the last. */

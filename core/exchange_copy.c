@@ -2,15 +2,14 @@
  * Direct exchange of what is only moved: every rank's copy engines write its runs to where they belong in its peers' buffers. No
  * kernel, no scratch; one barrier of the hosts tells that all has arrived. For long runs.
  */
+#include "core/algorithm.h"
 #include "core/direct.h"
-#include "core/exchange.h"
 #include "core/model.h"
 #include "core/pipeline.h"
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double leaves = (double)(input->nranks - 1) * (double)input->bytes;
-    plan->chunk_bytes = input->bytes;
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, input->nranks - 1, 0);
 }
 
@@ -18,7 +17,7 @@ static gpucoll_status start(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
     struct gpucoll_copy_ticket *tickets = request->pipeline.sending[0];
-    gpucoll_pipeline_start(request, 0);
+    gpucoll_pipeline_start(request);
     for (uint32_t turn = 1; turn <= team->size; turn++) { /* the own part last */
         const uint32_t peer = (team->rank + turn) % team->size;
         const struct gpucoll_kernel_run *run = &request->runs.run[peer];
@@ -35,18 +34,6 @@ static gpucoll_status start(struct gpucoll_request *request)
     return GPUCOLL_OK;
 }
 
-static gpucoll_status progress(struct gpucoll_request *request)
-{
-    if (request->in_barrier) {
-        return gpucoll_pipeline_end(request);
-    }
-    gpucoll_status status = gpucoll_pipeline_copied(request, request->pipeline.sending[0]);
-    if (status == GPUCOLL_IN_PROGRESS) {
-        return gpucoll_pipeline_idle(request, request->team->rank);
-    }
-    return status == GPUCOLL_OK ? gpucoll_pipeline_end(request) : status;
-}
-
 const struct gpucoll_algorithm gpucoll_exchange_copy = {
     .name = "exchange",
     .protocol = "copy",
@@ -54,8 +41,7 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
             "messages in buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_ANY_MOVE,
-    .unusable = gpucoll_model_direct_unusable,
     .shape = shape,
     .start = start,
-    .progress = progress,
+    .progress = gpucoll_pipeline_end_copies,
 };

@@ -18,7 +18,6 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    request->in_barrier = false;
     if (request->idle) {
         return GPUCOLL_OK;
     }
@@ -34,17 +33,6 @@ static gpucoll_status start(struct gpucoll_request *request)
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_STORE, &args);
 }
 
-static gpucoll_status progress(struct gpucoll_request *request)
-{
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_exchange_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-    }
-    return gpucoll_pipeline_end(request);
-}
-
 const struct gpucoll_algorithm gpucoll_exchange_direct = {
     .name = "exchange",
     .protocol = "direct",
@@ -53,8 +41,7 @@ const struct gpucoll_algorithm gpucoll_exchange_direct = {
             "buffers that are used again",
     .direct = true,
     .coll = GPUCOLL_ANY_MOVE,
-    .unusable = gpucoll_model_direct_unusable,
     .shape = shape,
     .start = start,
-    .progress = progress,
+    .progress = gpucoll_pipeline_end_kernel,
 };

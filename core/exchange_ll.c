@@ -6,9 +6,6 @@
 
 static const char *unusable(const struct gpucoll_plan_input *input)
 {
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
     if (input->bytes > gpucoll_ll_capacity(input->nranks)) {
         return "a part of the message is larger than the LL area of a lane";
     }
@@ -40,6 +37,7 @@ const struct gpucoll_algorithm gpucoll_exchange_ll = {
     .help = "one kernel: every rank stores to its peers, and takes what they have stored; lowest latency",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .rank_order = true,
+    .waits = true,
     .unusable = unusable,
     .shape = shape,
     .start = start,

@@ -29,13 +29,6 @@ void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpuco
         gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
 }
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    return input->shared_device
-               ? "two ranks share a GPU, where kernels that wait for each other cannot run side by side"
-               : NULL;
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -55,7 +48,7 @@ const struct gpucoll_algorithm gpucoll_exchange_simple = {
             "large messages",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .rank_order = true,
-    .unusable = unusable,
+    .waits = true,
     .shape = shape,
     .start = start,
     .progress = gpucoll_exchange_wait,

@@ -66,8 +66,7 @@ static void publish(struct gpucoll_exports *exports, struct gpucoll_board *board
         entry->state = GPUCOLL_EXPORT_REFUSED;
         return;
     }
-    entry->key = ++exports->keys << 8 | index;
-    _Static_assert(GPUCOLL_BOARD_EXPORTS <= 256, "the index of an export is the low byte of its key");
+    entry->key = gpucoll_export_key(++exports->keys, index);
     entry->begin = (uintptr_t)handle.address;
     entry->bytes = handle.bytes;
     entry->state = GPUCOLL_EXPORT_READY;

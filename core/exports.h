@@ -22,7 +22,7 @@ struct gpucoll_export {
     enum gpucoll_export_state state;
     uint32_t users;  /* calls under way: it stays */
     uint64_t id;     /* of the allocation, as the accelerator tells */
-    uint64_t key;    /* when ready: number << 8 | index; never 0 */
+    uint64_t key;    /* when ready; never 0 */
     uintptr_t begin; /* of the allocation, once exported; until then an address in it */
     uint64_t bytes;  /* once exported */
     uint64_t latest; /* use, by the table's count of uses */

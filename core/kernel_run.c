@@ -48,22 +48,23 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
     return ops->launch(lane->stream, &launch);
 }
 
-gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
+gpucoll_status gpucoll_lane_watch(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    struct gpucoll_stream *stream = request->lane->stream;
-    const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
-    gpucoll_status status = ops->stream_poll(stream);
-    if (status != GPUCOLL_IN_PROGRESS) {
-        return status;
-    }
-    uint64_t looked = request->looked_ns;
-    status = gpucoll_watchdog(request, request->team->rank, "waiting for its own kernel");
+    const uint64_t looked = request->looked_ns;
+    gpucoll_status status = gpucoll_watchdog(request, missing, doing);
     if (status == GPUCOLL_IN_PROGRESS && request->looked_ns != looked) {
-        /* As often as the watchdog looks at the peers, ask the device whether it met an error. */
-        gpucoll_status health = ops->stream_health(stream);
+        gpucoll_status health = request->gpu->device->accel->ops->stream_health(request->lane->stream);
         return health == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : health;
     }
     return status;
+}
+
+gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
+{
+    gpucoll_status status = request->gpu->device->accel->ops->stream_poll(request->lane->stream);
+    return status == GPUCOLL_IN_PROGRESS
+               ? gpucoll_lane_watch(request, request->team->rank, "waiting for its own kernel")
+               : status;
 }
 
 const char *gpucoll_phase_unusable(uint64_t rounds)
@@ -89,7 +90,6 @@ gpucoll_status gpucoll_phase_start(struct gpucoll_request *request, enum gpucoll
 {
     request->next_round = 0;
     request->stage = GPUCOLL_STAGE_SEND;
-    request->in_barrier = false;
     gpucoll_status status = gpucoll_phase_launch(request, kernel);
     return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
 }
@@ -101,14 +101,10 @@ gpucoll_status gpucoll_phase_wait(struct gpucoll_request *request, bool barrier)
         if (status != GPUCOLL_OK || !barrier) {
             return status;
         }
-        gpucoll_barrier_enter(request, false);
-        gpucoll_watchdog_reset(request);
-        request->in_barrier = true;
     }
     uint32_t missing = 0;
-    if (gpucoll_barrier_done(request, &missing) == GPUCOLL_IN_PROGRESS) {
+    if (gpucoll_barrier_pass(request, &missing) == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog(request, missing, "waiting between two phases");
     }
-    request->in_barrier = false;
     return GPUCOLL_OK;
 }

@@ -270,14 +270,6 @@ void gpucoll_layout_end_loop(struct gpucoll_layout_builder *builder)
     free(frame);
 }
 
-static uint32_t lowest_bit(uint64_t of, uint32_t most)
-{
-    while (of % most != 0) {
-        most /= 2;
-    }
-    return most;
-}
-
 /* Reciprocal for positions below 2^63: with s = ceil(log2 bytes), floor(2^(63 + s) / bytes) + 1 fits in 64 bits and errs too
  * little to show (Granlund and Montgomery, "Division by invariant integers using multiplication", theorem 4.2). */
 static struct gpucoll_layout_dim make_dim(uint64_t bytes, ptrdiff_t stride)
@@ -319,13 +311,13 @@ static void fill_view(struct gpucoll_layout *layout, const struct shape *shape)
 
 static bool fill_list(struct gpucoll_layout *layout, const struct shape *shape)
 {
-    layout->align = lowest_bit((uint64_t)layout->extent, GPUCOLL_LAYOUT_WIDTH);
+    layout->align = gpucoll_layout_align((uint64_t)layout->extent, GPUCOLL_LAYOUT_WIDTH);
     for (uint32_t i = 0; i < shape->dims; i++) {
-        layout->align = lowest_bit((uint64_t)shape->dim[i].stride, layout->align);
+        layout->align = gpucoll_layout_align((uint64_t)shape->dim[i].stride, layout->align);
     }
     for (uint32_t i = 0; i < shape->pieces; i++) {
         const struct piece *piece = &shape->piece[i];
-        layout->align = lowest_bit((uint64_t)piece->offset | piece->bytes, layout->align);
+        layout->align = gpucoll_layout_align((uint64_t)piece->offset | piece->bytes, layout->align);
     }
     if (shape->pieces == 1) {
         return true;

@@ -46,6 +46,15 @@ struct gpucoll_layout *gpucoll_layout_build(struct gpucoll_layout_builder *build
 void gpucoll_layout_retain(struct gpucoll_layout *layout);
 void gpucoll_layout_release(struct gpucoll_layout *layout); /* harmless on NULL */
 
+/* The largest power of two up to `most`, one itself, that divides `value`. */
+static inline uint32_t gpucoll_layout_align(uint64_t value, uint32_t most)
+{
+    while (value % most != 0) {
+        most /= 2;
+    }
+    return most;
+}
+
 /* Do `count` elements lie in one run of bytes? It begins at `first`. */
 static inline bool gpucoll_layout_is_run(const struct gpucoll_layout *layout, uint64_t count)
 {

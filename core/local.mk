@@ -38,10 +38,14 @@ libgpucoll_la_SOURCES += \
 	core/base/forms.h \
 	core/base/log.c \
 	core/base/log.h \
+	core/base/number.c \
+	core/base/number.h \
 	core/base/segment.c \
 	core/base/segment.h \
 	core/base/status.c \
 	core/base/status.h \
+	core/base/thread.c \
+	core/base/thread.h \
 	core/base/types.c \
 	core/base/types.h \
 	core/bcast_copy.c \

@@ -150,13 +150,6 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned 
     }
 }
 
-const char *gpucoll_model_direct_unusable(const struct gpucoll_plan_input *input)
-{
-    return input->direct
-               ? NULL
-               : "peers cannot write to the buffers: small, used for the first time, or not to be shared";
-}
-
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops)
 {

@@ -74,8 +74,6 @@ const struct gpucoll_model *gpucoll_model_of(int index);
 double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
                                  double most, double cta_bandwidth);
 
-/* Why a direct call (core/direct.h) cannot run the input, or NULL. */
-const char *gpucoll_model_direct_unusable(const struct gpucoll_plan_input *input);
 /* Microseconds of a call in which `leaves` bytes leave each rank by `copies` copies at a time, `hops` one after another. */
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops);

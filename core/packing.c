@@ -220,14 +220,6 @@ bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buf
     return true;
 }
 
-static uint32_t align_of(const void *pointer, uint32_t most)
-{
-    while ((uintptr_t)pointer % most != 0) {
-        most /= 2;
-    }
-    return most;
-}
-
 /* The runs from `first` on that have its layout, as one launch. `done`: bits of those that are taken. */
 static void gather_jobs(const struct gpucoll_packing *packing, const struct gpucoll_packed_run *noted,
                         uint32_t count, uint32_t first, uint32_t *done, struct gpucoll_pack_args *args)
@@ -249,7 +241,7 @@ static void gather_jobs(const struct gpucoll_packing *packing, const struct gpuc
         job->user = noted[i].user;
         job->packed = packing->memory + noted[i].at;
         job->end = end;
-        args->width = align_of(job->user, args->width);
+        args->width = gpucoll_layout_align((uintptr_t)job->user, args->width);
     }
 }
 

@@ -146,7 +146,7 @@ static void sweep(const struct gpucoll_peer *peer, struct gpucoll_connection *co
 
 void *gpucoll_peer_map(struct gpucoll_peer *peer, struct gpucoll_connection *connection, uint64_t key)
 {
-    struct gpucoll_mapping *mapping = &connection->mappings[key % 256 % GPUCOLL_BOARD_EXPORTS];
+    struct gpucoll_mapping *mapping = &connection->mappings[gpucoll_export_index(key)];
     if (mapping->key == key) {
         return mapping->base;
     }

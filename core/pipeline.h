@@ -1,5 +1,6 @@
 /*
- * What algorithms share that go by copies: how far each rank is, told on the board, and the end of the call.
+ * What direct algorithms (core/direct.h) share: their copies, if they go by copy engines, and the end of the call, a barrier of the
+ * hosts that tells every rank that all has arrived.
  */
 #ifndef GPUCOLL_PIPELINE_H
 #define GPUCOLL_PIPELINE_H
@@ -7,16 +8,8 @@
 #include "core/agreement.h"
 #include "core/request.h"
 
-/* Bytes of a chunk of a slice: what the configuration says, or enough chunks that they overlap, each large enough to pay for its
- * copies; at most `most`. */
-uint64_t gpucoll_pipeline_block(const struct gpucoll_config *config, uint64_t slice, uint64_t most);
-
-/* Resets the request's pipeline for slices of up to `slice` bytes, cut by the plan's chunk size; 0: there are no chunks. */
-void gpucoll_pipeline_start(struct gpucoll_request *request, uint64_t slice);
-
-/* Tells the peers that this rank has done `chunks` of the call; how many `rank` has done. */
-void gpucoll_pipeline_tell(const struct gpucoll_request *request, uint32_t chunks);
-uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, uint32_t rank);
+/* To be called when an algorithm starts that goes by copies: none is queued. */
+void gpucoll_pipeline_start(struct gpucoll_request *request);
 
 /* Queues a copy that concerns `peer`. */
 gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint32_t peer, void *to,
@@ -27,12 +20,14 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
 gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
                                        struct gpucoll_copy_ticket *tickets) GPUCOLL_CHECKED;
 
-/* Counts the chunks of which this rank's part, queued with tickets pipeline.sending, is complete, and tells the peers. */
-gpucoll_status gpucoll_pipeline_sent(struct gpucoll_request *request) GPUCOLL_CHECKED;
-
 /* Turned while nothing moves: GPUCOLL_IN_PROGRESS, the watchdog's error, or the device's. */
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing) GPUCOLL_CHECKED;
+
 /* To be turned when this rank's part is complete: GPUCOLL_OK when all ranks' are. */
 gpucoll_status gpucoll_pipeline_end(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* The same for a part that is complete when the copies of pipeline.sending[0] are, or when the kernel is that this rank
+ * has launched, if it is not idle. */
+gpucoll_status gpucoll_pipeline_end_copies(struct gpucoll_request *request) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_pipeline_end_kernel(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
 #endif

@@ -5,11 +5,11 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 #include "core/context.h"
 
 /* Since the last change: looks without a pause for so long, as a launched kernel and an agreement take (docs/design.md) ... */
@@ -110,18 +110,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the application's: none is to interrupt this thread. */
-static bool start(struct gpucoll_progress_thread *self)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&self->thread, NULL, run, self) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 static struct gpucoll_progress_thread *create(const struct gpucoll_log *log)
 {
     struct gpucoll_progress_thread *self = calloc(1, sizeof *self);
@@ -130,7 +118,7 @@ static struct gpucoll_progress_thread *create(const struct gpucoll_log *log)
     }
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->work, NULL);
-    if (!start(self)) {
+    if (gpucoll_thread_start(&self->thread, run, self) != 0) {
         gpucoll_log(log, GPUCOLL_LOG_WARN,
                     "no progress thread (the system gives no more threads): nonblocking collectives move on "
                     "when the application calls MPI");

@@ -37,6 +37,11 @@ static uint64_t between(uint64_t low, uint64_t value, uint64_t high)
     return value > high ? high : value < low ? low : value;
 }
 
+static bool is_scatter(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_REDUCE_SCATTER || coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+}
+
 /* From what is equal on all ranks. */
 static void cut(struct gpucoll_sum *sum, uint64_t bytes, uint64_t area)
 {
@@ -50,9 +55,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const struct gpucoll_model *model = input->model;
     struct gpucoll_sum sum;
     cut(&sum, input->bytes, gpucoll_staging_bytes(input->config));
-    const double blocks = input->coll == GPUCOLL_REDUCE_SCATTER || input->coll == GPUCOLL_REDUCE_SCATTER_BLOCK
-                              ? input->nranks
-                              : 1;
+    const double blocks = is_scatter(input->coll) ? input->nranks : 1;
     const double bytes = blocks * (double)input->bytes;
     const double first = bytes < (double)sum.chunk_bytes ? bytes : (double)sum.chunk_bytes;
     /* Each rank reads its share of everybody's part by the calling thread, at least. */
@@ -63,11 +66,6 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 }
 
 /* ---- the call ---- */
-
-static bool is_scatter(enum gpucoll_coll coll)
-{
-    return coll == GPUCOLL_REDUCE_SCATTER || coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
-}
 
 /* The blocks of the message and this rank's part of each. */
 static void describe(struct gpucoll_request *request, struct gpucoll_staging *staging)
@@ -81,7 +79,6 @@ static void describe(struct gpucoll_request *request, struct gpucoll_staging *st
     sum->nblocks = sum->scatter ? size : 1;
     sum->contributors = request->coll == GPUCOLL_EXSCAN ? size - 1 : size;
     sum->block_bytes[0] = request->bytes;
-    staging->recv_block = sum->scatter ? rank : 0;
     if (!gpucoll_is_exchange(request->coll)) {
         staging->send[0] = request->send;
         staging->recv = request->recv;

@@ -10,17 +10,6 @@
 #include "core/pipeline.h"
 #include "core/slices.h"
 
-static const char *unusable(const struct gpucoll_plan_input *input)
-{
-    if (input->shared_device) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
-    }
-    if (input->nranks < 3) {
-        return "with two ranks there is nobody to share the work with";
-    }
-    return gpucoll_model_direct_unusable(input);
-}
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -57,22 +46,10 @@ static gpucoll_status start(struct gpucoll_request *request)
     if (!is_root) {
         runs[team->rank].recv = (char *)gpucoll_direct_result(request, request->root) + own_at;
     }
-    request->in_barrier = false;
     struct gpucoll_kernel_args args;
     gpucoll_kernel_args_init(request, &args);
     args.bytes = gpucoll_slice_bytes(request->bytes, slices);
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE, &args);
-}
-
-static gpucoll_status progress(struct gpucoll_request *request)
-{
-    if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_kernel_wait(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-    }
-    return gpucoll_pipeline_end(request);
 }
 
 const struct gpucoll_algorithm gpucoll_reduce_direct = {
@@ -84,8 +61,9 @@ const struct gpucoll_algorithm gpucoll_reduce_direct = {
     .direct = true,
     .coll = GPUCOLL_REDUCE,
     .rank_order = true,
-    .unusable = unusable,
+    .waits = true,
+    .unusable = gpucoll_slices_unusable,
     .shape = shape,
     .start = start,
-    .progress = progress,
+    .progress = gpucoll_pipeline_end_kernel,
 };

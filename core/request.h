@@ -43,15 +43,13 @@ struct gpucoll_observed {
     uint64_t part;
 };
 
-/* Chunks of a call that goes by copies; their scratch is reused after so many. */
+/* Of a call that goes by copies in chunks, so many chunks at a time are on their way; without chunks all goes in slot 0. */
 enum { GPUCOLL_PIPELINE_SLOTS = 4 };
 
 struct gpucoll_pipeline {
-    uint64_t block;  /* bytes of a chunk of one slice */
-    uint32_t chunks; /* of the longest slice */
     uint32_t queued; /* chunks of which this rank's part is queued, */
     uint32_t sent;   /* and sent */
-    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL];
+    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL]; /* by peer */
 };
 
 struct gpucoll_packing;

@@ -19,7 +19,23 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
         return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
     }
     const char *lack = gpucoll_algorithm_lacks(row, input);
-    return lack != NULL || row->unusable == NULL ? lack : row->unusable(input);
+    if (lack != NULL) {
+        return lack;
+    }
+    if (row->waits && input->shared_device) {
+        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
+    }
+    const char *unusable = row->unusable != NULL ? row->unusable(input) : NULL;
+    if (unusable != NULL) {
+        return unusable;
+    }
+    if (row->steps && input->unattended) {
+        return "it needs the host between its steps, and nobody waits in the call";
+    }
+    if (row->direct && !input->direct) {
+        return "peers cannot write to the buffers: small, used for the first time, or not to be shared";
+    }
+    return NULL;
 }
 
 /* The row of the least predicted time among those of the named algorithm and protocol. NULL if none can be used; then

@@ -4,7 +4,13 @@
 #ifndef GPUCOLL_SLICES_H
 #define GPUCOLL_SLICES_H
 
-#include <stdint.h>
+#include "core/plan.h"
+
+/* NULL if there are ranks beside the root that can share the work, else why not. */
+static inline const char *gpucoll_slices_unusable(const struct gpucoll_plan_input *input)
+{
+    return input->nranks < 3 ? "with two ranks there is nobody to share the work with" : NULL;
+}
 
 static inline uint64_t gpucoll_slice_bytes(uint64_t bytes, uint32_t slices)
 {

@@ -73,13 +73,8 @@ gpucoll_status gpucoll_copies_look(struct gpucoll_gpu *gpu, struct gpucoll_copie
 
 gpucoll_status gpucoll_staging_leave(struct gpucoll_request *request)
 {
-    if (!request->in_barrier) {
-        gpucoll_barrier_enter(request, false);
-        gpucoll_watchdog_reset(request);
-        request->in_barrier = true;
-    }
     uint32_t missing = 0;
-    if (gpucoll_barrier_done(request, &missing) == GPUCOLL_IN_PROGRESS) {
+    if (gpucoll_barrier_pass(request, &missing) == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog(request, missing, "waiting for the others to take their data");
     }
     return GPUCOLL_OK;

@@ -50,7 +50,6 @@ struct gpucoll_staging {
     int posted;                           /* to the process's threads */
     const char *send[GPUCOLL_MAX_LOCAL];  /* own part of each block of the sum; NULL: this rank has none */
     char *recv;                           /* where the own result goes; NULL: this rank gets none */
-    uint32_t recv_block;                  /* of a scattered sum */
     uint64_t next_in;                     /* chunk whose result is to be fetched next */
     uint64_t in_chunk[GPUCOLL_IN_FLIGHT]; /* of the copies in flight, by their number */
     struct gpucoll_moves moves;

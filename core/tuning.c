@@ -1,26 +1,18 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* strtod_l */
-#endif
 #include "core/tuning.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/number.h"
 
 _Static_assert(GPUCOLL_MODEL_CONSTANTS <= 32, "a bit for each constant");
 
 static const char blanks[] = " \t\r\n";
 
-/* A number in C's notation, whatever the application's locale. */
 static bool parse_number(const char *text, double *value, char **end)
 {
-    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    *value = c != (locale_t)0 ? strtod_l(text, end, c) : strtod(text, end);
-    if (c != (locale_t)0) {
-        freelocale(c);
-    }
+    *value = gpucoll_strtod(text, end);
     return *end != text && isfinite(*value) && *value > 0;
 }
 

@@ -1,14 +1,13 @@
 #include "tools/device.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include "core/accel/accel.h"
+#include "tools/cuda_symbols.h"
 
 /* A CUresult is an int, a CUdevice too, a CUdeviceptr an unsigned 64-bit integer, handles are pointers. */
 static struct {
-    int (*cuInit)(unsigned);
     int (*cuDeviceGetCount)(int *);
     int (*cuDeviceGet)(int *, int);
     int (*cuDeviceGetName)(char *, int, int);
@@ -16,26 +15,14 @@ static struct {
     int (*cuCtxSetCurrent)(void *);
     int (*cuMemAlloc_v2)(uint64_t *, size_t);
     int (*cuMemFree_v2)(uint64_t);
-    int (*cuGetErrorString)(int, const char **);
 } cuda;
 
-#define SYMBOL(name)                                                                                         \
-    {                                                                                                        \
-#name, (void **)&cuda.name                                                                           \
-    }
-static const struct {
-    const char *name;
-    void **address;
-} symbols[] = {
-    SYMBOL(cuInit),
-    SYMBOL(cuDeviceGetCount),
-    SYMBOL(cuDeviceGet),
-    SYMBOL(cuDeviceGetName),
-    SYMBOL(cuDevicePrimaryCtxRetain),
-    SYMBOL(cuCtxSetCurrent),
-    SYMBOL(cuMemAlloc_v2),
+#define SYMBOL(name) CUDA_SYMBOL(__typeof__(cuda), name)
+static const struct cuda_symbol symbols[] = {
+    SYMBOL(cuDeviceGetCount), SYMBOL(cuDeviceGet),
+    SYMBOL(cuDeviceGetName),  SYMBOL(cuDevicePrimaryCtxRetain),
+    SYMBOL(cuCtxSetCurrent),  SYMBOL(cuMemAlloc_v2),
     SYMBOL(cuMemFree_v2),
-    SYMBOL(cuGetErrorString),
 };
 
 static bool check(int error, const char *doing, char *reason, size_t reason_bytes)
@@ -43,28 +30,13 @@ static bool check(int error, const char *doing, char *reason, size_t reason_byte
     if (error == 0) {
         return true;
     }
-    const char *text = NULL;
-    cuda.cuGetErrorString(error, &text);
-    snprintf(reason, reason_bytes, "%s: %s (CUDA error %d)", doing, text != NULL ? text : "unknown error",
-             error);
+    snprintf(reason, reason_bytes, "%s: %s (CUDA error %d)", doing, cuda_error_text(error), error);
     return false;
 }
 
 static bool load(char *reason, size_t reason_bytes)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        snprintf(reason, reason_bytes, "no CUDA driver: %s", dlerror());
-        return false;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        *symbols[i].address = dlsym(library, symbols[i].name);
-        if (*symbols[i].address == NULL) {
-            snprintf(reason, reason_bytes, "libcuda.so.1 lacks %s: too old a driver", symbols[i].name);
-            return false;
-        }
-    }
-    return check(cuda.cuInit(0), "starting the CUDA driver", reason, reason_bytes);
+    return cuda_load(&cuda, symbols, sizeof symbols / sizeof symbols[0], reason, reason_bytes);
 }
 
 int device_count(char *reason, size_t reason_bytes)

@@ -1,12 +1,11 @@
 #include "tools/gpu_list.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include "tools/cuda_symbols.h"
 
 /* Declared by ourselves, so that builds without cuda.h show GPUs too. Nothing here creates a context. */
 struct driver {
-    int (*cuInit)(unsigned);
     int (*cuDriverGetVersion)(int *);
     int (*cuDeviceGetCount)(int *);
     int (*cuDeviceGet)(int *, int);
@@ -15,57 +14,17 @@ struct driver {
     int (*cuDeviceTotalMem_v2)(size_t *, int);
     int (*cuDeviceGetAttribute)(int *, int, int);
     int (*cuDeviceCanAccessPeer)(int *, int, int);
-    int (*cuGetErrorString)(int, const char **);
 };
 
 /* CUdevice_attribute */
 enum { COMPUTE_MAJOR = 75, COMPUTE_MINOR = 76 };
 
-#define SYMBOL(name)                                                                                         \
-    {                                                                                                        \
-#name, offsetof(struct driver, name)                                                                 \
-    }
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
-    SYMBOL(cuInit),
-    SYMBOL(cuDriverGetVersion),
-    SYMBOL(cuDeviceGetCount),
-    SYMBOL(cuDeviceGet),
-    SYMBOL(cuDeviceGetName),
-    SYMBOL(cuDeviceGetPCIBusId),
-    SYMBOL(cuDeviceTotalMem_v2),
-    SYMBOL(cuDeviceGetAttribute),
-    SYMBOL(cuGetErrorString),
-    SYMBOL(cuDeviceCanAccessPeer),
+#define SYMBOL(name) CUDA_SYMBOL(struct driver, name)
+static const struct cuda_symbol symbols[] = {
+    SYMBOL(cuDriverGetVersion),   SYMBOL(cuDeviceGetCount),      SYMBOL(cuDeviceGet),
+    SYMBOL(cuDeviceGetName),      SYMBOL(cuDeviceGetPCIBusId),   SYMBOL(cuDeviceTotalMem_v2),
+    SYMBOL(cuDeviceGetAttribute), SYMBOL(cuDeviceCanAccessPeer),
 };
-
-static bool load(struct driver *cuda, char *reason, size_t reason_bytes)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(reason, reason_bytes, "no CUDA driver: %s", dlerror());
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *address = dlsym(library, symbols[i].name);
-        if (!address) {
-            snprintf(reason, reason_bytes, "libcuda.so.1 lacks %s: too old a driver", symbols[i].name);
-            return false;
-        }
-        memcpy((char *)cuda + symbols[i].offset, &address, sizeof(address));
-    }
-    int error = cuda->cuInit(0);
-    if (error != 0) {
-        const char *text = NULL;
-        cuda->cuGetErrorString(error, &text);
-        snprintf(reason, reason_bytes, "the CUDA driver does not start: %s (error %d)",
-                 text ? text : "unknown error", error);
-        return false;
-    }
-    return true;
-}
 
 /* False if the driver does not answer for it. */
 static bool describe(const struct driver *cuda, int ordinal, struct gpu *gpu)
@@ -86,7 +45,7 @@ bool gpu_list_from_cuda(struct gpu_list *list, char *reason, size_t reason_bytes
 {
     struct driver cuda;
     memset(list, 0, sizeof(*list));
-    if (!load(&cuda, reason, reason_bytes)) {
+    if (!cuda_load(&cuda, symbols, sizeof(symbols) / sizeof(symbols[0]), reason, reason_bytes)) {
         return false;
     }
     cuda.cuDriverGetVersion(&list->cuda_version);

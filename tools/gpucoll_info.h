@@ -47,9 +47,6 @@ void info_machine(const struct info *info, struct info_machine *machine);
 int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpucoll_model *model);
 void info_print_source(const struct info *info, const struct info_machine *machine, int entry);
 
-/* A size such as 8, 64K, 4M. */
-bool info_parse_size(const char *text, uint64_t *bytes);
-
 /* --tune [--ranks N] [--max SIZE] [--seconds S] [--output FILE]. 0 fine, 1 something failed, 2 not understood. */
 int info_tune(struct info *info, char **argv, int *took);
 /* --explain COLLECTIVE SIZE [--ranks N] [--topology FILE] [--peer-access yes|no], likewise. */

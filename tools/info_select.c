@@ -66,25 +66,9 @@ static bool parse_ranks(struct query *query, const char *text)
     return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
 }
 
-bool info_parse_size(const char *text, uint64_t *bytes)
-{
-    static const char suffixes[] = "KMGT";
-    char *end;
-    if (*text < '0' || *text > '9') {
-        return false;
-    }
-    *bytes = strtoull(text, &end, 10);
-    const char *suffix = *end ? strchr(suffixes, *end & ~0x20) : NULL;
-    if (suffix) {
-        *bytes <<= 10 * (suffix - suffixes + 1);
-        end++;
-    }
-    return !*end && *bytes > 0;
-}
-
 static bool parse_bytes(struct query *query, const char *text)
 {
-    return info_parse_size(text, &query->input.bytes);
+    return gpucoll_config_parse_size(text, &query->input.bytes) && query->input.bytes > 0;
 }
 
 static bool parse_shared(struct query *query, const char *text)

@@ -35,7 +35,7 @@ static bool parse_option(const char *option, const char *value, struct tune_opti
     }
     if (strcmp(option, "--max") == 0) {
         uint64_t bytes = 0;
-        bool fine = info_parse_size(value, &bytes) && bytes >= 1024;
+        bool fine = gpucoll_config_parse_size(value, &bytes) && bytes >= 1024;
         options->most_bytes = (size_t)bytes;
         return fine || wrong(option, value, "a size from 1K on, such as 64M");
     }

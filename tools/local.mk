@@ -1,5 +1,7 @@
 bin_PROGRAMS += gpucoll_info
 gpucoll_info_SOURCES = \
+	tools/cuda_symbols.c \
+	tools/cuda_symbols.h \
 	tools/device.c \
 	tools/device.h \
 	tools/gpu_list.h \

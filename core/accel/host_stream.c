@@ -1,9 +1,8 @@
 #include "core/accel/host_stream.h"
 #include "core/accel/host_kernels.h"
+#include "core/base/thread.h"
 #include "kernels/functors.h"
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,18 +79,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Starts the worker with all signals blocked: they are the application's threads' to handle. */
-static int start_worker(struct host_stream *stream)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&stream->worker, NULL, work, stream);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gpucoll_stream **out)
 {
     struct host_stream *stream = calloc(1, sizeof(*stream));
@@ -102,7 +89,7 @@ gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gp
     pthread_mutex_init(&stream->lock, NULL);
     pthread_cond_init(&stream->launched, NULL);
     pthread_cond_init(&stream->ran, NULL);
-    int error = start_worker(stream);
+    int error = gpucoll_thread_start(&stream->worker, work, stream);
     if (error) {
         gpucoll_help(device->accel->log, "device-error", "host", device->ordinal, "pthread_create",
                      strerror(error));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/number.h"
 
 bool gpucoll_topology_number(const char *text, unsigned long least, unsigned long most, unsigned long *number)
 {
@@ -50,9 +51,12 @@ static bool take_cpu(const char **text, unsigned long *cpu)
     return digits > 0 && digits < 10 && *cpu < CPU_SETSIZE;
 }
 
-bool gpucoll_cpu_list_parse(cpu_set_t *cpus, const char *text)
+/* "0-3,8": in ascending order, numbers below CPU_SETSIZE. */
+static bool parse_cpus(void *field, size_t field_bytes, const char *text)
 {
+    cpu_set_t *cpus = field;
     unsigned long next = 0; /* the least that may come now */
+    (void)field_bytes;
     CPU_ZERO(cpus);
     do {
         unsigned long first;
@@ -75,8 +79,10 @@ bool gpucoll_cpu_list_parse(cpu_set_t *cpus, const char *text)
     return *text == '\0' && text[-1] != ',';
 }
 
-bool gpucoll_cpu_list_format(const cpu_set_t *cpus, char *text, size_t bytes)
+/* Cut off at a comma if `bytes` are too few. */
+static bool format_cpus(const void *field, char *text, size_t bytes)
 {
+    const cpu_set_t *cpus = field;
     size_t used = 0;
     text[0] = '\0';
     for (int first = 0; first < CPU_SETSIZE; first++) {
@@ -131,17 +137,6 @@ static bool format_id(const void *field, char *text, size_t bytes)
 {
     snprintf(text, bytes, "%d", *(const int *)field);
     return *(const int *)field >= 0;
-}
-
-static bool parse_cpus(void *field, size_t field_bytes, const char *text)
-{
-    (void)field_bytes;
-    return gpucoll_cpu_list_parse(field, text);
-}
-
-static bool format_cpus(const void *field, char *text, size_t bytes)
-{
-    return gpucoll_cpu_list_format(field, text, bytes);
 }
 
 static bool parse_mib(void *field, size_t field_bytes, const char *text)
@@ -209,10 +204,9 @@ _Static_assert(offsetof(struct gpucoll_topology_object, uuid) ==
                "an attribute reads both from one address");
 static const char dashes[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 
-static bool parse_uuid(void *field, size_t field_bytes, const char *text)
+bool gpucoll_uuid_parse(struct gpucoll_device_id *id, const char *text)
 {
-    unsigned char *byte = (unsigned char *)field + sizeof(bool);
-    (void)field_bytes;
+    unsigned char *byte = id->uuid;
     if (strlen(text) != strlen(dashes) || strncmp(text, "GPU-", 4) != 0) {
         return false;
     }
@@ -232,8 +226,15 @@ static bool parse_uuid(void *field, size_t field_bytes, const char *text)
         *byte++ = (unsigned char)number;
         i += 2;
     }
-    *(bool *)field = true;
     return true;
+}
+
+static bool parse_uuid(void *field, size_t field_bytes, const char *text)
+{
+    bool *has_uuid = field;
+    (void)field_bytes;
+    *has_uuid = gpucoll_uuid_parse((struct gpucoll_device_id *)(has_uuid + 1), text);
+    return *has_uuid;
 }
 
 static bool format_uuid(const void *field, char *text, size_t bytes)
@@ -290,7 +291,7 @@ static bool parse_gbits(void *field, size_t field_bytes, const char *text)
     if (*text < '0' || *text > '9' || strspn(text, "0123456789.") != strlen(text)) {
         return false;
     }
-    double number = strtod(text, &end);
+    double number = gpucoll_strtod(text, &end);
     *(double *)field = number * 1e9;
     return *end == '\0' && number > 0 && number <= 1e6;
 }

@@ -42,13 +42,10 @@ enum {
     GPUCOLL_TOPOLOGY_VALUE_BYTES = 5 * 1024 /* a list of every second CPU */
 };
 
-/* "0-3,8": in ascending order. False if it is no such list, or has numbers of CPU_SETSIZE and above. */
-bool gpucoll_cpu_list_parse(cpu_set_t *cpus, const char *text);
-/* False if there are none; cut off at a comma if `bytes` are too few. */
-bool gpucoll_cpu_list_format(const cpu_set_t *cpus, char *text, size_t bytes);
-
 /* "0000:1b:00.0", or "0000:1b:00" for function 0. */
 bool gpucoll_pci_parse(struct gpucoll_pci_address *pci, const char *text);
+/* "GPU-00112233-4455-6677-8899-aabbccddeeff", as NVML writes it too. */
+bool gpucoll_uuid_parse(struct gpucoll_device_id *id, const char *text);
 
 /* A whole number from `least` to `most`. */
 bool gpucoll_topology_number(const char *text, unsigned long least, unsigned long most,

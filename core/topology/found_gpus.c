@@ -1,6 +1,6 @@
 #include <stdio.h>
-#include <string.h>
 #include "core/topology/build.h"
+#include "core/topology/format.h"
 #include "core/topology/found.h"
 
 /* nvmlNvlinkVersion_t counts half versions too: 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0. */
@@ -17,26 +17,6 @@ static struct gpucoll_pci_address pci_address(const struct gpucoll_nvml_pci *pci
         .known = true, .domain = pci->domain, .bus = pci->bus, .device = pci->device};
 }
 
-/* "GPU-0123..." as NVML writes it. */
-static bool read_uuid(const char *text, struct gpucoll_device_id *id)
-{
-    size_t digits = 0;
-    for (text += strncmp(text, "GPU-", 4) == 0 ? 4 : 0; *text && digits < 32; text++) {
-        unsigned digit;
-        const char one[2] = {*text, '\0'};
-        if (*text == '-') {
-            continue;
-        }
-        if (sscanf(one, "%1x", &digit) != 1) {
-            return false;
-        }
-        unsigned char *byte = &id->uuid[digits / 2];
-        *byte = (unsigned char)(digits % 2 ? *byte << 4 | digit : digit);
-        digits++;
-    }
-    return digits == 32;
-}
-
 static void describe(const struct gpucoll_nvml *nvml, void *device, struct gpucoll_topology_object *gpu)
 {
     struct gpucoll_nvml_memory memory;
@@ -48,7 +28,7 @@ static void describe(const struct gpucoll_nvml *nvml, void *device, struct gpuco
         gpu->name[0] = '\0';
     }
     if (nvml->nvmlDeviceGetUUID(device, uuid, sizeof(uuid)) == 0) {
-        gpu->has_uuid = read_uuid(uuid, &gpu->uuid);
+        gpu->has_uuid = gpucoll_uuid_parse(&gpu->uuid, uuid);
     }
     if (nvml->nvmlDeviceGetPciInfo_v3(device, &pci) == 0) {
         gpu->pci = pci_address(&pci);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/base/number.h"
 #include "core/topology/build.h"
 #include "core/topology/format.h"
 #include "core/topology/found.h"
@@ -54,7 +55,7 @@ static double read_number(const char *directory, const char *name)
 {
     char text[64];
     read_line(directory, name, text, sizeof(text));
-    return strtod(text, NULL);
+    return gpucoll_strtod(text, NULL);
 }
 
 /* The entries of a directory but "." and "..", in the order of their names; freed by free_names. */

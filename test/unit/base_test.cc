@@ -2,7 +2,9 @@
  * core/base: configuration rows, types and functors, log and help texts, status names.
  */
 #include "test/unit/unit.h"
+#include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -216,6 +218,21 @@ TEST(types, every_functor_is_used)
     }
     used.erase(-1);
     EXPECT_EQ(used.size(), static_cast<size_t>(GPUCOLL_FUNCTOR_COUNT));
+}
+
+TEST(number, does_not_depend_on_the_locale)
+{
+    char *end = nullptr;
+    const std::string before = setlocale(LC_NUMERIC, nullptr);
+    for (const char *name : {"C", "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"}) {
+        if (setlocale(LC_NUMERIC, name) != nullptr) { /* not every machine has them */
+            EXPECT_DOUBLE_EQ(gpucoll_strtod("2.5e1 us", &end), 25) << name;
+            EXPECT_STREQ(end, " us") << name;
+        }
+    }
+    setlocale(LC_NUMERIC, before.c_str());
+    EXPECT_DOUBLE_EQ(gpucoll_strtod("us", &end), 0);
+    EXPECT_STREQ(end, "us");
 }
 
 TEST(status, every_status_has_a_name)

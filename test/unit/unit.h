@@ -16,6 +16,7 @@ extern "C" {
 #include "core/accel/accel.h"
 #include "core/base/config.h"
 #include "core/base/log.h"
+#include "core/base/number.h"
 #include "core/base/segment.h"
 #include "core/base/status.h"
 #include "core/base/types.h"

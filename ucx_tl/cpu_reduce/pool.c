@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include "core/base/thread.h"
 #include "ucx_tl/cpu_reduce/cores.h"
 
 /* Sums at once: more than a process has lanes in use are rare, and are summed by their callers alone. */
@@ -100,18 +100,6 @@ static void *work(void *arg)
     }
 }
 
-/* With all signals blocked: they are the application's threads' to handle. */
-static bool start(struct worker *worker)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&worker->thread, NULL, work, worker);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t index,
                                        const struct gpucoll_log *log)
 {
@@ -143,7 +131,7 @@ struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t in
         worker->pool = pool;
         /* From the end of this process's share: the caller is more likely to run at its beginning. */
         worker->core = threads < share ? (int)((index + 1) * share - 1 - i) : -1;
-        if (!start(worker)) {
+        if (gpucoll_thread_start(&worker->thread, work, worker) != 0) {
             break;
         }
         pool->threads++;
@@ -169,11 +157,6 @@ void gpucoll_pool_close(struct gpucoll_pool *pool)
     pthread_mutex_destroy(&pool->lock);
     gpucoll_cores_close(pool->cores);
     free(pool);
-}
-
-uint32_t gpucoll_pool_threads(const struct gpucoll_pool *pool)
-{
-    return pool != NULL ? pool->threads : 0;
 }
 
 int gpucoll_pool_post(struct gpucoll_pool *pool, const struct gpucoll_sum *sum)

@@ -10,13 +10,12 @@
 
 struct gpucoll_pool;
 
-/* `threads` threads (or as many as the system gives). `wanted` of the configuration: -1 lets the pool choose, a fair share of the
- * process's cores, which it shares with `sharers` processes in all and is number `index` of. Where there is a core for each,
+/* With `wanted` threads, or as many as the system gives; -1 lets the pool choose, a fair share of the process's cores, which it
+ * shares with `sharers` processes in all and is number `index` of. Where there is a core for each,
  * each is bound to its own. NULL if there is to be no thread. */
 struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t index,
                                        const struct gpucoll_log *log);
-void gpucoll_pool_close(struct gpucoll_pool *pool);             /* harmless on NULL */
-uint32_t gpucoll_pool_threads(const struct gpucoll_pool *pool); /* 0 for NULL */
+void gpucoll_pool_close(struct gpucoll_pool *pool); /* harmless on NULL */
 
 /* Lets the threads help with a sum from now on, until it is withdrawn; it must not change or go away before. Returns what to
  * withdraw it by; GPUCOLL_POOL_NONE where nobody helps. */

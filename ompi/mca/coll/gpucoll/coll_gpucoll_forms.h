@@ -45,23 +45,30 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     rbuf = (call)->recv.pointer
 #define GPUCOLL_RECV_ONLY(call) rbuf = (call)->recv.pointer
 
-#define GPUCOLL_BLOCKING(function, slot, parameters, arguments, description, take)                           \
+/* `run` is the call itself, an expression of the parameters; of those that name buffers on a device, `take` has it see host copies. */
+#define GPUCOLL_ON_HOST(function, slot, parameters, description, take, run)                                  \
     int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)         \
     {                                                                                                        \
+        gpucoll_module *self = (gpucoll_module *)module;                                                     \
         if (!gpucoll_device_active()) {                                                                      \
-            return GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, comm, GPUCOLL_NEXT_MODULE(slot));              \
+            return run;                                                                                      \
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \
-        call.module = (gpucoll_module *)module;                                                              \
+        call.module = self;                                                                                  \
         int rc = gpucoll_stage_begin(&call);                                                                 \
         if (rc != OMPI_SUCCESS) {                                                                            \
             return rc;                                                                                       \
         }                                                                                                    \
         take(&call);                                                                                         \
-        rc = GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, comm, GPUCOLL_NEXT_MODULE(slot));                    \
+        rc = run;                                                                                            \
         return gpucoll_stage_end(&call, rc);                                                                 \
     }
+
+#define GPUCOLL_RUN_NEXT(slot, arguments)                                                                    \
+    GPUCOLL_NEXT(slot)(GPUCOLL_LIST arguments, comm, GPUCOLL_NEXT_MODULE(slot))
+#define GPUCOLL_BLOCKING(function, slot, parameters, arguments, description, take)                           \
+    GPUCOLL_ON_HOST(function, slot, parameters, description, take, GPUCOLL_RUN_NEXT(slot, arguments))
 
 /* Applies m to each of up to nine names. */
 #define GPUCOLL_EACH_1(m, a) m(a)
@@ -166,27 +173,9 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
 
 /* Of a reduction: as GPUCOLL_BLOCKING, but with coll_gpucoll_deterministic in rank order, by `ordered`. */
 #define GPUCOLL_BLOCKING_REDUCTION(function, slot, parameters, arguments, description, take, ordered)        \
-    static GPUCOLL_BLOCKING(next_##slot, slot, parameters, arguments, description, take)                     \
-    static int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)  \
-    {                                                                                                        \
-        gpucoll_module *self = (gpucoll_module *)module;                                                     \
-        if (!gpucoll_ordered(self, #slot, op, dtype, comm)) {                                                \
-            return next_##slot(GPUCOLL_LIST arguments, comm, module);                                        \
-        }                                                                                                    \
-        if (!gpucoll_device_active()) {                                                                      \
-            return ordered;                                                                                  \
-        }                                                                                                    \
-        struct gpucoll_call call = description;                                                              \
-        call.name = #slot;                                                                                   \
-        call.module = self;                                                                                  \
-        int rc = gpucoll_stage_begin(&call);                                                                 \
-        if (rc != OMPI_SUCCESS) {                                                                            \
-            return rc;                                                                                       \
-        }                                                                                                    \
-        take(&call);                                                                                         \
-        rc = ordered;                                                                                        \
-        return gpucoll_stage_end(&call, rc);                                                                 \
-    }
+    static GPUCOLL_ON_HOST(                                                                                  \
+        function, slot, parameters, description, take,                                                       \
+        gpucoll_ordered(self, #slot, op, dtype, comm) ? ordered : GPUCOLL_RUN_NEXT(slot, arguments))
 
 #define GPUCOLL_NATIVE_REDUCTION(name, parameters, arguments, description, take, coll, root, condition,      \
                                  ordered)                                                                    \

@@ -96,7 +96,7 @@ static int get_sums(const mca_base_pvar_t *pvar, void *value, void *object)
     return OPAL_SUCCESS;
 }
 
-static int notify_sums(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
+static int notify(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
 {
     (void)object;
     if (event == MCA_BASE_PVAR_HANDLE_BIND) {
@@ -108,6 +108,8 @@ static int notify_sums(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void 
 
 /* The plan of the latest call: 0 no call yet, then staged and passed, then the algorithms in the order of their table. */
 enum { STATE_NONE, STATE_COPY, STATE_STAGED, STATE_PASSED, STATE_PLANS };
+static const struct row latest_plans = {.name = "collective_plan",
+                                        .help = "Which way the latest call went, by collective"};
 
 static int get_plans(const mca_base_pvar_t *pvar, void *value, void *object)
 {
@@ -126,27 +128,16 @@ static int get_plans(const mca_base_pvar_t *pvar, void *value, void *object)
     return OPAL_SUCCESS;
 }
 
-static int notify_plans(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
-{
-    (void)pvar;
-    (void)object;
-    if (event == MCA_BASE_PVAR_HANDLE_BIND) {
-        gpucoll_stats_start(observed);
-        *count = GPUCOLL_OBSERVED_COUNT;
-    }
-    return OPAL_SUCCESS;
-}
-
 /* "Calls, by collective: 0 allreduce, 1 allgather, ..." */
-static void describe(const char *what, bool by_plan, char *text, size_t size)
+static void describe(const struct row *row, char *text, size_t size)
 {
-    const int length = by_plan ? plan_count() : GPUCOLL_OBSERVED_COUNT;
-    size_t used = (size_t)snprintf(text, size, "%s", what);
+    const int length = length_of(row);
+    size_t used = (size_t)snprintf(text, size, "%s", row->help);
     for (int i = 0; i < length && used < size; i++) {
         char plan[48];
         gpucoll_stats_way(GPUCOLL_WAY_NATIVE, (uint8_t)i, plan, sizeof plan);
         used += (size_t)snprintf(text + used, size - used, "%s %d %s", i == 0 ? ":" : ",", i,
-                                 by_plan ? plan : gpucoll_observed_names()[i]);
+                                 row->by_plan ? plan : gpucoll_observed_names()[i]);
     }
 }
 
@@ -170,14 +161,14 @@ void gpucoll_observe_register(mca_base_component_t *component, struct gpucoll_st
     observed = stats;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
-        describe(row->help, row->by_plan, help, sizeof help);
+        describe(row, help, sizeof help);
         mca_base_component_pvar_register(component, row->name, help, OPAL_INFO_LVL_4, row->class, row->type,
-                                         NULL, MPI_T_BIND_NO_OBJECT, flags, get_sums, NULL, notify_sums,
+                                         NULL, MPI_T_BIND_NO_OBJECT, flags, get_sums, NULL, notify,
                                          (void *)row);
     }
-    describe("Which way the latest call went, by collective", false, help, sizeof help);
+    describe(&latest_plans, help, sizeof help);
     describe_states(help, sizeof help);
-    mca_base_component_pvar_register(component, "collective_plan", help, OPAL_INFO_LVL_4,
-                                     MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, NULL,
-                                     MPI_T_BIND_NO_OBJECT, flags, get_plans, NULL, notify_plans, stats);
+    mca_base_component_pvar_register(
+        component, latest_plans.name, help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT,
+        NULL, MPI_T_BIND_NO_OBJECT, flags, get_plans, NULL, notify, (void *)&latest_plans);
 }

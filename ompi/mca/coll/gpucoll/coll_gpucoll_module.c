@@ -12,7 +12,7 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
     GPUCOLL_SLOTS
 #undef GPUCOLL_SLOT
     self->comm = comm;
-    self->possible = OMPI_COMM_IS_INTRA(comm) && ompi_comm_size(comm) <= GPUCOLL_MAX_LOCAL;
+    self->possible = OMPI_COMM_IS_INTRA(comm);
     self->calls.state = self->possible ? GPUCOLL_NATIVE_UNTRIED : GPUCOLL_NATIVE_OFF;
     return OMPI_SUCCESS;
 }

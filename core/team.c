@@ -36,6 +36,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, config->warmup, strlen(config->warmup) + 1);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->channels, sizeof config->channels);
@@ -165,6 +166,9 @@ gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
 {
     gpucoll_status status = team->setup != NULL ? advance(team) : GPUCOLL_OK;
     if (status == GPUCOLL_OK) {
+        if (team->setup != NULL) {
+            __atomic_fetch_add(&team->context->setups->teams, 1, __ATOMIC_RELAXED);
+        }
         free(team->setup);
         team->setup = NULL;
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: native, %u ranks", team->name, team->size);

@@ -70,7 +70,7 @@ static uint32_t find_missing(const struct gpucoll_request *request, uint32_t mis
 
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (++request->polls < polls_per_look) {
+    if (request->coll == GPUCOLL_WARMUP || ++request->polls < polls_per_look) {
         return GPUCOLL_IN_PROGRESS;
     }
     request->polls = 0;

@@ -17,7 +17,8 @@ check_PROGRAMS += \
 	test/mpi/reduce_local \
 	test/mpi/spawn \
 	test/mpi/staging \
-	test/mpi/threads
+	test/mpi/threads \
+	test/mpi/warmup
 endif
 mpi_test_scripts = \
 	test/mpi/bench.sh \
@@ -111,6 +112,9 @@ test_mpi_threads_LDADD = $(mpi_test_libs)
 
 test_mpi_spawn_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_spawn_LDADD = $(mpi_test_libs)
+
+test_mpi_warmup_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_warmup_LDADD = $(mpi_test_libs)
 
 test_mpi_staging_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_staging_LDADD = $(mpi_test_libs)

@@ -339,6 +339,7 @@ static void launch(struct gpucoll_outer *outer)
         if (self->calls.state == GPUCOLL_NATIVE_UNTRIED) {
             gpucoll_sequence_connect(&self->calls, true);
         }
+        gpucoll_sequence_heat(&self->calls);
         if (outer->phase == GPUCOLL_PHASE_TEAM && self->calls.state != GPUCOLL_NATIVE_CONNECTING) {
             join(outer);
         }

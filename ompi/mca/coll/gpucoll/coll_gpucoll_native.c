@@ -37,6 +37,7 @@ void gpucoll_native_connect(gpucoll_module *self, int *rc)
         }
     }
     gpucoll_enter();
+    gpucoll_sequence_heat(calls);
     *rc = calls->error;
     gpucoll_leave();
 }

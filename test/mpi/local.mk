@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/cells \
 	test/mpi/collectives \
+	test/mpi/communicators \
 	test/mpi/derived \
 	test/mpi/determinism \
 	test/mpi/differential \
@@ -23,6 +24,7 @@ endif
 mpi_test_scripts = \
 	test/mpi/bench.sh \
 	test/mpi/cells.sh \
+	test/mpi/communicators.sh \
 	test/mpi/derived.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
@@ -69,6 +71,9 @@ test_mpi_cells_LDADD = $(mpi_test_libs)
 
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
+
+test_mpi_communicators_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_communicators_LDADD = $(mpi_test_libs)
 
 test_mpi_derived_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_derived_LDADD = $(mpi_test_libs)

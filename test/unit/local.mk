@@ -38,6 +38,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
+	test/unit/warmup_test.cc \
 	test/unit/values.cc \
 	test/unit/values.h
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) \

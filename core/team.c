@@ -36,6 +36,8 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, &config->hosts, sizeof config->hosts);
+    value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->channels, sizeof config->channels);

@@ -48,6 +48,17 @@ libgpucoll_la_SOURCES += \
 	core/bcast_direct.c \
 	core/board.c \
 	core/board.h \
+	core/cluster.h \
+	core/cluster_agree.c \
+	core/cluster_allgather.c \
+	core/cluster_bcast.c \
+	core/cluster_call.c \
+	core/cluster_call.h \
+	core/cluster_post.c \
+	core/cluster_reduce.c \
+	core/cluster_scatter.c \
+	core/cluster_shape.c \
+	core/cluster_team.c \
 	core/context.c \
 	core/context.h \
 	core/device_pool.c \

@@ -104,6 +104,15 @@ libgpucoll_la_SOURCES += \
 	core/queue.h \
 	core/plan_cache.c \
 	core/plan_cache.h \
+	core/rail.c \
+	core/rail.h \
+	core/rail_doubling.c \
+	core/rail_model.c \
+	core/rail_model.h \
+	core/rail_ring.c \
+	core/rail_run.c \
+	core/rail_run.h \
+	core/rail_tree.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \
 	core/request.c \

@@ -33,6 +33,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     context->log = log;
     context->stats = &nobodys;
     context->setups = &nobodys_setups;
+    context->net_ops = &gpucoll_net_ucx;
     gpucoll_trace_open();
     gpucoll_status status = gpucoll_accel_open(config, log, &context->accel);
     if (status != GPUCOLL_OK) {
@@ -79,6 +80,9 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     }
     gpucoll_pool_close(context->pool);
     gpucoll_context_disconnect(context);
+    if (context->net != NULL) {
+        context->net_ops->close(context->net);
+    }
     for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
         gpucoll_gpu_close(context->gpus[i]);
     }
@@ -100,6 +104,20 @@ gpucoll_status gpucoll_context_board(struct gpucoll_context *context)
         return GPUCOLL_OK;
     }
     return gpucoll_board_create(&context->board, context->log);
+}
+
+void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops)
+{
+    context->net_ops = ops;
+}
+
+gpucoll_status gpucoll_context_net(struct gpucoll_context *context)
+{
+    if (context->net == NULL && !context->net_failed) {
+        context->net_failed =
+            context->net_ops->open(context->config, context->log, &context->net) != GPUCOLL_OK;
+    }
+    return context->net_failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
 }
 
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,

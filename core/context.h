@@ -13,6 +13,7 @@
 #include "core/peer.h"
 #include "core/tuning.h"
 #include "ucx_tl/cpu_reduce/pool.h"
+#include "ucx_tl/net.h"
 
 struct gpucoll_context {
     const struct gpucoll_config *config;
@@ -32,11 +33,20 @@ struct gpucoll_context {
     bool slow_said;                           /* that GPUs have no peer access */
     struct gpucoll_progress_thread *progress; /* made with the first call that nobody waits in */
     bool progress_failed;                     /* it could not be started: not tried again */
-    bool gpu_failed[GPUCOLL_BOARD_CARDS];     /* by ordinal: binding was tried, said and not repeated */
+    const struct gpucoll_net_ops *net_ops;
+    struct gpucoll_net *net; /* made with the first team of several hosts */
+    bool net_failed;
+    uint32_t net_ids;                     /* handed out, for tags */
+    bool gpu_failed[GPUCOLL_BOARD_CARDS]; /* by ordinal: binding was tried, said and not repeated */
 };
 
 /* The process's board, made at the first call. */
 gpucoll_status gpucoll_context_board(struct gpucoll_context *context) GPUCOLL_CHECKED;
+
+/* The network in place of UCX, for tests: before the first team is made. */
+void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
+/* Opens context->net at the first call; GPUCOLL_DECLINED if there is none. Caller serialises. */
+gpucoll_status gpucoll_context_net(struct gpucoll_context *context) GPUCOLL_CHECKED;
 
 /* The peer process of that board, opened at the first call. The own process is a peer too when several contexts share it. */
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,

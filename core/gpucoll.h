@@ -126,6 +126,9 @@ void gpucoll_team_destroy(struct gpucoll_team *team);
 void gpucoll_barrier_start(struct gpucoll_team *team);
 gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team) GPUCOLL_CHECKED;
 
+/* Can the team run calls of this collective at all? Of several hosts it runs some only; else it would decline them. The same on every rank. */
+bool gpucoll_team_runs(const struct gpucoll_team *team, enum gpucoll_coll coll);
+
 /* Counts a collective of this team in which this process takes no part. Only before the first gpucoll_post of
  * the process on this team. */
 void gpucoll_pass(struct gpucoll_team *team);

@@ -5,12 +5,13 @@
  *
  * A run is one such collective; several may be under way on a rail at once, if all its ranks start them in the same order. Nothing waits: start,
  * then test until it no longer says GPUCOLL_IN_PROGRESS; testing turns the network's progress. A run's memory belongs to it until then.
- * Every rank of a rail gets the same bits, whatever the algorithm: where two operands meet, that of the lower hosts comes first.
+ * Every rank of a rail gets the same bits, whatever the algorithm: where two operands meet, that from the lower host comes first.
  * Thread safety: runs of one rail are serialised by the caller.
  *
  * Algorithms, with h hosts and n bytes:
- *   recursive doubling   log2 h messages of n bytes; few bytes. Hosts beyond a power of two fold theirs in first (Rabenseifner 2004)
- *   ring                 2 (h - 1) messages of n / h bytes; many bytes (Patarasu and Yuan 2009)
+ *   recursive doubling   log2 h messages of n bytes; few bytes. Hosts beyond a power of two fold theirs in first (Rabenseifner 2004).
+ *                        bcast, reduce: binomial trees; the others: dissemination (Bruck et al. 1997)
+ *   ring                 2 (h - 1) messages of n / h bytes; many bytes (Patarasu and Yuan 2009). bcast, reduce: a chain of hosts
  *   double binary tree   2 trees of n / 2 bytes, no host inner in both; many hosts (Sanders, Speck and Traff 2009)
  */
 #ifndef GPUCOLL_RAIL_H
@@ -31,7 +32,7 @@ enum gpucoll_rail_algorithm {
     GPUCOLL_RAIL_AUTO,
     GPUCOLL_RAIL_DOUBLING,
     GPUCOLL_RAIL_RING,
-    GPUCOLL_RAIL_TREE
+    GPUCOLL_RAIL_TREE /* not of allgather, reduce_scatter and barrier: as AUTO there; nor has barrier a ring */
 };
 
 struct gpucoll_rail {
@@ -43,6 +44,7 @@ struct gpucoll_rail {
     struct gpucoll_net_peer **peer; /* by rank; the own: NULL */
     uint32_t *peer_id;              /* by rank */
     uint32_t runs;                  /* started */
+    struct gpucoll_rail_run *ended; /* kept with their memory for the next ones; NULL at first */
 };
 
 struct gpucoll_rail_args {
@@ -65,5 +67,10 @@ gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucol
 gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing) GPUCOLL_CHECKED;
 /* Gives up: no message touches `data` any more, the run is gone. Harmless on NULL. */
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run);
+/* Frees what is kept for runs to come; none is under way. The rail may be used on. */
+void gpucoll_rail_close(struct gpucoll_rail *rail);
+
+/* What AUTO takes for `bytes` of data (with blocks: of all of them) of `size` ranks. */
+enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes);
 
 #endif

@@ -15,11 +15,15 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/exchange_part.h \
 	test/unit/exchange_test.cc \
 	test/unit/failure_test.cc \
+	test/unit/fake_net.cc \
+	test/unit/fake_net.h \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
 	test/unit/layout_test.cc \
+	test/unit/net_test.cc \
 	test/unit/packing_test.cc \
 	test/unit/queue_test.cc \
+	test/unit/rail_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \

@@ -290,6 +290,9 @@ static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status
 static gpucoll_status start_stages(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
+    if (request->coll == GPUCOLL_WARMUP) {
+        return GPUCOLL_OK;
+    }
     gpucoll_watchdog_reset(request);
     request->state = GPUCOLL_STAGES;
     return gpucoll_cluster_progress(request);

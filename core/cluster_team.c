@@ -246,6 +246,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         return;
     }
     free_spans(cluster);
+    gpucoll_rail_close(&cluster->rail);
     gpucoll_team_destroy(cluster->back);
     for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
         if (cluster->peers[i] != NULL) {

@@ -27,6 +27,7 @@
 #define GPUCOLL_IN_PLACE ((const void *)1)
 
 struct gpucoll_context;
+struct gpucoll_net_ops; /* ucx_tl/net.h */
 struct gpucoll_team;
 struct gpucoll_request;
 
@@ -90,6 +91,8 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
                                       struct gpucoll_context **context) GPUCOLL_CHECKED;
 /* Counts the context's calls in `stats`, which must outlive it. */
 void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats);
+/* The network between hosts in place of UCX, for tests: before the first team is made. */
+void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
  * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped. */
 void gpucoll_context_disconnect(struct gpucoll_context *context);

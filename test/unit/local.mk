@@ -10,7 +10,10 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/cluster_test.cc \
 	test/unit/direct_test.cc \
+	test/unit/hosts.cc \
+	test/unit/hosts.h \
 	test/unit/exchange_part.cc \
 	test/unit/exchange_part.h \
 	test/unit/exchange_test.cc \

@@ -233,6 +233,7 @@ static void free_spans(struct gpucoll_cluster *cluster)
     }
     gpucoll_span_end(cluster->greeting);
     gpucoll_span_end(cluster->barrier);
+    gpucoll_cluster_leave(cluster);
     while (cluster->spare != NULL) {
         struct gpucoll_span *span = cluster->spare;
         cluster->spare = span->next;

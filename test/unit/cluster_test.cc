@@ -298,6 +298,7 @@ TEST(cluster, many_tasks_at_once)
 /* Each with a lane or two for all: a rank may give its last lane to the one team, its neighbour to the other. */
 TEST(cluster, two_teams_at_once_with_few_lanes)
 {
+    const int calls = 5;
     for (const char *lanes : {"1", "2"}) {
         const Hosts hosts = hosts_of({2, 2});
         Meeting second(static_cast<uint32_t>(hosts.size()));
@@ -310,7 +311,7 @@ TEST(cluster, two_teams_at_once_with_few_lanes)
                 Queue other_queue(rank, other);
                 std::deque<Task> tasks;
                 std::deque<Task> other_tasks;
-                for (int i = 0; i < 20; i++) {
+                for (int i = 0; i < calls; i++) {
                     tasks.emplace_back(rank, 3000 + i, i);
                     other_tasks.emplace_back(rank, 7000 + i, i);
                     if (rank.number % 2 == 0) {
@@ -321,7 +322,7 @@ TEST(cluster, two_teams_at_once_with_few_lanes)
                         tasks.back().post(queue);
                     }
                 }
-                for (int i = 0; i < 20; i++) {
+                for (int i = 0; i < calls; i++) {
                     ASSERT_EQ(tasks[i].wait(queue), GPUCOLL_OK);
                     ASSERT_TRUE(tasks[i].sum.right());
                     ASSERT_EQ(other_tasks[i].wait(other_queue), GPUCOLL_OK);

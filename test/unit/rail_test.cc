@@ -10,7 +10,7 @@
 #include "test/unit/values.h"
 
 extern "C" {
-#include "core/rail.h"
+#include "core/rail_run.h"
 }
 
 namespace
@@ -536,6 +536,43 @@ TEST(rail_threads, two_calls_under_way)
                 }
             }
         }
+    }
+}
+
+/* ---- trees ---- */
+
+/* Of each flow, to how many ranks the run sends. */
+std::vector<int> sends_by_flow(const gpucoll_rail_run *run)
+{
+    std::vector<int> sends(GPUCOLL_RAIL_FLOWS);
+    for (uint32_t i = 0; i < run->nqueues; i++) {
+        sends[run->queues[i].flow] += !run->queues[i].receives;
+    }
+    return sends;
+}
+
+/* Flow 0 is one tree of a bcast, flow 1 the other; those who send on have others below them. */
+TEST(rail_tree, no_rank_is_inner_twice)
+{
+    for (uint32_t size = 2; size <= 40; size++) {
+        Hosts hosts(size);
+        Call call(hosts, GPUCOLL_RAIL_BCAST, GPUCOLL_RAIL_TREE, kinds[0], 1000, size);
+        call.start_all();
+        int sends = 0;
+        for (uint32_t rank = 0; rank < size; rank++) {
+            const std::vector<int> of = sends_by_flow(call.runs[rank]);
+            EXPECT_LE(of[0], 2);
+            EXPECT_LE(of[1], 2);
+            if (rank == call.args.root) {
+                EXPECT_TRUE(of[0] == 1 && of[1] == 1) << "size " << size;
+            } else {
+                EXPECT_TRUE(of[0] == 0 || of[1] == 0) << "size " << size << " rank " << rank;
+            }
+            sends += of[0] + of[1];
+        }
+        EXPECT_EQ(sends, 2 * static_cast<int>(size - 1));
+        hosts.finish(call.runs);
+        call.check();
     }
 }
 

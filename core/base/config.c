@@ -42,6 +42,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "each process its own."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+    ROW(net_devices, STRING, "auto", NULL, 3,
+        "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
+        "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
+        "process, "
+        "never loopback or the bridges of containers while there are others."),
     ROW(topology_file, STRING, "", NULL, 5,
         "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
         "of "

@@ -21,6 +21,7 @@ struct gpucoll_config {
     char *host_memory;   /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;    /* devices that the processes of a host pretend to share; 0: one each */
     char *transports;    /* comma-separated names, or all, or none */
+    char *net_devices;   /* auto, all, or comma-separated names */
     char *topology_file; /* stands in for this machine; empty: this machine */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
     char *protocol;

@@ -20,6 +20,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
 	test/unit/layout_test.cc \
+	test/unit/net_test.cc \
 	test/unit/packing_test.cc \
 	test/unit/queue_test.cc \
 	test/unit/rail_test.cc \

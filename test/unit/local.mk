@@ -48,3 +48,8 @@ test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) 
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
 EXTRA_DIST += test/README.md
+
+# How long rails take, by hand.
+check_PROGRAMS += test/unit/rail_speed
+test_unit_rail_speed_SOURCES = test/unit/rail_speed.c
+test_unit_rail_speed_LDADD = libgpucoll.la

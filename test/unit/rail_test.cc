@@ -20,15 +20,24 @@ namespace
 class Hosts
 {
   public:
-    explicit Hosts(uint32_t size, uint64_t seed = 1) : rails(size), random(seed), size(size)
+    explicit Hosts(uint32_t size, uint64_t seed = 1, const gpucoll_net_ops *ops = &fake_net)
+        : rails(size), random(seed), size(size), ops(ops)
     {
+        gpucoll_config_init(&config);
+        EXPECT_EQ(gpucoll_config_set(&config, "net_devices", "lo"), GPUCOLL_OK);
         peer.resize(size, std::vector<gpucoll_net_peer *>(size));
         ids.resize(size);
         for (uint32_t rank = 0; rank < size; rank++) {
             ids[rank] = 1000 + 7 * rank;
-            rails[rank].ops = &fake_net;
-            EXPECT_EQ(fake_net.open(nullptr, nullptr, &rails[rank].net), GPUCOLL_OK);
-            fake_net_shake(rails[rank].net, seed * 100 + rank);
+            rails[rank].ops = ops;
+            status = ops->open(&config, log.get(), &rails[rank].net);
+            if (status != GPUCOLL_OK) {
+                rails.resize(rank);
+                return;
+            }
+            if (ops == &fake_net) {
+                fake_net_shake(rails[rank].net, seed * 100 + rank);
+            }
         }
         for (uint32_t rank = 0; rank < size; rank++) {
             connect(rank);
@@ -43,14 +52,14 @@ class Hosts
             gpucoll_rail_close(&rail);
             for (gpucoll_net_peer *other : peer[rail.rank]) {
                 if (other != nullptr) {
-                    fake_net.disconnect(rail.net, other);
+                    ops->disconnect(rail.net, other);
                 }
             }
         }
         EXPECT_EQ(fake_net_count().under_way, 0u);
         EXPECT_TRUE(fake_net_count().unclaimed == 0 || broken);
         for (gpucoll_rail &rail : rails) {
-            fake_net.close(rail.net);
+            ops->close(rail.net);
         }
         EXPECT_TRUE(fake_net_count().nothing());
     }
@@ -75,6 +84,8 @@ class Hosts
     std::vector<gpucoll_rail> rails;
     Random random;
     const uint32_t size;
+    gpucoll_status status = GPUCOLL_OK; /* of the network */
+    RecordingLog log;
     bool broken = false; /* runs were given up: messages may be left that nobody wants */
 
   private:
@@ -82,9 +93,9 @@ class Hosts
     {
         for (uint32_t other = 0; other < size; other++) {
             gpucoll_net_address address;
-            fake_net.address(rails[other].net, &address);
+            ops->address(rails[other].net, &address);
             if (other != rank) {
-                EXPECT_EQ(fake_net.connect(rails[rank].net, &address, &peer[rank][other]), GPUCOLL_OK);
+                EXPECT_EQ(ops->connect(rails[rank].net, &address, &peer[rank][other]), GPUCOLL_OK);
             }
         }
         rails[rank].rank = rank;
@@ -94,6 +105,8 @@ class Hosts
         rails[rank].peer_id = ids.data();
     }
 
+    const gpucoll_net_ops *ops;
+    gpucoll_config config;
     std::vector<std::vector<gpucoll_net_peer *>> peer;
     std::vector<uint32_t> ids;
 };
@@ -537,6 +550,29 @@ TEST(rail_threads, two_calls_under_way)
             }
         }
     }
+}
+
+/* ---- the real network ---- */
+
+TEST(rail_ucx, every_collective_and_algorithm)
+{
+    Hosts hosts(3, 1, &gpucoll_net_ucx);
+    if (hosts.status == GPUCOLL_DECLINED) {
+        GTEST_SKIP() << "no network";
+    }
+    ASSERT_EQ(hosts.status, GPUCOLL_OK);
+    uint64_t seed = 0;
+    for (gpucoll_rail_coll coll : colls) {
+        for (gpucoll_rail_algorithm algorithm : algorithms) {
+            for (size_t count : {1, 1000, 500001}) {
+                Call call(hosts, coll, algorithm, kinds[0], count, ++seed);
+                SCOPED_TRACE(name_of(call, count));
+                ASSERT_NO_FATAL_FAILURE(call.run());
+                call.check();
+            }
+        }
+    }
+    EXPECT_TRUE(hosts.log.topics().empty());
 }
 
 /* ---- trees ---- */

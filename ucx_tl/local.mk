@@ -28,7 +28,8 @@ libgpucoll_la_SOURCES += \
 	ucx_tl/rdma/rdma.c \
 	ucx_tl/rdma/report.c \
 	ucx_tl/rdma/ucx.c \
-	ucx_tl/rdma/ucx.h
+	ucx_tl/rdma/ucx.h \
+	ucx_tl/rdma/withdraw.c
 else
 libgpucoll_la_SOURCES += ucx_tl/rdma/absent.c
 endif

@@ -131,25 +131,17 @@ static gpucoll_status set_up(struct gpucoll_net *net, const struct gpucoll_rdma_
     if (status != UCS_OK) {
         return failed(net, "ucp_worker_create", status);
     }
+    gpucoll_rdma_expect_note(net);
     return make_address(net);
 }
 
 /* Messages that nobody wanted, of calls that were given up: UCX would warn of them when its worker goes. */
 static void drop_unexpected(struct gpucoll_net *net)
 {
-    const struct gpucoll_ucx *ucx = net->ucx;
-    const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_tag_recv_info_t info;
-    ucp_tag_message_h message;
-    ucx->ucp_worker_progress(net->worker);
-    while ((message = ucx->ucp_tag_probe_nb(net->worker, 0, 0, 1, &info)) != NULL) {
-        /* Into no room at all: it ends with an error, and so does the send. */
-        ucs_status_ptr_t request = ucx->ucp_tag_msg_recv_nbx(net->worker, NULL, 0, message, &param);
-        if (UCS_PTR_IS_PTR(request)) {
-            ucx->ucp_request_free(request); /* UCX keeps it until it is done */
-        }
-        ucx->ucp_worker_progress(net->worker);
-    }
+    gpucoll_rdma_expect_no_note(net);
+    do {
+        net->ucx->ucp_worker_progress(net->worker);
+    } while (gpucoll_rdma_drop(net, 0, 0));
 }
 
 /* Lets what has been sent go its way. */
@@ -198,6 +190,7 @@ static void close_net(struct gpucoll_net *net)
         close_peers(net);
         pthread_mutex_unlock(&net->lock);
         net->ucx->ucp_worker_destroy(net->worker);
+        gpucoll_rdma_free_transfers(net);
     }
     if (net->context != NULL) {
         net->ucx->ucp_cleanup(net->context);

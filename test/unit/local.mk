@@ -44,7 +44,10 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/unit.h \
 	test/unit/values.cc \
 	test/unit/values.h
-test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) \
+if UCX
+test_unit_unit_tests_SOURCES += test/unit/net_choice_test.cc
+endif
+test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
 EXTRA_DIST += test/README.md

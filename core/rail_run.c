@@ -78,6 +78,7 @@ void gpucoll_rail_run_reset(struct gpucoll_rail_run *run)
     run->ncells = 0;
     run->nqueues = 0;
     run->unfinished = 0;
+    run->awaited = NULL;
 }
 
 /* ---- the program ---- */

@@ -65,6 +65,9 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
     if (team->board == NULL) { /* one rank */
         return GPUCOLL_OK;
     }
+    if (team->cluster != NULL) {
+        gpucoll_cluster_turn(team->cluster);
+    }
     for (; team->barrier_arrived < team->size; team->barrier_arrived++) {
         const struct gpucoll_team_board *peer = team->members[team->barrier_arrived].board;
         if (atomic_load_explicit(&peer->barriers, memory_order_acquire) < team->barriers) {

@@ -100,6 +100,7 @@ struct gpucoll_cluster {
     uint32_t rounds; /* of a span, */
     uint32_t span_sends;
     struct gpucoll_span *spare;
+    struct gpucoll_span *leaving; /* that are through, but for messages of this rank that are on their way */
     struct gpucoll_span
         *passing; /* of calls that this rank has passed and others have not told of, the oldest first */
     struct gpucoll_span *greeting; /* while the team is made */
@@ -145,8 +146,13 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
 /* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
  * shown. Turns the network's progress. */
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
-/* Gives it back, whether it is under way or not; harmless on NULL. */
+/* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives. */
 void gpucoll_span_end(struct gpucoll_span *span);
+
+/* Turns the network's progress. To be called when a rank waits for ranks of its own host, too: others may wait for what it has sent. */
+void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
+/* Waits, not for ever, for messages of this rank that are on their way. */
+void gpucoll_cluster_leave(struct gpucoll_cluster *cluster);
 
 enum gpucoll_span_kind { GPUCOLL_SPAN_GREETING, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER };
 static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)

@@ -3,9 +3,10 @@
  */
 #include "core/cluster.h"
 
+#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include "core/agreement.h"
+#include "core/base/clock.h"
 #include "core/watchdog.h"
 
 /* The hosts that this one sends to in a round, and receives from. */
@@ -106,7 +107,7 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
 {
     struct gpucoll_cluster *cluster = span->cluster;
-    cluster->ops->progress(cluster->net);
+    gpucoll_cluster_turn(cluster);
     for (; span->round < cluster->rounds; span->round++) {
         const gpucoll_status status = cluster->ops->test(cluster->net, &span->received[span->round]);
         if (status != GPUCOLL_OK) {
@@ -118,14 +119,31 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
             send_round(span);
         }
     }
-    for (; span->sends > 0; span->sends--) {
-        const gpucoll_status status = cluster->ops->test(cluster->net, &span->sent[span->sends - 1]);
-        if (status != GPUCOLL_OK) {
-            *missing = cluster->rank;
-            return status;
-        }
-    }
     return GPUCOLL_OK;
+}
+
+/* Its messages are no longer on their way, or failed. */
+static bool is_sent(struct gpucoll_span *span)
+{
+    struct gpucoll_cluster *cluster = span->cluster;
+    while (span->sends > 0 &&
+           cluster->ops->test(cluster->net, &span->sent[span->sends - 1]) != GPUCOLL_IN_PROGRESS) {
+        span->sends--;
+    }
+    return span->sends == 0;
+}
+
+static void keep(struct gpucoll_span *span)
+{
+    span->next = span->cluster->spare;
+    span->cluster->spare = span;
+}
+
+static void cancel_sends(struct gpucoll_span *span)
+{
+    for (; span->sends > 0; span->sends--) {
+        span->cluster->ops->cancel(span->cluster->net, &span->sent[span->sends - 1]);
+    }
 }
 
 void gpucoll_span_end(struct gpucoll_span *span)
@@ -134,14 +152,45 @@ void gpucoll_span_end(struct gpucoll_span *span)
         return;
     }
     struct gpucoll_cluster *cluster = span->cluster;
+    if (span->round == cluster->rounds && !is_sent(span)) {
+        span->next = cluster->leaving;
+        cluster->leaving = span;
+        return;
+    }
     for (uint32_t round = span->round; round < cluster->rounds; round++) {
         cluster->ops->cancel(cluster->net, &span->received[round]);
     }
-    for (; span->sends > 0; span->sends--) {
-        cluster->ops->cancel(cluster->net, &span->sent[span->sends - 1]);
+    cancel_sends(span);
+    keep(span);
+}
+
+void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
+{
+    cluster->ops->progress(cluster->net);
+    for (struct gpucoll_span **link = &cluster->leaving; *link != NULL;) {
+        struct gpucoll_span *span = *link;
+        if (is_sent(span)) {
+            *link = span->next;
+            keep(span);
+        } else {
+            link = &span->next;
+        }
     }
-    span->next = cluster->spare;
-    cluster->spare = span;
+}
+
+void gpucoll_cluster_leave(struct gpucoll_cluster *cluster)
+{
+    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    while (cluster->leaving != NULL && gpucoll_now_ns() < end) {
+        gpucoll_cluster_turn(cluster);
+        sched_yield();
+    }
+    while (cluster->leaving != NULL) {
+        struct gpucoll_span *span = cluster->leaving;
+        cluster->leaving = span->next;
+        cancel_sends(span);
+        keep(span);
+    }
 }
 
 static struct gpucoll_verdict verdict_of(const struct gpucoll_cluster *cluster, enum gpucoll_finding found,

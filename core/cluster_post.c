@@ -154,7 +154,17 @@ static bool disjoint(const char *a, uint64_t a_bytes, const char *b, uint64_t b_
     return a_bytes == 0 || b_bytes == 0 || a + a_bytes <= b || b + b_bytes <= a;
 }
 
-/* Of a call with blocks: each of them, and the single block on the other side, which may be the own one, in place. */
+/* May the single block on the other side take the place of block `i`? All-gather: of the own one, as MPI has it in place. Reduce-scatter: of one
+ * of which each piece is read in the units of the own one at the latest, such as that of rank 0, which MPI means. */
+static bool may_replace(const struct gpucoll_cluster_call *call, bool reduces, uint32_t i)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const uint32_t own = cluster->rank;
+    const bool read_before = cluster->index_of[i] / cluster->rails <= cluster->index_of[own] / cluster->rails;
+    return call->blocks[i].bytes == call->blocks[own].bytes && (i == own || (reduces && read_before));
+}
+
+/* Of a call with blocks: each of them, and the single block on the other side. */
 static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpucoll_accel *accel,
                             bool reduces, struct gpucoll_buffer *buffer, const void **pointer)
 {
@@ -172,7 +182,8 @@ static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpuc
             return false;
         }
         known |= block->bytes > 0;
-        apart &= disjoint(single, bytes, place, block->bytes) || (i == own && place == single);
+        apart &= disjoint(single, bytes, place, block->bytes) ||
+                 (place == single && may_replace(call, reduces, i));
     }
     return joins(accel, single, bytes, buffer, pointer) && apart;
 }

@@ -233,6 +233,7 @@ static void free_spans(struct gpucoll_cluster *cluster)
     }
     gpucoll_span_end(cluster->greeting);
     gpucoll_span_end(cluster->barrier);
+    gpucoll_cluster_leave(cluster);
     while (cluster->spare != NULL) {
         struct gpucoll_span *span = cluster->spare;
         cluster->spare = span->next;
@@ -246,6 +247,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         return;
     }
     free_spans(cluster);
+    gpucoll_rail_close(&cluster->rail);
     gpucoll_team_destroy(cluster->back);
     for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
         if (cluster->peers[i] != NULL) {

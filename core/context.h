@@ -43,8 +43,6 @@ struct gpucoll_context {
 /* The process's board, made at the first call. */
 gpucoll_status gpucoll_context_board(struct gpucoll_context *context) GPUCOLL_CHECKED;
 
-/* The network in place of UCX, for tests: before the first team is made. */
-void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
 /* Opens context->net at the first call; GPUCOLL_DECLINED if there is none. Caller serialises. */
 gpucoll_status gpucoll_context_net(struct gpucoll_context *context) GPUCOLL_CHECKED;
 

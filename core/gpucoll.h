@@ -27,6 +27,7 @@
 #define GPUCOLL_IN_PLACE ((const void *)1)
 
 struct gpucoll_context;
+struct gpucoll_net_ops; /* ucx_tl/net.h */
 struct gpucoll_team;
 struct gpucoll_request;
 
@@ -97,6 +98,8 @@ struct gpucoll_setups {
 };
 /* Counts them in `setups`, which must outlive the context. */
 void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpucoll_setups *setups);
+/* The network between hosts in place of UCX, for tests: before the first team is made. */
+void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
  * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped. */
 void gpucoll_context_disconnect(struct gpucoll_context *context);

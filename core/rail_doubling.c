@@ -48,7 +48,7 @@ static void program_allreduce(struct gpucoll_rail_run *run)
 static uint64_t cost_allreduce(uint32_t size, uint64_t bytes)
 {
     const uint32_t rounds = gpucoll_rail_rounds(size);
-    const uint64_t far = gpucoll_rail_far(bytes);
+    const uint64_t far = gpucoll_rail_far(size, bytes);
     const bool fold = ((uint64_t)1 << rounds) != size;
     /* Then there is a round less of doubling, but one of folding before it, and one after it. */
     return rounds * gpucoll_rail_step_ns(far, 1) + (fold ? gpucoll_rail_step_ns(bytes, 0) : 0);
@@ -204,7 +204,7 @@ static void program_barrier(struct gpucoll_rail_run *run)
 static uint64_t cost(uint32_t size, uint64_t bytes, uint32_t reduces)
 {
     const uint32_t rounds = gpucoll_rail_rounds(size);
-    return rounds * gpucoll_rail_step_ns(gpucoll_rail_far((bytes - bytes / size) / rounds), reduces);
+    return rounds * gpucoll_rail_step_ns(gpucoll_rail_far(size, (bytes - bytes / size) / rounds), reduces);
 }
 
 static uint64_t cost_allgather(uint32_t size, uint64_t bytes)

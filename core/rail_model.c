@@ -20,9 +20,9 @@ uint32_t gpucoll_rail_rounds(uint32_t size)
     return rounds;
 }
 
-uint64_t gpucoll_rail_far(uint64_t bytes)
+uint64_t gpucoll_rail_far(uint32_t size, uint64_t bytes)
 {
-    return bytes / 100 * FAR_PERCENT;
+    return size > 2 ? bytes / 100 * FAR_PERCENT : bytes;
 }
 
 static uint64_t wire_ns(uint64_t bytes)

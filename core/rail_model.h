@@ -11,8 +11,9 @@
 /* Rounds in which `size` ranks hear from all: log2, rounded up. */
 uint32_t gpucoll_rail_rounds(uint32_t size);
 
-/* What `bytes` cost, in bytes, if all ranks send to distant ones at once: most networks have less between distant hosts than at a host. */
-uint64_t gpucoll_rail_far(uint64_t bytes);
+/* What `bytes` cost, in bytes, if `size` ranks send to others at all distances at once: most networks carry less between distant hosts than
+ * neighbours exchange. */
+uint64_t gpucoll_rail_far(uint32_t size, uint64_t bytes);
 
 /* A message of `bytes`, of which the segments are reduced (`reduces` 1) or not (0) as they arrive. */
 uint64_t gpucoll_rail_step_ns(uint64_t bytes, uint32_t reduces);

@@ -78,6 +78,7 @@ void gpucoll_rail_run_reset(struct gpucoll_rail_run *run)
     run->ncells = 0;
     run->nqueues = 0;
     run->unfinished = 0;
+    run->awaited = NULL;
 }
 
 /* ---- the program ---- */
@@ -338,7 +339,12 @@ static gpucoll_status finish_steps(struct gpucoll_rail_run *run, struct gpucoll_
         if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
             return status;
         }
-        if (status == GPUCOLL_IN_PROGRESS || !may_finish(run, step)) {
+        if (status == GPUCOLL_IN_PROGRESS) {
+            const bool first = run->awaited == NULL || (queue->receives && !run->awaited->receives);
+            run->awaited = first ? queue : run->awaited;
+            break;
+        }
+        if (!may_finish(run, step)) {
             break;
         }
         if (step->kind == GPUCOLL_RAIL_COMBINE) {
@@ -378,6 +384,7 @@ gpucoll_status gpucoll_rail_run_move(struct gpucoll_rail_run *run)
     bool moved = true;
     for (int pass = 0; pass < PASSES && moved && run->unfinished > 0; pass++) {
         moved = run->rail->ops->progress(run->rail->net);
+        run->awaited = NULL;
         for (uint32_t i = 0; i < run->nqueues; i++) {
             gpucoll_status status = finish_steps(run, &run->queues[i], &moved);
             if (status != GPUCOLL_IN_PROGRESS) {
@@ -403,18 +410,5 @@ void gpucoll_rail_run_cancel(struct gpucoll_rail_run *run)
 
 uint32_t gpucoll_rail_run_missing(const struct gpucoll_rail_run *run)
 {
-    const struct gpucoll_net_ops *ops = run->rail->ops;
-    uint32_t missing = run->rail->rank;
-    for (uint32_t i = 0; i < run->nqueues; i++) {
-        const struct gpucoll_rail_queue *queue = &run->queues[i];
-        if (queue->finished < queue->started &&
-            ops->test(run->rail->net, &queue->flights[queue->finished % queue->window].message) ==
-                GPUCOLL_IN_PROGRESS) {
-            missing = queue->peer;
-            if (queue->receives) {
-                break;
-            }
-        }
-    }
-    return missing;
+    return run->awaited != NULL ? run->awaited->peer : run->rail->rank;
 }

@@ -83,6 +83,8 @@ struct gpucoll_rail_run {
     struct gpucoll_rail_queue queues[GPUCOLL_RAIL_QUEUES];
     uint32_t nqueues;
     uint32_t unfinished; /* steps */
+    const struct gpucoll_rail_queue
+        *awaited; /* of those whose next message is still under way; receives first */
 
     struct gpucoll_rail_flight *flights;
     uint32_t max_flights;

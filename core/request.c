@@ -532,6 +532,9 @@ static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
 gpucoll_status gpucoll_test(struct gpucoll_request *request)
 {
     const bool alone = request->team->size == 1 && request->team->cluster == NULL;
+    if (request->team->cluster != NULL) {
+        gpucoll_cluster_turn(request->team->cluster);
+    }
     gpucoll_status status = alone ? test_alone(request) : advance(request);
     if (status != GPUCOLL_IN_PROGRESS) {
         if (status == GPUCOLL_DECLINED) {

@@ -2,6 +2,7 @@
  * The network of a build without UCX: there is none.
  */
 #include "ucx_tl/net.h"
+#include "ucx_tl/rdma/report.h"
 
 static gpucoll_status open_net(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                struct gpucoll_net **net)
@@ -15,3 +16,11 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
 }
 
 const struct gpucoll_net_ops gpucoll_net_ucx = {.name = "ucx", .open = open_net};
+
+bool gpucoll_net_report(const struct gpucoll_config *config, const struct gpucoll_log *log, FILE *file)
+{
+    (void)config;
+    (void)log;
+    fprintf(file, "  none: this build is without UCX (configure --with-ucx)\n");
+    return true;
+}

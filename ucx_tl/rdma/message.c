@@ -10,6 +10,10 @@
 /* All bits of the tag count. */
 static const ucp_tag_t whole_tag = UINT64_MAX;
 
+/* How long a process may take to drop a message, and UCX to let go of one whose connection is closed. */
+static const double answer_seconds = 0.5;
+static const double stuck_seconds = 5;
+
 /* With the lock held. NULL: out of memory. */
 static struct gpucoll_rdma_transfer *take(struct gpucoll_net *net)
 {
@@ -31,21 +35,23 @@ static struct gpucoll_rdma_transfer *take(struct gpucoll_net *net)
     return transfer;
 }
 
-/* With the lock held. */
+static gpucoll_status state_of(const struct gpucoll_rdma_transfer *transfer)
+{
+    return (gpucoll_status)atomic_load_explicit(&transfer->state, memory_order_acquire);
+}
+
+/* With the lock held. One that UCX has not let go of must not be used again while UCX lives. */
 static void put_back(struct gpucoll_rdma_transfer *transfer)
 {
     struct gpucoll_net *net = transfer->net;
+    struct gpucoll_rdma_transfer **list =
+        state_of(transfer) == GPUCOLL_IN_PROGRESS ? &net->stuck : &net->unused;
     *transfer->link = transfer->next;
     if (transfer->next != NULL) {
         transfer->next->link = transfer->link;
     }
-    transfer->next = net->unused;
-    net->unused = transfer;
-}
-
-static gpucoll_status state_of(const struct gpucoll_rdma_transfer *transfer)
-{
-    return (gpucoll_status)atomic_load_explicit(&transfer->state, memory_order_acquire);
+    transfer->next = *list;
+    *list = transfer;
 }
 
 static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
@@ -218,9 +224,9 @@ static bool wait_for(struct gpucoll_rdma_transfer *transfer, double seconds)
     return true;
 }
 
-/* With the lock held. UCX takes back only a receive that has met no message yet. A send waits for its receiver, for ever perhaps: the only
- * way to end that is to break the connection, which the next message makes anew. A receive whose message is coming in ends with the
- * sender's connection, at the latest. */
+/* With the lock held. UCX takes back only a receive that has met no message yet. One whose message is coming in ends with it. A send is
+ * dropped by its receiver; if that does not answer, its connection is broken, and made anew by the next message. Who sends what comes in is
+ * not known, so a sender that has fallen silent in the middle costs all connections: it must not write here later. */
 static void stop(struct gpucoll_rdma_transfer *transfer)
 {
     struct gpucoll_net *net = transfer->net;
@@ -229,10 +235,18 @@ static void stop(struct gpucoll_rdma_transfer *transfer)
     }
     if (transfer->peer == NULL) {
         net->ucx->ucp_request_cancel(net->worker, transfer->request);
-    } else if (!wait_for(transfer, 0.01)) {
-        gpucoll_rdma_close_endpoint(transfer->peer);
+    } else {
+        gpucoll_rdma_withdraw(transfer);
+        if (!wait_for(transfer, answer_seconds)) {
+            gpucoll_rdma_close_endpoint(transfer->peer);
+        }
     }
-    wait_for(transfer, 5);
+    if (!wait_for(transfer, stuck_seconds)) {
+        for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+            gpucoll_rdma_close_endpoint(peer);
+        }
+        wait_for(transfer, answer_seconds);
+    }
 }
 
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message)
@@ -244,6 +258,9 @@ void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *me
     pthread_mutex_lock(&net->lock);
     stop(transfer);
     message->status = state_of(transfer);
+    if (message->status == GPUCOLL_IN_PROGRESS) {
+        message->status = GPUCOLL_ERR_TIMEOUT;
+    }
     message->handle = NULL;
     put_back(transfer);
     pthread_mutex_unlock(&net->lock);
@@ -256,9 +273,19 @@ void gpucoll_rdma_cancel_all(struct gpucoll_net *net)
         stop(transfer);
         put_back(transfer);
     }
-    while (net->unused != NULL) {
-        struct gpucoll_rdma_transfer *transfer = net->unused;
-        net->unused = transfer->next;
+}
+
+static void free_list(struct gpucoll_rdma_transfer *list)
+{
+    while (list != NULL) {
+        struct gpucoll_rdma_transfer *transfer = list;
+        list = transfer->next;
         free(transfer);
     }
+}
+
+void gpucoll_rdma_free_transfers(struct gpucoll_net *net)
+{
+    free_list(net->unused);
+    free_list(net->stuck);
 }

@@ -59,7 +59,11 @@ struct gpucoll_net {
     struct gpucoll_net_peer *peers;
     struct gpucoll_rdma_transfer *used;
     struct gpucoll_rdma_transfer *unused;
-    bool failing; /* some peer is */
+    struct gpucoll_rdma_transfer *stuck; /* given up, and UCX has not let go of them */
+    bool failing;                        /* some peer is */
+    uint64_t note;                       /* the tag of a message that its sender takes back */
+    bool noted;                          /* there is one */
+    void *note_request;                  /* UCX's, of the receive that waits for one */
 };
 
 void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
@@ -81,8 +85,19 @@ ucs_status_t gpucoll_rdma_endpoint(struct gpucoll_net_peer *peer, ucp_ep_h *endp
 void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer);
 /* Turns UCX's progress, and then closes what has failed. */
 bool gpucoll_rdma_progress(struct gpucoll_net *net);
+/* Asks the receiving process to drop a message that has been sent. */
+void gpucoll_rdma_withdraw(struct gpucoll_rdma_transfer *transfer);
+/* Lets other processes ask so, or no longer. */
+void gpucoll_rdma_expect_note(struct gpucoll_net *net);
+void gpucoll_rdma_expect_no_note(struct gpucoll_net *net);
+/* Does what they have asked for. */
+void gpucoll_rdma_take_notes(struct gpucoll_net *net);
+/* Drops the oldest message that nobody has received and whose tag has those bits; false if there is none. */
+bool gpucoll_rdma_drop(struct gpucoll_net *net, uint64_t tag, uint64_t mask);
 /* Ends everything that is under way, as a network that is closed does. */
 void gpucoll_rdma_cancel_all(struct gpucoll_net *net);
+/* When UCX's worker is no more. */
+void gpucoll_rdma_free_transfers(struct gpucoll_net *net);
 
 /* "process 1234 on host a" into `text`. */
 void gpucoll_rdma_describe(const struct gpucoll_net_address *address, char *text, size_t bytes);

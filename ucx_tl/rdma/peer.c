@@ -121,6 +121,9 @@ void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer)
 bool gpucoll_rdma_progress(struct gpucoll_net *net)
 {
     bool moved = net->ucx->ucp_worker_progress(net->worker) != 0;
+    if (net->noted) {
+        gpucoll_rdma_take_notes(net);
+    }
     if (net->failing) {
         net->failing = false;
         for (struct gpucoll_net_peer *peer = net->peers, *next; peer != NULL; peer = next) {

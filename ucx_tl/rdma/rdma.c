@@ -5,10 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/base/clock.h"
+#include "ucx_tl/rdma/devices.h"
 #include "ucx_tl/rdma/net.h"
 
 /* How long a network that is closed waits for its last messages to be on their way, and for what else is to end. */
-static const double close_seconds = 2;
+static const double close_seconds = 0.2;
 
 /* What is set for gpucoll's own use of UCX, unless the user has set it by UCX's variables. */
 static const struct {
@@ -35,7 +36,34 @@ static gpucoll_status failed(const struct gpucoll_net *net, const char *what, uc
     return GPUCOLL_DECLINED;
 }
 
-static ucs_status_t make_context(struct gpucoll_net *net)
+static ucs_status_t set(const struct gpucoll_ucx *ucx, ucp_config_t *config, const char *name,
+                        const char *value)
+{
+    return set_by_user(name) ? UCS_OK : ucx->ucp_config_modify(config, name, value);
+}
+
+/* Devices that the user has named to gpucoll count more than those named to UCX. */
+static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *config,
+                                const struct gpucoll_rdma_devices *devices)
+{
+    ucs_status_t status = UCS_OK;
+    bool rdma = false;
+    for (int i = 0; i < devices->count; i++) {
+        rdma = rdma || (devices->device[i].chosen && !devices->device[i].tcp);
+    }
+    if (devices->list[0] != '\0') {
+        status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
+    }
+    if (status == UCS_OK && devices->forced) {
+        status = set(ucx, config, "TLS", "^sm"); /* ranks of one machine, too */
+    }
+    if (status == UCS_OK && rdma && ucx->alone) {
+        status = set(ucx, config, "IB_REG_METHODS", "direct"); /* as RCACHE_ENABLE */
+    }
+    return status;
+}
+
+static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
 {
     const struct gpucoll_ucx *ucx = net->ucx;
     ucp_params_t params = {
@@ -46,9 +74,12 @@ static ucs_status_t make_context(struct gpucoll_net *net)
     ucp_config_t *config = NULL;
     ucs_status_t status = ucx->ucp_config_read(NULL, NULL, &config);
     for (size_t i = 0; status == UCS_OK && i < sizeof(settings) / sizeof(settings[0]); i++) {
-        if (!set_by_user(settings[i].name) && (ucx->alone || !settings[i].alone)) {
-            status = ucx->ucp_config_modify(config, settings[i].name, settings[i].value);
+        if (ucx->alone || !settings[i].alone) {
+            status = set(ucx, config, settings[i].name, settings[i].value);
         }
+    }
+    if (status == UCS_OK) {
+        status = set_devices(ucx, config, devices);
     }
     if (status == UCS_OK) {
         status = ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
@@ -90,9 +121,9 @@ static gpucoll_status make_address(struct gpucoll_net *net)
     return fits ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
-static gpucoll_status set_up(struct gpucoll_net *net)
+static gpucoll_status set_up(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
 {
-    ucs_status_t status = make_context(net);
+    ucs_status_t status = make_context(net, devices);
     if (status != UCS_OK) {
         return failed(net, "ucp_init", status);
     }
@@ -100,25 +131,17 @@ static gpucoll_status set_up(struct gpucoll_net *net)
     if (status != UCS_OK) {
         return failed(net, "ucp_worker_create", status);
     }
+    gpucoll_rdma_expect_note(net);
     return make_address(net);
 }
 
 /* Messages that nobody wanted, of calls that were given up: UCX would warn of them when its worker goes. */
 static void drop_unexpected(struct gpucoll_net *net)
 {
-    const struct gpucoll_ucx *ucx = net->ucx;
-    const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucp_tag_recv_info_t info;
-    ucp_tag_message_h message;
-    ucx->ucp_worker_progress(net->worker);
-    while ((message = ucx->ucp_tag_probe_nb(net->worker, 0, 0, 1, &info)) != NULL) {
-        /* Into no room at all: it ends with an error, and so does the send. */
-        ucs_status_ptr_t request = ucx->ucp_tag_msg_recv_nbx(net->worker, NULL, 0, message, &param);
-        if (UCS_PTR_IS_PTR(request)) {
-            ucx->ucp_request_free(request); /* UCX keeps it until it is done */
-        }
-        ucx->ucp_worker_progress(net->worker);
-    }
+    gpucoll_rdma_expect_no_note(net);
+    do {
+        net->ucx->ucp_worker_progress(net->worker);
+    } while (gpucoll_rdma_drop(net, 0, 0));
 }
 
 /* Lets what has been sent go its way. */
@@ -167,6 +190,7 @@ static void close_net(struct gpucoll_net *net)
         close_peers(net);
         pthread_mutex_unlock(&net->lock);
         net->ucx->ucp_worker_destroy(net->worker);
+        gpucoll_rdma_free_transfers(net);
     }
     if (net->context != NULL) {
         net->ucx->ucp_cleanup(net->context);
@@ -178,7 +202,6 @@ static void close_net(struct gpucoll_net *net)
 static gpucoll_status open_net(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                struct gpucoll_net **out)
 {
-    (void)config;
     const struct gpucoll_ucx *ucx = gpucoll_ucx(log);
     if (ucx == NULL) {
         return GPUCOLL_DECLINED;
@@ -190,7 +213,12 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
     net->ucx = ucx;
     net->log = log;
     pthread_mutex_init(&net->lock, NULL);
-    gpucoll_status status = set_up(net);
+    struct gpucoll_rdma_devices devices;
+    gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, &devices);
+    if (status == GPUCOLL_OK) {
+        status = set_up(net, &devices);
+    }
+    gpucoll_rdma_devices_close(&devices);
     if (status != GPUCOLL_OK) {
         close_net(net);
         return status;

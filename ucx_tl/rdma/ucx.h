@@ -12,7 +12,6 @@
 #include "core/base/log.h"
 
 #define GPUCOLL_UCX_FUNCTIONS(F)                                                                             \
-    F(ucp_get_version)                                                                                       \
     F(ucp_config_read)                                                                                       \
     F(ucp_config_modify)                                                                                     \
     F(ucp_config_release)                                                                                    \
@@ -34,6 +33,16 @@
     F(ucp_request_cancel)                                                                                    \
     F(ucp_request_free)                                                                                      \
     F(ucp_request_check_status)                                                                              \
+    F(ucp_get_version_string)                                                                                \
+    F(uct_query_components)                                                                                  \
+    F(uct_release_component_list)                                                                            \
+    F(uct_component_query)                                                                                   \
+    F(uct_md_config_read)                                                                                    \
+    F(uct_md_open)                                                                                           \
+    F(uct_md_close)                                                                                          \
+    F(uct_md_query_tl_resources)                                                                             \
+    F(uct_release_tl_resource_list)                                                                          \
+    F(uct_config_release)                                                                                    \
     F(ucs_status_string)
 
 #define GPUCOLL_UCX_FIELD(name) __typeof__(name) *name;

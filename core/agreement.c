@@ -77,7 +77,7 @@ static void log_declined(const struct gpucoll_request *request, uint32_t rank, c
 {
     const struct gpucoll_team *team = request->team;
     gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: rank %u declines: %s", team->name,
-                (unsigned long long)request->call, rank, why);
+                (unsigned long long)request->call, team->members[rank].number, why);
 }
 
 gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
@@ -88,7 +88,7 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
         if (post->signature != gpucoll_agreement_post(request, 0)->signature) {
             gpucoll_help(team->context->log, "arguments-differ", gpucoll_coll_name(request->coll), team->name,
-                         (unsigned long long)request->call, i);
+                         (unsigned long long)request->call, team->members[i].number);
             status = GPUCOLL_ERR_MISMATCH;
             break;
         }
@@ -175,14 +175,20 @@ static bool fits(const struct gpucoll_links *links, const struct gpucoll_request
     return true;
 }
 
-bool gpucoll_agreement_find_links(struct gpucoll_request *request)
+struct gpucoll_links *gpucoll_agreement_known_links(const struct gpucoll_request *request,
+                                                    const struct gpucoll_team *team)
 {
-    struct gpucoll_links *links = request->team->links;
+    struct gpucoll_links *links = team->links;
     while (links != NULL && !fits(links, request)) {
         links = links->next;
     }
-    request->links = links;
-    return links != NULL;
+    return links;
+}
+
+bool gpucoll_agreement_find_links(struct gpucoll_request *request)
+{
+    request->links = gpucoll_agreement_known_links(request, request->team);
+    return request->links != NULL;
 }
 
 /* Do two ranks of the call drive one GPU? From the cards alone, so the same on every rank. */

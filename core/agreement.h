@@ -28,6 +28,10 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
 /* Finds the team's links to the GPUs of this call; false if they are new. The same answer on every rank. */
 bool gpucoll_agreement_find_links(struct gpucoll_request *request);
 
+/* Those of another team of the same ranks to the same GPUs; NULL if they are new to it. */
+struct gpucoll_links *gpucoll_agreement_known_links(const struct gpucoll_request *request,
+                                                    const struct gpucoll_team *team);
+
 /* Makes the links, and connects this rank to the scratch of the GPUs of this call; `*reached` is false if one cannot be stored to. To
  * be followed by a barrier, and then by `connected`, which reads how well the others reach theirs. (core/links.h) */
 gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *reached) GPUCOLL_CHECKED;

@@ -1,9 +1,11 @@
 /*
  * The barrier of a team, on its board alone: every rank counts its barriers in a line of its own, and waits until all others have
- * counted as many. It stands beside the posted calls and takes no part in their order.
+ * counted as many. It stands beside the posted calls and takes no part in their order. Of several hosts, each whose ranks have all arrived then
+ * tells the others.
  */
 #include "core/team.h"
 
+#include "core/cluster.h"
 #include "core/request.h"
 #include "core/watchdog.h"
 
@@ -19,7 +21,7 @@ void gpucoll_barrier_start(struct gpucoll_team *team)
 }
 
 /* Made only when a rank is late: what the watchdog is told about the barrier. */
-static gpucoll_status look_after(struct gpucoll_team *team, uint32_t missing)
+static gpucoll_status look_after(struct gpucoll_team *team, uint32_t missing, const char *doing)
 {
     static const uint32_t polls_alone = 4096;
     if (team->barrier_watch == NULL) {
@@ -31,10 +33,29 @@ static gpucoll_status look_after(struct gpucoll_team *team, uint32_t missing)
             return GPUCOLL_ERR_NO_MEMORY;
         }
     }
-    gpucoll_status status =
-        gpucoll_watchdog(team->barrier_watch, missing, "waiting for all ranks to enter a barrier");
+    gpucoll_status status = gpucoll_watchdog_far(team->barrier_watch, missing, doing);
     if (status != GPUCOLL_IN_PROGRESS) {
         gpucoll_watchdog_abandon(team->barrier_watch);
+    }
+    return status;
+}
+
+/* All ranks of this host are there. */
+static gpucoll_status meet_hosts(struct gpucoll_team *team, uint32_t *missing)
+{
+    struct gpucoll_cluster *cluster = team->cluster;
+    if (cluster->barrier == NULL) {
+        const struct gpucoll_verdict here = {.host = cluster->host, .lowest = cluster->host};
+        cluster->barrier = gpucoll_span_start(
+            cluster, gpucoll_span_channel(GPUCOLL_SPAN_BARRIER, team->barriers), &here, false);
+        if (cluster->barrier == NULL) {
+            return GPUCOLL_ERR_NO_MEMORY;
+        }
+    }
+    gpucoll_status status = gpucoll_span_test(cluster->barrier, missing);
+    if (status != GPUCOLL_IN_PROGRESS) {
+        gpucoll_span_end(cluster->barrier);
+        cluster->barrier = NULL;
     }
     return status;
 }
@@ -44,10 +65,24 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
     if (team->board == NULL) { /* one rank */
         return GPUCOLL_OK;
     }
+    if (team->cluster != NULL) {
+        gpucoll_cluster_turn(team->cluster);
+    }
     for (; team->barrier_arrived < team->size; team->barrier_arrived++) {
         const struct gpucoll_team_board *peer = team->members[team->barrier_arrived].board;
         if (atomic_load_explicit(&peer->barriers, memory_order_acquire) < team->barriers) {
-            return look_after(team, team->barrier_arrived);
+            return look_after(team, team->members[team->barrier_arrived].number,
+                              "waiting for all ranks to enter a barrier");
+        }
+    }
+    if (team->cluster != NULL) {
+        uint32_t missing = 0;
+        gpucoll_status status = meet_hosts(team, &missing);
+        if (status == GPUCOLL_IN_PROGRESS) {
+            return look_after(team, missing, "waiting for all hosts to enter a barrier");
+        }
+        if (status != GPUCOLL_OK) {
+            return status;
         }
     }
     if (team->barrier_watch != NULL) {

@@ -13,11 +13,13 @@
 #include "core/peer.h"
 #include "core/tuning.h"
 #include "ucx_tl/cpu_reduce/pool.h"
+#include "ucx_tl/net.h"
 
 struct gpucoll_context {
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
     struct gpucoll_stats *stats;       /* somebody's, or some that are never on */
+    struct gpucoll_setups *setups;     /* likewise */
     struct gpucoll_accel *accel;       /* NULL: none here */
     struct gpucoll_topology *topology; /* of config->topology_file; NULL: none */
     struct gpucoll_tuning tuning;      /* of the tuning file */
@@ -31,11 +33,18 @@ struct gpucoll_context {
     bool slow_said;                           /* that GPUs have no peer access */
     struct gpucoll_progress_thread *progress; /* made with the first call that nobody waits in */
     bool progress_failed;                     /* it could not be started: not tried again */
-    bool gpu_failed[GPUCOLL_BOARD_CARDS];     /* by ordinal: binding was tried, said and not repeated */
+    const struct gpucoll_net_ops *net_ops;
+    struct gpucoll_net *net; /* made with the first team of several hosts */
+    bool net_failed;
+    uint32_t net_ids;                     /* handed out, for tags */
+    bool gpu_failed[GPUCOLL_BOARD_CARDS]; /* by ordinal: binding was tried, said and not repeated */
 };
 
 /* The process's board, made at the first call. */
 gpucoll_status gpucoll_context_board(struct gpucoll_context *context) GPUCOLL_CHECKED;
+
+/* Opens context->net at the first call; GPUCOLL_DECLINED if there is none. Caller serialises. */
+gpucoll_status gpucoll_context_net(struct gpucoll_context *context) GPUCOLL_CHECKED;
 
 /* The peer process of that board, opened at the first call. The own process is a peer too when several contexts share it. */
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,
@@ -44,5 +53,8 @@ gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struc
 /* The bound GPU that holds `buffer`, bound now and published on the board if it is new; NULL if it cannot be. */
 struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
                                         const void *pointer);
+
+/* For who has no buffer: the first GPU that was bound, else the one that the calling thread uses, bound now. NULL: none. */
+struct gpucoll_gpu *gpucoll_context_any_gpu(struct gpucoll_context *context);
 
 #endif

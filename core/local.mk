@@ -52,6 +52,17 @@ libgpucoll_la_SOURCES += \
 	core/bcast_direct.c \
 	core/board.c \
 	core/board.h \
+	core/cluster.h \
+	core/cluster_agree.c \
+	core/cluster_allgather.c \
+	core/cluster_bcast.c \
+	core/cluster_call.c \
+	core/cluster_call.h \
+	core/cluster_post.c \
+	core/cluster_reduce.c \
+	core/cluster_scatter.c \
+	core/cluster_shape.c \
+	core/cluster_team.c \
 	core/context.c \
 	core/context.h \
 	core/device_pool.c \
@@ -97,6 +108,15 @@ libgpucoll_la_SOURCES += \
 	core/queue.h \
 	core/plan_cache.c \
 	core/plan_cache.h \
+	core/rail.c \
+	core/rail.h \
+	core/rail_doubling.c \
+	core/rail_model.c \
+	core/rail_model.h \
+	core/rail_ring.c \
+	core/rail_run.c \
+	core/rail_run.h \
+	core/rail_tree.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \
 	core/request.c \

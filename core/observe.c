@@ -15,6 +15,9 @@ static void open_range(struct gpucoll_request *request, uint64_t *range, const c
 void gpucoll_observe_begin(struct gpucoll_request *request)
 {
     struct gpucoll_observed *observed = &request->observed;
+    if (request->coll == GPUCOLL_WARMUP) {
+        return; /* no call of the application */
+    }
     observed->begun = true;
     observed->posted = gpucoll_ticks();
     observed->arrived = observed->posted;
@@ -53,8 +56,9 @@ static void count(const struct gpucoll_request *request)
         .coll = (uint8_t)request->coll,
         .form = request->form,
         .way = GPUCOLL_WAY_NATIVE,
-        .detail =
-            plan->algorithm != NULL ? (uint8_t)gpucoll_algorithm_index(plan->algorithm) : GPUCOLL_DETAIL_COPY,
+        .detail = request->stages != NULL   ? GPUCOLL_DETAIL_HOSTS
+                  : plan->algorithm != NULL ? (uint8_t)gpucoll_algorithm_index(plan->algorithm)
+                                            : GPUCOLL_DETAIL_COPY,
         .size_class = gpucoll_size_class(request->bytes),
         .linger = plan->linger,
         .ctas = (uint16_t)plan->ctas,

@@ -17,7 +17,8 @@ void gpucoll_observe_finish(struct gpucoll_request *request, gpucoll_status stat
 /* To be called in gpucoll_post, once the request says what it is. */
 static inline void gpucoll_observe_post(struct gpucoll_request *request)
 {
-    if (__builtin_expect(gpucoll_stats_on(request->team->context->stats) || gpucoll_trace_on(), false)) {
+    if (__builtin_expect(gpucoll_stats_on(request->team->context->stats) || gpucoll_trace_on(), false) &&
+        !request->team->inner) {
         gpucoll_observe_begin(request);
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/algorithm.h"
 #include "core/agreement.h"
+#include "core/cluster.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/links.h"
@@ -41,6 +42,9 @@ static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_requ
 static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                     const void **pointer)
 {
+    if (request->stages != NULL) {
+        return gpucoll_cluster_is_able(request, buffer, pointer);
+    }
     if (gpucoll_is_exchange(request->coll)) {
         return gpucoll_exchange_is_able(request, buffer, pointer);
     }
@@ -52,6 +56,9 @@ static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer
 static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
 {
     struct gpucoll_gpu *const *gpus = team->context->gpus;
+    if (team->gpu != NULL) {
+        return team->gpu;
+    }
     for (int i = 0; i < GPUCOLL_BOARD_CARDS && team->links != NULL && gpus[i] != NULL; i++) {
         if (gpus[i] == team->links->gpu) {
             return gpus[i];
@@ -66,6 +73,12 @@ static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
 static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_lane)
 {
     struct gpucoll_context *context = request->team->context;
+    if (request->coll == GPUCOLL_WARMUP) {
+        pthread_mutex_lock(&context->lock);
+        request->gpu = gpucoll_context_any_gpu(context);
+        pthread_mutex_unlock(&context->lock);
+        return request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
+    }
     struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
     const void *pointer = NULL;
     if (!is_able(request, &buffer, &pointer)) {
@@ -80,7 +93,8 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
     request->lane = request->gpu != NULL && wants_lane ? gpucoll_gpu_take_lane(request->gpu) : NULL;
     enum gpucoll_reason reason = request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
-    if (request->gpu != NULL && !gpucoll_packing_reserve(request, &buffer)) {
+    if (request->gpu != NULL && !(request->stages != NULL ? gpucoll_cluster_reserve(request)
+                                                          : gpucoll_packing_reserve(request, &buffer))) {
         if (request->lane != NULL) {
             gpucoll_gpu_give_lane(request->lane);
         }
@@ -88,7 +102,7 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
         request->gpu = NULL;
         reason = GPUCOLL_REASON_PACKING;
     }
-    if (request->gpu != NULL) {
+    if (request->gpu != NULL && request->stages == NULL) {
         gpucoll_direct_post(request, &buffer);
     }
     pthread_mutex_unlock(&context->lock);
@@ -101,14 +115,22 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args);
     post->bytes = request->bytes;
-    const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1;
-    const enum gpucoll_reason reason = request->unable ? GPUCOLL_REASON_LAYOUT : find_gpu(request, awaited);
+    const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
+                         request->stages == NULL;
+    const bool runs = request->team->cluster == NULL || request->stages != NULL;
+    const enum gpucoll_reason reason = !runs             ? GPUCOLL_REASON_HOSTS
+                                       : request->unable ? GPUCOLL_REASON_LAYOUT
+                                                         : find_gpu(request, awaited);
     post->card = reason;
     if (request->gpu == NULL) {
         return;
     }
-    post->kind = GPUCOLL_POST_LANE_FOLLOWS;
+    /* The stages of several hosts take lanes of their own. */
+    post->kind = request->stages != NULL ? GPUCOLL_POST_DEVICE : GPUCOLL_POST_LANE_FOLLOWS;
     post->card = (uint32_t)request->gpu->card_index;
+    if (request->coll == GPUCOLL_WARMUP) {
+        post->kind = GPUCOLL_POST_DEVICE; /* nothing is run on a lane */
+    }
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
         post->epoch = request->lane->epoch;
@@ -131,6 +153,7 @@ static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     gpucoll_packing_close(request);
+    gpucoll_cluster_close(request);
     if (request->lane != NULL || request->exported != NULL) {
         pthread_mutex_lock(&team->context->lock);
         if (request->lane != NULL) {
@@ -181,11 +204,26 @@ void gpucoll_request_drop(struct gpucoll_request *request)
     free(request);
 }
 
+/* What the request is to do, of all that `args` say. */
+static gpucoll_status describe(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    if (request->team->cluster != NULL) {
+        return gpucoll_cluster_post(request, args);
+    }
+    if (gpucoll_is_exchange(args->coll)) {
+        gpucoll_exchange_runs(request, args);
+        request->unable |= !gpucoll_packing_open(request, args);
+    } else {
+        request->bytes = args->count * gpucoll_type_size(args->type);
+    }
+    return GPUCOLL_OK;
+}
+
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {
     int functor = gpucoll_coll_reduces(args->coll) ? gpucoll_functor(args->op, args->type) : 0;
-    if (functor < 0 || (unsigned)args->coll >= GPUCOLL_COLL_COUNT) {
+    if (functor < 0 || ((unsigned)args->coll >= GPUCOLL_COLL_COUNT && args->coll != GPUCOLL_WARMUP)) {
         return GPUCOLL_ERR_INVALID;
     }
     struct gpucoll_request *request = new_request(team);
@@ -202,15 +240,15 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
     request->unable = args->unable;
     request->form = (uint8_t)args->form;
-    if (gpucoll_is_exchange(args->coll)) {
-        gpucoll_exchange_runs(request, args);
-        request->unable |= !gpucoll_packing_open(request, args);
-    } else {
-        request->bytes = args->count * gpucoll_type_size(args->type);
+    gpucoll_status status = describe(request, args);
+    if (status != GPUCOLL_OK) {
+        gpucoll_cluster_close(request);
+        free(request);
+        return status;
     }
     gpucoll_observe_post(request);
     request->call = ++team->calls;
-    if (team->size > 1 && !team->given_up) {
+    if ((team->size > 1 || team->cluster != NULL) && !team->given_up) {
         request->state = GPUCOLL_QUEUED;
         fill_post(request, args);
     }
@@ -239,11 +277,35 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
     return accel->ops->copy(accel, request->recv, request->send, request->bytes);
 }
 
+/* The ranks of this host have decided, or are about to: then so do all hosts. */
+static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status status)
+{
+    if (status == GPUCOLL_OK) {
+        status = gpucoll_cluster_probe(request);
+    }
+    return status == GPUCOLL_IN_PROGRESS ? status : gpucoll_cluster_agree(request, status);
+}
+
+/* All hosts run the call. */
+static gpucoll_status start_stages(struct gpucoll_request *request)
+{
+    request->team->decided = request->call;
+    if (request->coll == GPUCOLL_WARMUP) {
+        return GPUCOLL_OK;
+    }
+    gpucoll_watchdog_reset(request);
+    request->state = GPUCOLL_STAGES;
+    return gpucoll_cluster_progress(request);
+}
+
 /* Every rank has posted: all take the same way from here. */
 static gpucoll_status decide(struct gpucoll_request *request)
 {
     gpucoll_observe_arrived(request);
     gpucoll_status status = gpucoll_agreement_decide(request);
+    if (request->team->cluster != NULL) {
+        return decide_far(request, status);
+    }
     if (status != GPUCOLL_OK) {
         return status;
     }
@@ -304,6 +366,10 @@ static gpucoll_status end_run(struct gpucoll_request *request)
 /* All ranks have lanes. */
 static gpucoll_status run(struct gpucoll_request *request)
 {
+    if (request->coll == GPUCOLL_WARMUP) {
+        request->team->decided = request->call;
+        return GPUCOLL_OK;
+    }
     gpucoll_gpu_mark_running(request->lane);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
@@ -369,13 +435,19 @@ static gpucoll_status advance(struct gpucoll_request *request)
         if (status == GPUCOLL_IN_PROGRESS) {
             return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
         }
-        if (status == GPUCOLL_OK) {
-            if (request->team->decided < request->call - 1) {
-                return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
-            }
-            status = decide(request);
+        if (request->team->decided < request->call - 1) {
+            return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
         }
+        status = decide(request);
         break;
+    case GPUCOLL_PROBING:
+        status = decide_far(request, GPUCOLL_OK);
+        break;
+    case GPUCOLL_SPANNING:
+        status = gpucoll_cluster_span(request);
+        break;
+    case GPUCOLL_STAGES:
+        return gpucoll_cluster_progress(request);
     case GPUCOLL_CONNECTING:
         status = gpucoll_barrier_done(request, &missing);
         if (status == GPUCOLL_IN_PROGRESS) {
@@ -402,6 +474,9 @@ static gpucoll_status advance(struct gpucoll_request *request)
     case GPUCOLL_UNPACKING:
         return gpucoll_kernel_wait(request);
     }
+    if (status == GPUCOLL_OK && request->stages != NULL) {
+        return start_stages(request);
+    }
     if (status == GPUCOLL_OK && request->lanes_follow) {
         gpucoll_watchdog_reset(request);
         request->state = GPUCOLL_OFFERING;
@@ -418,6 +493,10 @@ static void outcome(const struct gpucoll_request *request, gpucoll_status status
         snprintf(text, size, "declined: %s", gpucoll_reason_text(request->reason));
     } else if (status != GPUCOLL_OK) {
         snprintf(text, size, "%s", gpucoll_status_name(status));
+    } else if (request->coll == GPUCOLL_WARMUP) {
+        snprintf(text, size, "connected");
+    } else if (request->stages != NULL) {
+        snprintf(text, size, "ran natively on %u hosts", request->team->cluster->hosts);
     } else if (plan->algorithm == NULL) {
         snprintf(text, size, "ran natively: nothing to exchange");
     } else {
@@ -452,7 +531,11 @@ static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
 
 gpucoll_status gpucoll_test(struct gpucoll_request *request)
 {
-    gpucoll_status status = request->team->size == 1 ? test_alone(request) : advance(request);
+    const bool alone = request->team->size == 1 && request->team->cluster == NULL;
+    if (request->team->cluster != NULL) {
+        gpucoll_cluster_turn(request->team->cluster);
+    }
+    gpucoll_status status = alone ? test_alone(request) : advance(request);
     if (status != GPUCOLL_IN_PROGRESS) {
         if (status == GPUCOLL_DECLINED) {
             request->reason = request->reason != GPUCOLL_REASON_NONE ? request->reason : find_reason(request);
@@ -467,6 +550,20 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         end(request);
     }
     return status;
+}
+
+bool gpucoll_can_warm_up(struct gpucoll_team *team)
+{
+    struct gpucoll_context *context = team->context;
+    struct gpucoll_accel *accel = context->accel;
+    struct gpucoll_buffer buffer;
+    if (!accel->ops->active(accel)) {
+        return false;
+    }
+    pthread_mutex_lock(&context->lock);
+    const bool bound = context->gpus[0] != NULL;
+    pthread_mutex_unlock(&context->lock);
+    return bound || (accel->ops->here != NULL && accel->ops->here(accel, &buffer));
 }
 
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)

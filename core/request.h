@@ -6,6 +6,9 @@
  *   QUEUED     the ring entry is still being read by a slow peer; then the post is published
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links
+ *   PROBING    the team is of several hosts, and a rank brought a GPU that its back team has not used before: an empty local call
+ *              connects it
+ *   SPANNING   the hosts tell each other what their ranks have agreed on (core/cluster.h)
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
  *   OFFERING   some rank has no lane yet: waiting until each has offered one, or one cannot
  *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
@@ -13,6 +16,7 @@
  *   PACKING    data of a datatype that is not contiguous is packed, for copies that do not come behind it on one stream
  *   RUNNING    the plan's algorithm is at work, on packed data where a datatype is not contiguous
  *   UNPACKING  what was received is put where such a datatype wants it
+ *   STAGES     the call of several hosts is at work
  */
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
@@ -25,12 +29,15 @@ enum gpucoll_request_state {
     GPUCOLL_GIVEN_UP,
     GPUCOLL_QUEUED,
     GPUCOLL_AGREEING,
+    GPUCOLL_PROBING,
+    GPUCOLL_SPANNING,
     GPUCOLL_CONNECTING,
     GPUCOLL_OFFERING,
     GPUCOLL_MAPPING,
     GPUCOLL_PACKING,
     GPUCOLL_RUNNING,
-    GPUCOLL_UNPACKING
+    GPUCOLL_UNPACKING,
+    GPUCOLL_STAGES
 };
 
 /* What statistics and profilers want to know of a request (core/observe.h). */
@@ -53,6 +60,8 @@ struct gpucoll_pipeline {
 };
 
 struct gpucoll_packing;
+struct gpucoll_cluster_call;
+struct gpucoll_span;
 
 struct gpucoll_request {
     struct gpucoll_team *team;
@@ -88,11 +97,14 @@ struct gpucoll_request {
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
     bool in_barrier;
-    struct gpucoll_packing *packing; /* NULL: all blocks are contiguous */
-    bool unable;                     /* as gpucoll_coll_args says */
-    bool idle;                       /* an exchange in which this rank neither sends nor receives */
-    uint8_t form;                    /* enum gpucoll_form */
-    enum gpucoll_reason reason;      /* why it is declined */
+    struct gpucoll_packing *packing;     /* NULL: all blocks are contiguous */
+    struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */
+    struct gpucoll_span *span;           /* in SPANNING */
+    bool mismatch_said;                  /* that the ranks of this host differ */
+    bool unable;                         /* as gpucoll_coll_args says */
+    bool idle;                           /* an exchange in which this rank neither sends nor receives */
+    uint8_t form;                        /* enum gpucoll_form */
+    enum gpucoll_reason reason;          /* why it is declined */
     struct gpucoll_observed observed;
     /* What follows is not cleared for each call. */
     struct gpucoll_kernel_runs runs;  /* of an exchange */

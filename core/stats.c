@@ -29,6 +29,7 @@ const char *gpucoll_reason_text(enum gpucoll_reason reason)
         [GPUCOLL_REASON_LANES] = "a rank has no free lane (coll_gpucoll_lanes)",
         [GPUCOLL_REASON_LINKS] = "a rank's GPU cannot reach another's",
         [GPUCOLL_REASON_PLAN] = "no algorithm can run it",
+        [GPUCOLL_REASON_HOSTS] = "not native on several hosts",
         [GPUCOLL_REASON_GIVEN_UP] = "an earlier call of the communicator has failed",
         [GPUCOLL_REASON_TEAM] = "the communicator is not native (coll_gpucoll_verbose 1 says why)",
         [GPUCOLL_REASON_OPERAND] = "no kernel for this operator on this type, or no data",
@@ -114,6 +115,8 @@ void gpucoll_stats_way(enum gpucoll_way way, uint8_t detail, char *text, size_t 
     const struct gpucoll_algorithm *row = gpucoll_algorithm_row(detail);
     if (way != GPUCOLL_WAY_NATIVE) {
         snprintf(text, size, "%s", gpucoll_way_name(way));
+    } else if (detail == GPUCOLL_DETAIL_HOSTS) {
+        snprintf(text, size, "hosts");
     } else if (row == NULL) {
         snprintf(text, size, "copy");
     } else {

@@ -34,7 +34,11 @@ enum gpucoll_way {
 };
 const char *gpucoll_way_name(enum gpucoll_way way);
 
-enum { GPUCOLL_DETAIL_COPY = 255 }; /* of a native call on one rank: a copy, no algorithm */
+/* Of a native call without an algorithm of its own. */
+enum {
+    GPUCOLL_DETAIL_HOSTS = 254, /* of several hosts: in stages, of which each has its own */
+    GPUCOLL_DETAIL_COPY = 255   /* on one rank: a copy */
+};
 
 /* Why the engine did not run a call. */
 enum gpucoll_reason {
@@ -49,6 +53,7 @@ enum gpucoll_reason {
     GPUCOLL_REASON_LANES,    /* a rank has no free lane */
     GPUCOLL_REASON_LINKS,    /* some GPU cannot reach another */
     GPUCOLL_REASON_PLAN,     /* no algorithm can run it */
+    GPUCOLL_REASON_HOSTS,    /* this collective is not native on several hosts */
     GPUCOLL_REASON_GIVEN_UP, /* an earlier call of the team has failed */
     /* Known before the engine is asked: */
     GPUCOLL_REASON_TEAM,    /* the communicator has no team */

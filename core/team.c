@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/cluster.h"
 #include "core/selector.h"
 
 /* What every rank tells the others when a team is made. */
@@ -36,6 +37,9 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, config->warmup, strlen(config->warmup) + 1);
+    value = hash(value, &config->hosts, sizeof config->hosts);
+    value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->channels, sizeof config->channels);
@@ -64,6 +68,17 @@ static void fill_card(struct gpucoll_team *team, bool able, struct team_card *ca
     card->able = 1;
 }
 
+/* What passes between the ranks while a team is made. */
+struct gpucoll_team_setup {
+    struct gpucoll_exchange exchange;
+    enum { CARDS, OPENED, GREETING, GREETED } phase; /* what is exchanged; in GREETING nothing is */
+    struct team_card mine;
+    struct team_card *cards;
+    struct gpucoll_cluster_end end; /* what is exchanged next: as much of it as is needed */
+    char *ends;
+    size_t end_bytes;
+};
+
 /* Why these ranks cannot be a team, or NULL. A function of the cards alone: the same on every rank. */
 static const char *refusal(const struct gpucoll_team *team, const struct team_card *cards)
 {
@@ -79,39 +94,107 @@ static const char *refusal(const struct gpucoll_team *team, const struct team_ca
             gpucoll_help(team->context->log, "settings-mismatch", team->name, i);
             return "ranks have different settings";
         }
-        if (!gpucoll_process_same_host(&cards[i].board.owner, &cards[0].board.owner)) {
-            return "the ranks are on several hosts";
-        }
     }
     return NULL;
 }
 
+/* Numbers the hosts by their lowest rank. */
+static uint32_t real_hosts(const struct team_card *cards, uint32_t size, uint32_t *host_of, uint32_t *lowest)
+{
+    uint32_t hosts = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        uint32_t host = 0;
+        while (host < hosts &&
+               !gpucoll_process_same_host(&cards[i].board.owner, &cards[lowest[host]].board.owner)) {
+            host++;
+        }
+        if (host == hosts) {
+            lowest[hosts++] = i;
+        }
+        host_of[i] = host;
+    }
+    return hosts;
+}
+
+/* One machine's ranks as those of several hosts. */
+static uint32_t pretended_hosts(uint32_t wanted, uint32_t size, uint32_t *host_of)
+{
+    const uint32_t hosts = wanted < size ? wanted : size;
+    for (uint32_t i = 0; i < size; i++) {
+        host_of[i] = (uint32_t)((uint64_t)i * hosts / size);
+    }
+    return hosts;
+}
+
+static uint32_t most_on_one_host(const uint32_t *host_of, uint32_t size, uint32_t hosts, uint32_t *count)
+{
+    uint32_t most = 0;
+    memset(count, 0, hosts * sizeof *count);
+    for (uint32_t i = 0; i < size; i++) {
+        const uint32_t ranks = ++count[host_of[i]];
+        most = ranks > most ? ranks : most;
+    }
+    return most;
+}
+
+/* Finds the hosts; several make a cluster. From the cards, so the same on every rank. */
+static gpucoll_status find_hosts(struct gpucoll_team *team, const struct team_card *cards)
+{
+    const uint32_t wanted = (uint32_t)team->context->config->hosts;
+    uint32_t *host_of = calloc(team->size, sizeof *host_of);
+    uint32_t *scratch = calloc(team->size, sizeof *scratch);
+    if (host_of == NULL || scratch == NULL) {
+        free(host_of);
+        free(scratch);
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    uint32_t hosts = real_hosts(cards, team->size, host_of, scratch);
+    if (hosts == 1 && wanted > 1) {
+        hosts = pretended_hosts(wanted, team->size, host_of);
+    }
+    const uint32_t most = most_on_one_host(host_of, team->size, hosts, scratch);
+    free(scratch);
+    gpucoll_status status = GPUCOLL_OK;
+    if (most > GPUCOLL_MAX_LOCAL) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %u ranks on one host, at most %d",
+                    team->name, most, GPUCOLL_MAX_LOCAL);
+        status = GPUCOLL_DECLINED;
+    } else if (hosts > 1) {
+        return gpucoll_cluster_form(team, hosts, host_of);
+    }
+    free(host_of);
+    return status;
+}
+
 static gpucoll_status open_members(struct gpucoll_team *team, const struct team_card *cards)
 {
+    const struct gpucoll_cluster *cluster = team->cluster;
     for (uint32_t i = 0; i < team->size; i++) {
         struct gpucoll_member *member = &team->members[i];
-        gpucoll_status status = gpucoll_context_peer(team->context, &cards[i].board, &member->peer);
+        member->number = cluster != NULL ? gpucoll_host_rank(cluster, cluster->host, i) : i;
+        const struct team_card *card = &cards[member->number];
+        gpucoll_status status = gpucoll_context_peer(team->context, &card->board, &member->peer);
         if (status != GPUCOLL_OK) {
             return status;
         }
-        member->board = gpucoll_board_team(&member->peer->board, cards[i].region);
+        member->board = gpucoll_board_team(&member->peer->board, card->region);
     }
     return GPUCOLL_OK;
 }
 
-/* What passes between the ranks while a team is made. */
-struct gpucoll_team_setup {
-    struct gpucoll_exchange exchange;
-    bool able;
-    bool confirming; /* the second exchange is under way */
-    struct team_card mine;
-    struct team_card cards[GPUCOLL_MAX_LOCAL];
-    int32_t opened;
-    int32_t all_opened[GPUCOLL_MAX_LOCAL];
-};
+static gpucoll_status exchange_ends(struct gpucoll_team *team, int phase)
+{
+    struct gpucoll_team_setup *setup = team->setup;
+    const struct gpucoll_exchange *exchange = &setup->exchange;
+    setup->phase = phase;
+    return exchange->allgather(exchange->arg, &setup->end, setup->ends, setup->end_bytes) == 0
+               ? GPUCOLL_OK
+               : GPUCOLL_ERR_EXCHANGE;
+}
 
-/* The second exchange: after it every rank has mapped every board, or all know that one could not. */
-static gpucoll_status begin_confirming(struct gpucoll_team *team)
+/* The second exchange: after it every rank has mapped every board, or all know that one could not. What several hosts need beside
+ * goes with it. */
+static gpucoll_status begin_opening(struct gpucoll_team *team)
 {
     struct gpucoll_team_setup *setup = team->setup;
     const char *why = refusal(team, setup->cards);
@@ -119,27 +202,67 @@ static gpucoll_status begin_confirming(struct gpucoll_team *team)
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
         return GPUCOLL_DECLINED;
     }
+    gpucoll_status status = find_hosts(team, setup->cards);
+    setup->end_bytes = team->cluster != NULL ? sizeof setup->end : sizeof setup->end.opened;
+    setup->ends = status == GPUCOLL_OK ? malloc(setup->exchange.size * setup->end_bytes) : NULL;
+    if (setup->ends == NULL) {
+        return status == GPUCOLL_OK ? GPUCOLL_ERR_NO_MEMORY : status;
+    }
     pthread_mutex_lock(&team->context->lock);
-    setup->opened = open_members(team, setup->cards);
+    status = open_members(team, setup->cards);
+    if (status == GPUCOLL_OK && team->cluster != NULL) {
+        status = gpucoll_cluster_open(team, &setup->end);
+    }
     pthread_mutex_unlock(&team->context->lock);
-    setup->confirming = true;
-    const struct gpucoll_exchange *exchange = &setup->exchange;
-    return exchange->allgather(exchange->arg, &setup->opened, setup->all_opened, sizeof setup->opened) == 0
-               ? GPUCOLL_OK
-               : GPUCOLL_ERR_EXCHANGE;
+    setup->end.opened = status;
+    return exchange_ends(team, OPENED);
 }
 
 static gpucoll_status confirm(const struct gpucoll_team *team)
 {
-    for (uint32_t i = 0; i < team->size; i++) {
-        gpucoll_status opened = (gpucoll_status)team->setup->all_opened[i];
+    const struct gpucoll_team_setup *setup = team->setup;
+    for (uint32_t i = 0; i < setup->exchange.size; i++) {
+        int32_t opened;
+        memcpy(&opened, setup->ends + i * setup->end_bytes, sizeof opened);
         if (opened != GPUCOLL_OK) {
+            const bool no_net = opened == GPUCOLL_DECLINED && team->cluster != NULL;
             gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: rank %u: %s", team->name, i,
-                        gpucoll_status_name(opened));
+                        no_net ? "no network to other hosts" : gpucoll_status_name((gpucoll_status)opened));
             return GPUCOLL_DECLINED;
         }
     }
     return GPUCOLL_OK;
+}
+
+/* Ranks of several hosts have met: a third exchange tells whether all did. */
+static gpucoll_status test_greeting(struct gpucoll_team *team)
+{
+    struct gpucoll_team_setup *setup = team->setup;
+    gpucoll_status status = gpucoll_cluster_greeted(team->cluster);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return status;
+    }
+    setup->end.opened = status;
+    setup->end_bytes = sizeof setup->end.opened;
+    return exchange_ends(team, GREETED);
+}
+
+/* An exchange is complete. GPUCOLL_OK: the team is made. */
+static gpucoll_status next_phase(struct gpucoll_team *team)
+{
+    struct gpucoll_team_setup *setup = team->setup;
+    gpucoll_status status = GPUCOLL_OK;
+    if (setup->phase == CARDS) {
+        status = begin_opening(team);
+        return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    }
+    status = confirm(team);
+    if (status == GPUCOLL_OK && setup->phase == OPENED && team->cluster != NULL) {
+        setup->phase = GREETING;
+        gpucoll_cluster_greet(team, (const struct gpucoll_cluster_end *)setup->ends);
+        return GPUCOLL_IN_PROGRESS;
+    }
+    return status;
 }
 
 /* Goes on as far as the exchanges allow. */
@@ -148,17 +271,41 @@ static gpucoll_status advance(struct gpucoll_team *team)
     struct gpucoll_team_setup *setup = team->setup;
     const struct gpucoll_exchange *exchange = &setup->exchange;
     for (;;) {
-        gpucoll_status status = exchange->test != NULL ? exchange->test(exchange->arg) : GPUCOLL_OK;
+        gpucoll_status status = GPUCOLL_OK;
+        if (setup->phase == GREETING) {
+            status = test_greeting(team);
+        } else if (exchange->test != NULL) {
+            status = exchange->test(exchange->arg);
+        }
         if (status != GPUCOLL_OK) {
             return status;
         }
-        if (setup->confirming) {
-            return confirm(team);
-        }
-        status = begin_confirming(team);
-        if (status != GPUCOLL_OK) {
+        status = next_phase(team);
+        if (status != GPUCOLL_IN_PROGRESS) {
             return status;
         }
+    }
+}
+
+static void free_setup(struct gpucoll_team *team)
+{
+    if (team->setup != NULL) {
+        free(team->setup->cards);
+        free(team->setup->ends);
+        free(team->setup);
+        team->setup = NULL;
+    }
+}
+
+static void log_made(const struct gpucoll_team *team)
+{
+    const struct gpucoll_cluster *cluster = team->cluster;
+    if (cluster == NULL) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: native, %u ranks", team->name, team->size);
+    } else {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP,
+                    "%s: native, %u ranks on %u hosts, %u rails over %s", team->name, cluster->size,
+                    cluster->hosts, cluster->rails, cluster->ops->name);
     }
 }
 
@@ -166,9 +313,11 @@ gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
 {
     gpucoll_status status = team->setup != NULL ? advance(team) : GPUCOLL_OK;
     if (status == GPUCOLL_OK) {
-        free(team->setup);
-        team->setup = NULL;
-        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: native, %u ranks", team->name, team->size);
+        if (team->setup != NULL) {
+            __atomic_fetch_add(&team->context->setups->teams, 1, __ATOMIC_RELAXED);
+        }
+        free_setup(team);
+        log_made(team);
     } else if (status != GPUCOLL_IN_PROGRESS) {
         gpucoll_team_destroy(team);
     }
@@ -184,6 +333,10 @@ static gpucoll_status begin_exchange(struct gpucoll_team *team, const struct gpu
     }
     team->setup = setup;
     setup->exchange = *exchange;
+    setup->cards = calloc(exchange->size, sizeof *setup->cards);
+    if (setup->cards == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
     /* Never held in an exchange: a peer may come to it only after a call that needs the lock here. */
     pthread_mutex_lock(&team->context->lock);
     fill_card(team, able, &setup->mine);
@@ -196,11 +349,6 @@ static gpucoll_status begin_exchange(struct gpucoll_team *team, const struct gpu
 gpucoll_status gpucoll_team_begin(struct gpucoll_context *context, const struct gpucoll_exchange *exchange,
                                   const char *name, bool able, struct gpucoll_team **out)
 {
-    if (exchange->size > GPUCOLL_MAX_LOCAL) {
-        gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "%s: not native: %u ranks, at most %d", name,
-                    exchange->size, GPUCOLL_MAX_LOCAL);
-        return GPUCOLL_DECLINED;
-    }
     struct gpucoll_team *team = calloc(1, sizeof *team);
     if (team == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
@@ -242,6 +390,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     if (team == NULL) {
         return;
     }
+    gpucoll_cluster_free(team->cluster);
     if (team->board != NULL) {
         pthread_mutex_lock(&team->context->lock);
         gpucoll_board_give(&team->context->board, team->region);
@@ -255,8 +404,13 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     free(team->met);
     free(team->barrier_watch);
     free(team->spare);
-    free(team->setup);
+    free_setup(team);
     free(team);
+}
+
+bool gpucoll_team_runs(const struct gpucoll_team *team, enum gpucoll_coll coll)
+{
+    return team->cluster == NULL || gpucoll_cluster_runs(team->cluster, coll);
 }
 
 void gpucoll_pass(struct gpucoll_team *team)
@@ -264,6 +418,9 @@ void gpucoll_pass(struct gpucoll_team *team)
     team->decided = ++team->calls;
     if (team->board != NULL) {
         atomic_store_explicit(&team->board->head, team->calls, memory_order_release);
+    }
+    if (team->cluster != NULL) {
+        gpucoll_cluster_pass(team);
     }
 }
 

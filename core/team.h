@@ -10,6 +10,7 @@
 struct gpucoll_member {
     struct gpucoll_peer *peer;
     struct gpucoll_team_board *board; /* that rank's region */
+    uint32_t number;                  /* its rank in the communicator, which messages name */
 };
 
 /* One choice of a GPU for each rank, and how this rank reaches them. Lives as long as the team: calls under way use it. */
@@ -31,13 +32,19 @@ struct gpucoll_links {
     const struct gpucoll_gpu *gpu;
 };
 
+struct gpucoll_cluster;
+
 struct gpucoll_team {
     struct gpucoll_context *context;
     struct gpucoll_team_setup *setup; /* while the team is being made */
+    struct gpucoll_cluster *
+        cluster; /* of several hosts, of whose ranks only this one's are here (core/cluster.h); NULL: one host */
     char name[64];
     uint32_t rank;
     uint32_t size;
-    uint32_t region; /* on the own board */
+    bool inner;              /* its calls are stages of another team's */
+    struct gpucoll_gpu *gpu; /* of calls in which this rank has no buffer; NULL: any */
+    uint32_t region;         /* on the own board */
     struct gpucoll_team_board *board;
     uint64_t calls;             /* posted or passed */
     uint64_t decided;           /* calls up to this one are declined, have failed, or have their links */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include "core/algorithm.h"
 #include "core/base/clock.h"
+#include "core/cluster.h"
 
 /* Polls between two looks at the clock: some tens of microseconds when nothing else is turned in between. */
 static const uint32_t polls_per_look = 1024;
@@ -17,7 +18,7 @@ void gpucoll_watchdog_reset(struct gpucoll_request *request)
     request->polls = 0;
 }
 
-/* The ranks that have not arrived at this call, as text: "2, 5". */
+/* The ranks that have not arrived at this call, as the communicator counts them: "2, 5". */
 static void list_missing(const struct gpucoll_request *request, uint32_t missing, char *text, size_t bytes)
 {
     const struct gpucoll_team *team = request->team;
@@ -25,8 +26,8 @@ static void list_missing(const struct gpucoll_request *request, uint32_t missing
     for (uint32_t i = 0; i < team->size && used < bytes; i++) {
         bool late = request->state == GPUCOLL_AGREEING &&
                     atomic_load_explicit(&team->members[i].board->head, memory_order_acquire) < request->call;
-        if (i != missing && late) {
-            used += (size_t)snprintf(text + used, bytes - used, ", %u", i);
+        if (team->members[i].number != missing && late) {
+            used += (size_t)snprintf(text + used, bytes - used, ", %u", team->members[i].number);
         }
     }
 }
@@ -65,12 +66,17 @@ static uint32_t find_missing(const struct gpucoll_request *request, uint32_t mis
     const struct gpucoll_lane *lane = request->lane;
     request->gpu->device->accel->ops->stream_stop(lane->stream);
     uint32_t stuck = __atomic_load_n(&lane->status->stuck_rank, __ATOMIC_ACQUIRE);
-    return stuck != 0 ? stuck - 1 : missing;
+    return stuck != 0 ? request->team->members[stuck - 1].number : missing;
 }
 
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (++request->polls < polls_per_look) {
+    return gpucoll_watchdog_far(request, request->team->members[missing].number, doing);
+}
+
+gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
+{
+    if (request->coll == GPUCOLL_WARMUP || ++request->polls < polls_per_look) {
         return GPUCOLL_IN_PROGRESS;
     }
     request->polls = 0;
@@ -89,7 +95,7 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
         uint32_t rank = 0;
         const char *topic = find_lost(team, &rank);
         if (topic != NULL) {
-            gpucoll_help(log, topic, rank, coll, team->name, call);
+            gpucoll_help(log, topic, team->members[rank].number, coll, team->name, call);
             return GPUCOLL_ERR_TIMEOUT;
         }
     }
@@ -97,7 +103,8 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
     if (timeout > 0 && now - request->started_ns > (uint64_t)timeout * 1000000000u) {
         char ranks[128];
         list_missing(request, find_missing(request, missing), ranks, sizeof ranks);
-        gpucoll_help(log, "timeout", team->rank, timeout, doing, coll, team->name, call, ranks);
+        gpucoll_help(log, "timeout", team->members[team->rank].number, timeout, doing, coll, team->name, call,
+                     ranks);
         return GPUCOLL_ERR_TIMEOUT;
     }
     return GPUCOLL_IN_PROGRESS;
@@ -106,6 +113,7 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
 void gpucoll_watchdog_abandon(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
+    gpucoll_cluster_stop(request);
     if (request->lane != NULL) {
         request->lane->poisoned = true;
         if (request->state == GPUCOLL_RUNNING && request->plan.algorithm->stop != NULL) {

@@ -13,6 +13,10 @@
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing,
                                 const char *doing) GPUCOLL_CHECKED;
 
+/* The same for a rank of another host: `missing` is its rank in the communicator. */
+gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing,
+                                    const char *doing) GPUCOLL_CHECKED;
+
 /* Starts the wait anew: something has moved. */
 void gpucoll_watchdog_reset(struct gpucoll_request *request);
 

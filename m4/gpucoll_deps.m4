@@ -22,22 +22,22 @@ AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
     ])
 ])
 
-# UCX is what transfers between hosts are to be built on (ucx_tl). No transport uses it yet: it is found, checked and shown
-# by gpucoll_info, and nothing links it.
+# UCX carries what goes between hosts (ucx_tl/rdma). Its headers are needed here; the library is found at run time, so that
+# one build serves machines without it.
 AC_DEFUN([GPUCOLL_CHECK_UCX], [
     AC_ARG_WITH([ucx],
-        [AS_HELP_STRING([--with-ucx=DIR], [UCX's prefix (default: looked for by pkg-config; not needed yet: no transport between hosts)])],
+        [AS_HELP_STRING([--with-ucx=DIR], [UCX's prefix (default: used if found); --without-ucx: no network, one host only])],
         [], [with_ucx=auto])
     gpucoll_have_ucx=no
-    gpucoll_ucx_summary=no
+    gpucoll_ucx_summary="no (one host only)"
     GPUCOLL_USE_PREFIX([$with_ucx])
     AS_IF([test "x$with_ucx" != xno], [
-        PKG_CHECK_MODULES([UCX], [ucx >= 1.10], [gpucoll_have_ucx=yes], [gpucoll_have_ucx=no])])
+        PKG_CHECK_MODULES([UCX], [ucx >= 1.13], [gpucoll_have_ucx=yes], [gpucoll_have_ucx=no])])
     AS_IF([test $gpucoll_have_ucx = yes], [
         AC_DEFINE([HAVE_UCX], [1], [Define to 1 if UCX was found.])
-        gpucoll_ucx_summary="`$PKG_CONFIG --modversion ucx` (found; no transport uses it yet)"
+        gpucoll_ucx_summary=`$PKG_CONFIG --modversion ucx`
     ], [test "x$with_ucx" != xauto && test "x$with_ucx" != xno], [
-        GPUCOLL_MISSING([UCX 1.10 or newer was not found], [libucx-dev], [ucx-devel], [--with-ucx=DIR])])
+        GPUCOLL_MISSING([UCX 1.13 or newer was not found], [libucx-dev], [ucx-devel], [--with-ucx=DIR])])
     AM_CONDITIONAL([UCX], [test $gpucoll_have_ucx = yes])
 ])
 

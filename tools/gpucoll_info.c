@@ -16,6 +16,7 @@ static const struct section {
     {"gpus", "GPUs", "the GPUs that this process sees, and whether they reach each other", info_gpus},
     {"topology", "Topology", "sockets, NUMA nodes, GPUs, NICs and the links between them", info_topology},
     {"transports", "Transports", "how bytes get from one GPU to another", info_transports},
+    {"network", "Network", "what carries data between hosts, and by which devices", info_network},
     {"algorithms", "Algorithms", "how each collective can be run", info_algorithms},
     {"constants", "Constants", "what the cost model predicts with", info_constants},
     {"parameters", "Parameters", "what can be set, with defaults and present values", info_parameters},

@@ -23,6 +23,7 @@ bool info_accelerators(struct info *info);
 bool info_gpus(struct info *info);
 bool info_topology(struct info *info);
 bool info_transports(struct info *info);
+bool info_network(struct info *info);
 bool info_algorithms(struct info *info);
 bool info_constants(struct info *info);
 bool info_parameters(struct info *info);

@@ -13,6 +13,7 @@
 #include "core/algorithm.h"
 #include "core/base/forms.h"
 #include "tools/gpucoll_info.h"
+#include "ucx_tl/rdma/report.h"
 #include "ucx_tl/tl.h"
 
 enum { NAME_COLUMNS = 14, WIDTH = 110 };
@@ -57,10 +58,10 @@ bool info_build(struct info *info)
     print_row("hwloc", "none: topology from files only (configure --with-hwloc)");
 #endif
 #ifdef HAVE_UCX
-    snprintf(text, sizeof(text), "%d.%d (API; no transport uses it yet)", UCP_API_MAJOR, UCP_API_MINOR);
+    snprintf(text, sizeof(text), "%d.%d (API)", UCP_API_MAJOR, UCP_API_MINOR);
     print_row("UCX", text);
 #else
-    print_row("UCX", "not found (no transport uses it yet)");
+    print_row("UCX", "none: one host only (configure --with-ucx)");
 #endif
     return true;
 }
@@ -106,6 +107,11 @@ bool info_transports(struct info *info)
     }
     printf("  %-*s %s (coll_gpucoll_transports)\n", NAME_COLUMNS, "allowed", info->config.transports);
     return true;
+}
+
+bool info_network(struct info *info)
+{
+    return gpucoll_net_report(&info->config, &info->log, stdout);
 }
 
 bool info_algorithms(struct info *info)

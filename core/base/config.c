@@ -40,8 +40,21 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(host_devices, INT, "0", "0..1024", 9,
         "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
         "each process its own."),
+    ROW(hosts, INT, "0", "0..1024", 9,
+        "How many hosts the processes of one machine pretend to be, each a contiguous part of a "
+        "communicator's ranks, for tests of what goes over the network; 0 or 1 takes hosts as they are. Must "
+        "be equal on all ranks."),
+    ROW(agree_hosts, BOOL, "true", NULL, 5,
+        "Whether the hosts of a communicator tell each other before each call whether they can run it and "
+        "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
+        "in kind from host to host end in a timeout. Must be equal on all ranks."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+    ROW(net_devices, STRING, "auto", NULL, 3,
+        "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
+        "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
+        "process, "
+        "never loopback or the bridges of containers while there are others."),
     ROW(topology_file, STRING, "", NULL, 5,
         "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
         "of "
@@ -113,6 +126,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(zero_copy, SIZE, "128K", "0..1T", 5,
         "Least size of a call whose result peers may write straight into the application's buffer; the "
         "buffer is mapped by them when it is used for the second time. 0 turns it off."),
+    ROW(warmup, STRING, "lazy", "init|comm|lazy", 3,
+        "When a communicator is made ready for native calls: lazy, in the first call that can run natively; "
+        "init, MPI_COMM_WORLD in the background after MPI_Init, others as with lazy; comm, every "
+        "communicator "
+        "in the background after it is created. The background is every call of MPI. Must be equal on all "
+        "ranks."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

@@ -20,7 +20,10 @@ struct gpucoll_config {
     char *accelerator;   /* auto | cuda | host | none */
     char *host_memory;   /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;    /* devices that the processes of a host pretend to share; 0: one each */
+    int hosts;           /* that the processes of a host pretend to be; 0: the real hosts */
+    bool agree_hosts;    /* hosts tell each other what they bring to a call */
     char *transports;    /* comma-separated names, or all, or none */
+    char *net_devices;   /* auto, all, or comma-separated names */
     char *topology_file; /* stands in for this machine; empty: this machine */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
     char *protocol;
@@ -41,6 +44,7 @@ struct gpucoll_config {
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */
     bool deterministic;   /* reductions in rank order only, on the engine or not */
+    char *warmup;         /* init | comm | lazy: when teams are made */
     char *summary;        /* none | rank0 | all, or a pattern of file names */
 };
 

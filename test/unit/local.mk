@@ -10,16 +10,24 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/cluster_test.cc \
 	test/unit/direct_test.cc \
+	test/unit/hosts.cc \
+	test/unit/hosts.h \
 	test/unit/exchange_part.cc \
 	test/unit/exchange_part.h \
 	test/unit/exchange_test.cc \
 	test/unit/failure_test.cc \
+	test/unit/fake_net.cc \
+	test/unit/fake_net.h \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
 	test/unit/layout_test.cc \
+	test/unit/net_test.cc \
 	test/unit/packing_test.cc \
 	test/unit/queue_test.cc \
+	test/unit/rail_hosts.h \
+	test/unit/rail_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
 	test/unit/reduce_test.cc \
@@ -38,9 +46,18 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
+	test/unit/warmup_test.cc \
 	test/unit/values.cc \
 	test/unit/values.h
-test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(GTEST_CFLAGS) \
+if UCX
+test_unit_unit_tests_SOURCES += test/unit/net_choice_test.cc
+endif
+test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
 EXTRA_DIST += test/README.md
+
+# How long rails take, by hand.
+check_PROGRAMS += test/unit/rail_speed
+test_unit_rail_speed_SOURCES = test/unit/rail_speed.c
+test_unit_rail_speed_LDADD = libgpucoll.la

@@ -11,7 +11,7 @@
 namespace
 {
 constexpr uint32_t most_ranks = 40;
-constexpr size_t most_bytes = 1024;
+constexpr size_t most_bytes = 4096;
 constexpr std::chrono::seconds patience{120};
 } // namespace
 

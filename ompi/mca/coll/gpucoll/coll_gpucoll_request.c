@@ -3,6 +3,7 @@
 #include "coll_gpucoll_messages.h"
 #include "coll_gpucoll_sequence.h"
 #include "coll_gpucoll_watch.h"
+#include "ompi/runtime/mpiruntime.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -178,12 +179,15 @@ static int progress(void)
     }
     requests.depth = 1;
     gpucoll_messages_show();
-    gpucoll_sequences_progress();
+    if (ompi_mpi_state != OMPI_MPI_STATE_INIT_STARTED) {
+        /* Communicators that MPI_Init makes are not to send messages before it ends. */
+        gpucoll_sequences_progress();
+    }
     struct gpucoll_outer *ended = advance_all();
     if (requests.pass % passes_per_watch == 0) {
         gpucoll_watch_waits(requests.active);
     }
-    if (requests.active == NULL && gpucoll_sequences_connecting() == NULL && requests.registered) {
+    if (requests.active == NULL && !gpucoll_sequences_pending() && requests.registered) {
         requests.registered = false;
         opal_progress_unregister(progress);
     }

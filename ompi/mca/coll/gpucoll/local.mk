@@ -60,6 +60,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_summary.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_warmup.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_warmup.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_watch.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_watch.h
 # Objects must not begin with mca_: Open MPI would take them for components when it is pointed to the build folder.

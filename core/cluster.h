@@ -1,0 +1,190 @@
+/*
+ * A team whose ranks are on several hosts (internal).
+ *
+ * The team object of a rank is then the *front* team of the ranks of its own host: `rank` and `size` count these, each member has its
+ * rank in the communicator as `number`. Calls are posted and agreed on there, as on one host, but take no lane. Behind it stands this:
+ *   - the table of hosts and their ranks. Hosts may differ in ranks, and their ranks need not be contiguous
+ *   - the *back* team of the same ranks, on which the local stages of a call are posted
+ *   - rails (core/rail.h), as many as the smallest host has ranks: rail r joins the ranks with local index r. A rank with a higher index is
+ *     on none, and takes part in local stages alone
+ *
+ * A call that the ranks of a host have agreed on goes two steps more:
+ *   SPANNING  the hosts tell each other what they agreed on (struct gpucoll_span), and all decide alike
+ *   STAGES    units of the data go through local calls, a rail, and local calls again; several units are on their way at once
+ * Calls of a team run their stages one call after the other, in the order in which they were agreed on: so the order in which local calls
+ * are posted on the back team follows from the calls alone, and is the same on every rank.
+ */
+#ifndef GPUCOLL_CLUSTER_H
+#define GPUCOLL_CLUSTER_H
+
+#include "core/rail.h"
+#include "core/request.h"
+
+enum {
+    GPUCOLL_SPAN_ROUNDS = 20, /* log2 of the most hosts */
+    GPUCOLL_STAGE_SLOTS = 4,  /* units of a call that are on their way at once */
+    GPUCOLL_STAGE_OPS = 8     /* local calls of a call that are outstanding at once */
+};
+
+/* How a host can find a call; the worst of all hosts' counts. */
+enum gpucoll_finding {
+    GPUCOLL_FOUND_ABLE,
+    GPUCOLL_FOUND_DECLINED,
+    GPUCOLL_FOUND_MISMATCH, /* ranks bring different arguments */
+    GPUCOLL_FOUND_PASSED    /* a rank passes: whatever the others bring, the call is declined */
+};
+
+/* What a host, or some hosts together, bring to a call. Plain data, sent as bytes; hosts have one byte order. */
+struct gpucoll_verdict {
+    uint32_t found;      /* enum gpucoll_finding */
+    uint32_t reason;     /* enum gpucoll_reason, of the lowest host that declines, */
+    uint32_t host;       /* which is this one */
+    uint32_t signature;  /* of the lowest host of all, */
+    uint32_t lowest;     /* which is this one, */
+    uint32_t first_rank; /* and its first rank */
+    uint32_t other;      /* rank of a host whose arguments differ */
+    uint64_t bytes;      /* longest run of any rank */
+};
+
+/* One round trip of all hosts: dissemination, log2 h rounds. What a rank of host a would tell host b goes to all ranks of b, each from
+ * the rank of a whose index is its own modulo a's ranks: so every rank hears from every host without a local step. */
+struct gpucoll_span {
+    struct gpucoll_cluster *cluster;
+    struct gpucoll_span *next; /* of those that are kept */
+    uint32_t channel;
+    uint32_t round; /* whose message is waited for */
+    uint32_t sent_rounds;
+    struct gpucoll_verdict known;
+    struct gpucoll_verdict in[GPUCOLL_SPAN_ROUNDS];
+    struct gpucoll_verdict out[GPUCOLL_SPAN_ROUNDS];
+    struct gpucoll_net_message received[GPUCOLL_SPAN_ROUNDS];
+    uint32_t sends;
+    struct gpucoll_net_message sent[]; /* cluster->span_sends */
+};
+
+/* What a rank tells all others when the team is made. */
+struct gpucoll_cluster_end {
+    int32_t opened;  /* a gpucoll_status */
+    uint32_t region; /* of the back team */
+    uint32_t id;     /* for tags: of its rail, and the next one of its spans */
+    uint32_t reserved;
+    struct gpucoll_net_address address;
+};
+
+/* Host memory for GPUCOLL_STAGE_SLOTS units, which the calls of a team use one after the other. */
+struct gpucoll_stage_memory {
+    struct gpucoll_stage_memory *next;
+    uint64_t slot_bytes;
+    void *slots;
+};
+
+struct gpucoll_cluster {
+    struct gpucoll_context *context;
+    uint32_t rank; /* in the communicator; `size` likewise */
+    uint32_t size;
+    uint32_t host; /* of this rank */
+    uint32_t hosts;
+    uint32_t rails;
+    uint32_t groups;                 /* rails times groups is at least the ranks of any host */
+    uint32_t *host_of;               /* by rank */
+    uint32_t *index_of;              /* by rank: among those of its host */
+    uint32_t *first;                 /* by host: where its ranks begin in `ranks`; one more than hosts */
+    uint32_t *ranks;                 /* by host, then index */
+    uint32_t *span_id;               /* by rank */
+    struct gpucoll_net_peer **peers; /* by rank; NULL: this rank sends nothing there */
+    struct gpucoll_net *net;
+    const struct gpucoll_net_ops *ops;
+    struct gpucoll_team *back;
+    struct gpucoll_rail rail;
+    bool on_rail;
+    uint32_t rounds; /* of a span, */
+    uint32_t span_sends;
+    struct gpucoll_span *spare;
+    struct gpucoll_span *leaving; /* that are through, but for messages of this rank that are on their way */
+    struct gpucoll_span
+        *passing; /* of calls that this rank has passed and others have not told of, the oldest first */
+    struct gpucoll_span *greeting; /* while the team is made */
+    gpucoll_status greeted;
+    uint64_t greeting_since_ns;
+    struct gpucoll_span *barrier;        /* of the present barrier */
+    struct gpucoll_stage_memory *memory; /* all that was made, the largest first */
+    uint64_t begun;                      /* calls that came to their stages, */
+    uint64_t ended;                      /* and have left them */
+};
+
+static inline uint32_t gpucoll_host_size(const struct gpucoll_cluster *cluster, uint32_t host)
+{
+    return cluster->first[host + 1] - cluster->first[host];
+}
+/* The rank of that host with that index, which is to be below the host's size. */
+static inline uint32_t gpucoll_host_rank(const struct gpucoll_cluster *cluster, uint32_t host, uint32_t index)
+{
+    return cluster->ranks[cluster->first[host] + index];
+}
+
+/* ---- making (core/cluster_team.c) ---- */
+
+/* Makes `team` the front team of several hosts; `host_of`, by rank, is taken over. */
+gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts,
+                                    uint32_t *host_of) GPUCOLL_CHECKED;
+/* Under the context's lock. Opens the network, takes a region for the back team. */
+gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team,
+                                    struct gpucoll_cluster_end *end) GPUCOLL_CHECKED;
+/* All ranks have opened theirs. Connects to those this rank talks to, and begins to greet those of them that decide calls together: then
+ * connections that the network makes at first use are there, and proved. */
+void gpucoll_cluster_greet(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends);
+/* GPUCOLL_IN_PROGRESS, or how it ended. */
+gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster) GPUCOLL_CHECKED;
+void gpucoll_cluster_free(struct gpucoll_cluster *cluster); /* harmless on NULL */
+
+/* ---- what hosts tell each other (core/cluster_agree.c) ---- */
+
+/* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
+ * is right if no other host can change it. NULL: out of memory. */
+struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
+                                        const struct gpucoll_verdict *verdict, bool ahead);
+/* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
+ * shown. Turns the network's progress. */
+gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
+/* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives. */
+void gpucoll_span_end(struct gpucoll_span *span);
+
+/* Turns the network's progress. To be called when a rank waits for ranks of its own host, too: others may wait for what it has sent. */
+void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
+/* Waits, not for ever, for messages of this rank that are on their way. */
+void gpucoll_cluster_leave(struct gpucoll_cluster *cluster);
+
+enum gpucoll_span_kind { GPUCOLL_SPAN_GREETING, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER };
+static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)
+{
+    return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */
+}
+
+/* This rank passes a call: it tells the other hosts, and waits for nobody. */
+void gpucoll_cluster_pass(struct gpucoll_team *team);
+/* The ranks of this host have agreed, with `status`, on a call of several hosts: how all hosts decide. As gpucoll_test. */
+gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_status status) GPUCOLL_CHECKED;
+
+/* ---- calls (core/cluster_call.c) ---- */
+
+/* As gpucoll_team_runs. */
+bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll);
+/* In gpucoll_post: notes what the call is. */
+gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request,
+                                    const struct gpucoll_coll_args *args) GPUCOLL_CHECKED;
+/* As gpucoll_exchange_is_able. */
+bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
+                             const void **pointer);
+/* Takes the memory that the call's stages need beside its buffers. Under the context's lock. */
+bool gpucoll_cluster_reserve(struct gpucoll_request *request);
+/* Can the ranks of this host run the local stages? GPUCOLL_IN_PROGRESS while they connect. The same on all ranks of the host. */
+gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Moves the stages on, from the state STAGES on. */
+gpucoll_status gpucoll_cluster_progress(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* The request is given up. */
+void gpucoll_cluster_stop(struct gpucoll_request *request);
+/* The request ends. */
+void gpucoll_cluster_close(struct gpucoll_request *request);
+
+#endif

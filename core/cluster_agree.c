@@ -1,0 +1,303 @@
+/*
+ * What hosts tell each other: spans, the agreement of all hosts on a call, and calls that a rank passes.
+ */
+#include "core/cluster.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include "core/agreement.h"
+#include "core/base/clock.h"
+#include "core/watchdog.h"
+
+/* The hosts that this one sends to in a round, and receives from. */
+static uint32_t host_after(const struct gpucoll_cluster *cluster, uint32_t round)
+{
+    return (cluster->host + (1u << round)) % cluster->hosts;
+}
+
+static uint32_t host_before(const struct gpucoll_cluster *cluster, uint32_t round)
+{
+    return (cluster->host + cluster->hosts - (1u << round)) % cluster->hosts;
+}
+
+/* The rank that tells this one in a round. */
+static uint32_t teller(const struct gpucoll_cluster *cluster, uint32_t round)
+{
+    const uint32_t host = host_before(cluster, round);
+    return gpucoll_host_rank(cluster, host,
+                             cluster->index_of[cluster->rank] % gpucoll_host_size(cluster, host));
+}
+
+/* What two sets of hosts bring together. Hosts may be in both. */
+static void join(struct gpucoll_verdict *known, const struct gpucoll_verdict *told)
+{
+    const bool differ = known->signature != told->signature;
+    const bool told_is_lower = told->lowest < known->lowest;
+    if (told->reason != GPUCOLL_REASON_NONE &&
+        (known->reason == GPUCOLL_REASON_NONE || told->host < known->host)) {
+        known->reason = told->reason;
+        known->host = told->host;
+    }
+    known->found = told->found > known->found ? told->found : known->found;
+    if (differ && known->found < GPUCOLL_FOUND_MISMATCH) {
+        known->found = GPUCOLL_FOUND_MISMATCH;
+        known->other = told_is_lower ? known->first_rank : told->first_rank;
+    } else if (told->found == GPUCOLL_FOUND_MISMATCH) {
+        known->other = told->other;
+    }
+    if (told_is_lower) {
+        known->lowest = told->lowest;
+        known->signature = told->signature;
+        known->first_rank = told->first_rank;
+    }
+    known->bytes = told->bytes > known->bytes ? told->bytes : known->bytes;
+}
+
+static uint32_t tag_channel(const struct gpucoll_span *span, uint32_t round)
+{
+    return span->channel | round;
+}
+
+static void send_round(struct gpucoll_span *span)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    const uint32_t round = span->sent_rounds++;
+    const uint32_t host = host_after(cluster, round);
+    const uint32_t own_size = gpucoll_host_size(cluster, cluster->host);
+    span->out[round] = span->known;
+    for (uint32_t i = cluster->index_of[cluster->rank]; i < gpucoll_host_size(cluster, host); i += own_size) {
+        const uint32_t to = gpucoll_host_rank(cluster, host, i);
+        const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
+        cluster->ops->send(cluster->net, cluster->peers[to], tag, &span->out[round], sizeof span->out[round],
+                           &span->sent[span->sends++]);
+    }
+}
+
+struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
+                                        const struct gpucoll_verdict *verdict, bool ahead)
+{
+    struct gpucoll_span *span = cluster->spare;
+    if (span != NULL) {
+        cluster->spare = span->next;
+    } else {
+        span = malloc(sizeof *span + cluster->span_sends * sizeof span->sent[0]);
+        if (span == NULL) {
+            return NULL;
+        }
+    }
+    span->cluster = cluster;
+    span->next = NULL;
+    span->channel = channel;
+    span->round = 0;
+    span->sent_rounds = 0;
+    span->sends = 0;
+    span->known = *verdict;
+    for (uint32_t round = 0; round < cluster->rounds; round++) {
+        const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round),
+                                             tag_channel(span, round));
+        cluster->ops->receive(cluster->net, tag, &span->in[round], sizeof span->in[round],
+                              &span->received[round]);
+    }
+    do {
+        send_round(span);
+    } while (ahead && span->sent_rounds < cluster->rounds);
+    return span;
+}
+
+gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
+{
+    struct gpucoll_cluster *cluster = span->cluster;
+    gpucoll_cluster_turn(cluster);
+    for (; span->round < cluster->rounds; span->round++) {
+        const gpucoll_status status = cluster->ops->test(cluster->net, &span->received[span->round]);
+        if (status != GPUCOLL_OK) {
+            *missing = teller(cluster, span->round);
+            return status;
+        }
+        join(&span->known, &span->in[span->round]);
+        if (span->sent_rounds == span->round + 1 && span->sent_rounds < cluster->rounds) {
+            send_round(span);
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+/* Its messages are no longer on their way, or failed. */
+static bool is_sent(struct gpucoll_span *span)
+{
+    struct gpucoll_cluster *cluster = span->cluster;
+    while (span->sends > 0 &&
+           cluster->ops->test(cluster->net, &span->sent[span->sends - 1]) != GPUCOLL_IN_PROGRESS) {
+        span->sends--;
+    }
+    return span->sends == 0;
+}
+
+static void keep(struct gpucoll_span *span)
+{
+    span->next = span->cluster->spare;
+    span->cluster->spare = span;
+}
+
+static void cancel_sends(struct gpucoll_span *span)
+{
+    for (; span->sends > 0; span->sends--) {
+        span->cluster->ops->cancel(span->cluster->net, &span->sent[span->sends - 1]);
+    }
+}
+
+void gpucoll_span_end(struct gpucoll_span *span)
+{
+    if (span == NULL) {
+        return;
+    }
+    struct gpucoll_cluster *cluster = span->cluster;
+    if (span->round == cluster->rounds && !is_sent(span)) {
+        span->next = cluster->leaving;
+        cluster->leaving = span;
+        return;
+    }
+    for (uint32_t round = span->round; round < cluster->rounds; round++) {
+        cluster->ops->cancel(cluster->net, &span->received[round]);
+    }
+    cancel_sends(span);
+    keep(span);
+}
+
+void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
+{
+    cluster->ops->progress(cluster->net);
+    for (struct gpucoll_span **link = &cluster->leaving; *link != NULL;) {
+        struct gpucoll_span *span = *link;
+        if (is_sent(span)) {
+            *link = span->next;
+            keep(span);
+        } else {
+            link = &span->next;
+        }
+    }
+}
+
+void gpucoll_cluster_leave(struct gpucoll_cluster *cluster)
+{
+    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    while (cluster->leaving != NULL && gpucoll_now_ns() < end) {
+        gpucoll_cluster_turn(cluster);
+        sched_yield();
+    }
+    while (cluster->leaving != NULL) {
+        struct gpucoll_span *span = cluster->leaving;
+        cluster->leaving = span->next;
+        cancel_sends(span);
+        keep(span);
+    }
+}
+
+static struct gpucoll_verdict verdict_of(const struct gpucoll_cluster *cluster, enum gpucoll_finding found,
+                                         enum gpucoll_reason reason)
+{
+    return (struct gpucoll_verdict){
+        .found = found,
+        .reason = reason,
+        .host = cluster->host,
+        .lowest = cluster->host,
+        .first_rank = gpucoll_host_rank(cluster, cluster->host, 0),
+    };
+}
+
+/* Those that are through, from the oldest on. */
+static void reap_passing(struct gpucoll_cluster *cluster)
+{
+    struct gpucoll_span *span;
+    uint32_t missing;
+    while ((span = cluster->passing) != NULL && gpucoll_span_test(span, &missing) != GPUCOLL_IN_PROGRESS) {
+        cluster->passing = span->next;
+        gpucoll_span_end(span);
+    }
+}
+
+void gpucoll_cluster_pass(struct gpucoll_team *team)
+{
+    struct gpucoll_cluster *cluster = team->cluster;
+    if (!team->context->config->agree_hosts) {
+        return;
+    }
+    reap_passing(cluster);
+    const struct gpucoll_verdict verdict = verdict_of(cluster, GPUCOLL_FOUND_PASSED, GPUCOLL_REASON_PASSED);
+    struct gpucoll_span *span =
+        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, team->calls), &verdict, true);
+    if (span != NULL) { /* without memory the others find out in time */
+        struct gpucoll_span **end = &cluster->passing;
+        while (*end != NULL) {
+            end = &(*end)->next;
+        }
+        *end = span;
+    }
+}
+
+/* What all hosts have found, as this request is to end or go on. */
+static gpucoll_status conclude(struct gpucoll_request *request, const struct gpucoll_verdict *all)
+{
+    const struct gpucoll_team *team = request->team;
+    switch ((enum gpucoll_finding)all->found) {
+    case GPUCOLL_FOUND_ABLE:
+        request->bytes = all->bytes;
+        return GPUCOLL_OK;
+    case GPUCOLL_FOUND_MISMATCH:
+        if (!request->mismatch_said) {
+            gpucoll_help(team->context->log, "arguments-differ", gpucoll_coll_name(request->coll), team->name,
+                         (unsigned long long)request->call, all->other);
+        }
+        return GPUCOLL_ERR_MISMATCH;
+    case GPUCOLL_FOUND_DECLINED:
+    case GPUCOLL_FOUND_PASSED:
+        break;
+    }
+    request->reason = (enum gpucoll_reason)all->reason;
+    gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: host %u, of rank %u, declines: %s",
+                team->name, (unsigned long long)request->call, all->host,
+                gpucoll_host_rank(team->cluster, all->host, 0), gpucoll_reason_text(request->reason));
+    return GPUCOLL_DECLINED;
+}
+
+gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_status status)
+{
+    struct gpucoll_cluster *cluster = request->team->cluster;
+    const enum gpucoll_finding found = request->passed                  ? GPUCOLL_FOUND_PASSED
+                                       : status == GPUCOLL_ERR_MISMATCH ? GPUCOLL_FOUND_MISMATCH
+                                       : status == GPUCOLL_DECLINED     ? GPUCOLL_FOUND_DECLINED
+                                                                        : GPUCOLL_FOUND_ABLE;
+    enum gpucoll_reason reason = request->passed ? GPUCOLL_REASON_PASSED : request->reason;
+    struct gpucoll_verdict verdict =
+        verdict_of(cluster, found, status == GPUCOLL_DECLINED ? reason : GPUCOLL_REASON_NONE);
+    verdict.other = gpucoll_host_rank(cluster, cluster->host, 0);
+    verdict.signature = request->passed ? 0 : gpucoll_agreement_post(request, 0)->signature;
+    for (uint32_t i = 0; i < request->team->size && !request->passed; i++) {
+        const uint64_t bytes = gpucoll_agreement_post(request, i)->bytes;
+        verdict.bytes = bytes > verdict.bytes ? bytes : verdict.bytes;
+    }
+    request->mismatch_said = found == GPUCOLL_FOUND_MISMATCH;
+    if (!request->team->context->config->agree_hosts) {
+        return conclude(request, &verdict);
+    }
+    request->state = GPUCOLL_SPANNING;
+    gpucoll_watchdog_reset(request);
+    request->span = gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, request->call),
+                                       &verdict, request->passed);
+    return request->span != NULL ? gpucoll_cluster_span(request) : GPUCOLL_ERR_NO_MEMORY;
+}
+
+gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_span_test(request->span, &missing);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_watchdog_far(request, missing, "waiting for what another host brings to the call");
+    }
+    if (status == GPUCOLL_OK) {
+        status = conclude(request, &request->span->known);
+    }
+    gpucoll_span_end(request->span);
+    request->span = NULL;
+    return status;
+}

@@ -1,0 +1,155 @@
+/*
+ * A call of several hosts at work. Its data goes in *units*, each in these steps:
+ *
+ *   BEFORE     local calls on the back team, so that each rank with a rail has what is to go along it
+ *   OUT        copies from the device into the unit's slot in host memory
+ *   RAIL       the rail's collective, on the slot
+ *   IN         copies from the slot to the device
+ *   AFTER      local calls that give all ranks of the host what they are to have
+ *
+ * What the steps are is a row of functions for each family of collectives: core/cluster_reduce.c and its neighbours. A row says the same on
+ * all ranks of a host about local calls, and on all ranks of a rail about it.
+ *
+ * The order of local calls is that of the units, AFTER that of unit u standing behind BEFORE that of unit u + GPUCOLL_STAGE_DEPTH; so the
+ * steps of different units overlap, and still all ranks post on the back team in one order. A local call for which the ranks have no lanes is
+ * declined by all of them alike; it is posted again at the first place in the order where something waits for it.
+ */
+#ifndef GPUCOLL_CLUSTER_CALL_H
+#define GPUCOLL_CLUSTER_CALL_H
+
+#include "core/cluster.h"
+
+enum { GPUCOLL_STAGE_DEPTH = GPUCOLL_STAGE_SLOTS - 1 };
+
+enum gpucoll_side { GPUCOLL_BEFORE, GPUCOLL_AFTER };
+
+/* A local call; all blocks are none at first. */
+struct gpucoll_stage_op {
+    struct gpucoll_coll_args args;
+    struct gpucoll_block send[GPUCOLL_MAX_LOCAL];
+    struct gpucoll_block recv[GPUCOLL_MAX_LOCAL];
+};
+
+struct gpucoll_stage_copy {
+    void *device;
+    uint64_t at; /* in the slot */
+    uint64_t bytes;
+};
+
+struct gpucoll_cluster_call;
+
+struct gpucoll_cluster_family {
+    enum gpucoll_coll
+        local[2]; /* local calls, where a host has several ranks; twice the same if there is but one */
+    /* From bytes and blocks: units, part_bytes, slot_bytes and temp_bytes. */
+    void (*shape)(struct gpucoll_cluster_call *call);
+    uint32_t (*ops)(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side);
+    void (*op)(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side, uint32_t index,
+               struct gpucoll_stage_op *op);
+    /* Of this rank, which is on a rail: copies before it, or after it; false past the last. */
+    bool (*copy)(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side,
+                 uint32_t index, struct gpucoll_stage_copy *copy);
+    /* What is to be done along its rail; false: nothing. `blocks`, one a host, is for what goes in blocks. */
+    bool (*rail)(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
+                 struct gpucoll_rail_args *args);
+};
+
+enum gpucoll_slot_state {
+    GPUCOLL_SLOT_FREE,
+    GPUCOLL_SLOT_BEFORE,
+    GPUCOLL_SLOT_OUT,
+    GPUCOLL_SLOT_WAITS, /* for the rail runs of earlier units to start */
+    GPUCOLL_SLOT_RAIL,
+    GPUCOLL_SLOT_IN,
+    GPUCOLL_SLOT_READY, /* for the local calls after */
+    GPUCOLL_SLOT_AFTER
+};
+
+struct gpucoll_stage_slot {
+    enum gpucoll_slot_state state;
+    uint64_t unit;
+    uint64_t
+        ops_end; /* number of the local call behind the last of this side; UINT64_MAX: not all are posted */
+    struct gpucoll_copy_ticket copied;
+    struct gpucoll_rail_run *run;
+    uint64_t *blocks; /* of its rail run, one a host */
+};
+
+struct gpucoll_posted_op {
+    struct gpucoll_request *request; /* NULL: it has ended, */
+    bool declined;                   /* so */
+    enum gpucoll_side side;
+    uint64_t unit;
+    uint32_t index;
+};
+
+struct gpucoll_cluster_call {
+    const struct gpucoll_cluster_family *family;
+    const struct gpucoll_cluster *cluster;
+    uint32_t index; /* of this rank on its host, */
+    uint32_t size;  /* of so many */
+    uint32_t root;
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+    int functor;
+    const char *send; /* of one block: where it begins */
+    char *recv;
+    uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block */
+    struct gpucoll_block
+        *blocks;        /* by rank of the communicator: what all-gather receives, reduce_scatter sends */
+    uint32_t signature; /* of their lengths */
+
+    uint64_t units;
+    uint64_t part_bytes; /* of a unit, most that goes along one rail; with blocks: of each */
+    uint64_t slot_bytes;
+    uint64_t temp_bytes; /* device memory for a unit */
+    char *temp;
+    struct gpucoll_gpu *gpu; /* whose pool has given it */
+    char *slots;
+    uint64_t *slot_blocks;
+
+    struct gpucoll_request *probe;
+    uint64_t turn; /* 0: not in its stages yet */
+    uint64_t step; /* place in the order: unit whose calls BEFORE come next, or came last */
+    enum gpucoll_side side;
+    uint32_t next_op;
+    uint64_t next_rail;    /* unit whose rail run is to start next */
+    uint32_t missing_host; /* of the rail, waited for last */
+    uint64_t posted;       /* local calls, counted once each, */
+    uint64_t popped;       /* and those that have run, from the first on */
+    struct gpucoll_posted_op ops[GPUCOLL_STAGE_OPS];
+    struct gpucoll_stage_slot slot[GPUCOLL_STAGE_SLOTS];
+};
+
+extern const struct gpucoll_cluster_family gpucoll_cluster_allreduce;
+extern const struct gpucoll_cluster_family gpucoll_cluster_reduce;
+extern const struct gpucoll_cluster_family gpucoll_cluster_bcast;
+extern const struct gpucoll_cluster_family gpucoll_cluster_allgather;
+extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter;
+
+/* A unit whose ranks' parts, one a rail, lie one behind the other in a buffer of call->bytes. */
+struct gpucoll_stage_part {
+    uint64_t at; /* in the buffer */
+    uint64_t bytes;
+};
+struct gpucoll_stage_part gpucoll_stage_part(const struct gpucoll_cluster_call *call, uint64_t unit,
+                                             uint32_t rail);
+/* units, part_bytes and slot_bytes of such a call. */
+void gpucoll_stage_shape_parts(struct gpucoll_cluster_call *call);
+/* Of a call with blocks: those that lie `group` times the rails behind are of the same units. */
+void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call);
+/* In such a unit: the rank of `host` whose block goes along `rail`, and what of it; no bytes if there is none. */
+struct gpucoll_stage_part gpucoll_stage_block(const struct gpucoll_cluster_call *call, uint64_t unit,
+                                              uint32_t host, uint32_t rail);
+static inline uint32_t gpucoll_stage_group(const struct gpucoll_cluster_call *call, uint64_t unit)
+{
+    return (uint32_t)(unit % call->cluster->groups);
+}
+
+/* Where a unit's temporary memory is. */
+static inline char *gpucoll_stage_temp(const struct gpucoll_cluster_call *call, uint64_t unit)
+{
+    return call->temp + unit % GPUCOLL_STAGE_SLOTS * call->temp_bytes;
+}
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * What a call of several hosts is, before its stages begin.
+ */
+#include "core/cluster_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/agreement.h"
+#include "core/exchange.h"
+#include "core/watchdog.h"
+
+static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] = {
+    [GPUCOLL_ALLREDUCE] = &gpucoll_cluster_allreduce,
+    [GPUCOLL_ALLGATHER] = &gpucoll_cluster_allgather,
+    [GPUCOLL_ALLGATHERV] = &gpucoll_cluster_allgather,
+    [GPUCOLL_BCAST] = &gpucoll_cluster_bcast,
+    [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce,
+    [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter,
+    [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter,
+};
+
+bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll)
+{
+    if (coll == GPUCOLL_BARRIER) {
+        return true;
+    }
+    /* Sums of hosts are not in the order of ranks. */
+    const bool ordered = cluster->context->config->deterministic && gpucoll_coll_reduces(coll);
+    return families[coll] != NULL && !ordered;
+}
+
+/* The blocks that all ranks name alike; NULL: this collective has none. */
+static const struct gpucoll_block *common_blocks(const struct gpucoll_coll_args *args)
+{
+    switch (args->coll) {
+    case GPUCOLL_ALLGATHER:
+    case GPUCOLL_ALLGATHERV:
+        return args->recv_blocks;
+    case GPUCOLL_REDUCE_SCATTER:
+    case GPUCOLL_REDUCE_SCATTER_BLOCK:
+        return args->send_blocks;
+    default:
+        return NULL;
+    }
+}
+
+static bool note_blocks(struct gpucoll_cluster_call *call, const struct gpucoll_block *blocks)
+{
+    const uint32_t size = call->cluster->size;
+    call->blocks = malloc(size * sizeof *blocks);
+    if (call->blocks == NULL) {
+        return false;
+    }
+    memcpy(call->blocks, blocks, size * sizeof *blocks);
+    uint64_t word = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        call->bytes = blocks[i].bytes > call->bytes ? blocks[i].bytes : call->bytes;
+        word = (word ^ blocks[i].bytes) * 0x9E3779B97F4A7C15u;
+    }
+    call->signature = (uint32_t)(word ^ word >> 32);
+    return true;
+}
+
+static void note_buffers(struct gpucoll_cluster_call *call, const struct gpucoll_request *request,
+                         const struct gpucoll_coll_args *args)
+{
+    call->send = request->send;
+    call->recv = request->recv;
+    if (args->coll == GPUCOLL_ALLREDUCE) {
+        call->bytes = args->count * gpucoll_type_size(args->type);
+        return;
+    }
+    const bool each_sent = call->blocks != NULL && gpucoll_coll_reduces(args->coll);
+    const bool each_received = call->blocks != NULL && !each_sent;
+    if (args->send_blocks != NULL && !each_sent) {
+        call->send += args->send_blocks[0].offset;
+        call->bytes = call->blocks == NULL ? args->send_blocks[0].bytes : call->bytes;
+    }
+    if (args->recv_blocks != NULL && !each_received) {
+        call->recv += args->recv_blocks[0].offset;
+        call->bytes = call->blocks == NULL ? args->recv_blocks[0].bytes : call->bytes;
+    }
+}
+
+static bool has_layouts(const struct gpucoll_cluster *cluster, struct gpucoll_layout *const *layouts,
+                        bool each)
+{
+    for (uint32_t i = 0; layouts != NULL && i < (each ? cluster->size : 1); i++) {
+        if (layouts[i] != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    const struct gpucoll_cluster *cluster = request->team->cluster;
+    const bool warms_up = args->coll == GPUCOLL_WARMUP;
+    if (!warms_up && !gpucoll_cluster_runs(cluster, args->coll)) {
+        return GPUCOLL_OK; /* declined by all, and agreed on like any other */
+    }
+    struct gpucoll_cluster_call *call = calloc(1, sizeof *call);
+    if (call == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    request->stages = call;
+    if (warms_up) { /* it connects the ranks of this host, and ends when all hosts have theirs */
+        return GPUCOLL_OK;
+    }
+    call->family = families[args->coll];
+    call->cluster = cluster;
+    call->index = request->team->rank;
+    call->size = request->team->size;
+    call->root = args->root;
+    call->op = args->op;
+    call->type = args->type;
+    call->functor = request->functor;
+    const struct gpucoll_block *blocks = common_blocks(args);
+    if (blocks != NULL && !note_blocks(call, blocks)) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    note_buffers(call, request, args);
+    const bool reduces = gpucoll_coll_reduces(args->coll);
+    request->unable |=
+        args->send_blocks != NULL && has_layouts(cluster, args->send_layouts, blocks != NULL && reduces);
+    request->unable |=
+        args->recv_blocks != NULL && has_layouts(cluster, args->recv_layouts, blocks != NULL && !reduces);
+    request->bytes = call->bytes;
+    call->family->shape(call);
+    return GPUCOLL_OK;
+}
+
+/* A piece of this rank's buffers, on the device of those before it? */
+static bool joins(struct gpucoll_accel *accel, const char *place, uint64_t bytes,
+                  struct gpucoll_buffer *buffer, const void **pointer)
+{
+    struct gpucoll_buffer found;
+    if (bytes == 0) {
+        return true;
+    }
+    accel->ops->classify(accel, place, &found);
+    if (found.memory != GPUCOLL_MEMORY_DEVICE || (*pointer != NULL && found.device != buffer->device)) {
+        buffer->memory = GPUCOLL_MEMORY_HOST;
+        return false;
+    }
+    *buffer = found;
+    *pointer = place;
+    return true;
+}
+
+static bool disjoint(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
+{
+    return a_bytes == 0 || b_bytes == 0 || a + a_bytes <= b || b + b_bytes <= a;
+}
+
+/* May the single block on the other side take the place of block `i`? All-gather: of the own one, as MPI has it in place. Reduce-scatter: of one
+ * of which each piece is read in the units of the own one at the latest, such as that of rank 0, which MPI means. */
+static bool may_replace(const struct gpucoll_cluster_call *call, bool reduces, uint32_t i)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const uint32_t own = cluster->rank;
+    const bool read_before = cluster->index_of[i] / cluster->rails <= cluster->index_of[own] / cluster->rails;
+    return call->blocks[i].bytes == call->blocks[own].bytes && (i == own || (reduces && read_before));
+}
+
+/* Of a call with blocks: each of them, and the single block on the other side. */
+static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpucoll_accel *accel,
+                            bool reduces, struct gpucoll_buffer *buffer, const void **pointer)
+{
+    const char *base = reduces ? call->send : call->recv;
+    const char *single = reduces ? call->recv : call->send;
+    const uint32_t own = call->cluster->rank;
+    const uint64_t bytes = call->blocks[own].bytes;
+    bool known = false;
+    bool apart = true;
+    for (uint32_t i = 0; i < call->cluster->size; i++) {
+        const struct gpucoll_block *block = &call->blocks[i];
+        const char *place = base + block->offset;
+        /* One place of an allocation tells; with the base NULL blocks may be anywhere. */
+        if ((!known || base == NULL) && !joins(accel, place, block->bytes, buffer, pointer)) {
+            return false;
+        }
+        known |= block->bytes > 0;
+        apart &= disjoint(single, bytes, place, block->bytes) ||
+                 (place == single && may_replace(call, reduces, i));
+    }
+    return joins(accel, single, bytes, buffer, pointer) && apart;
+}
+
+bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
+                             const void **pointer)
+{
+    const struct gpucoll_cluster_call *call = request->stages;
+    struct gpucoll_accel *accel = request->team->context->accel;
+    const bool reduces = gpucoll_coll_reduces(request->coll);
+    const bool is_root = call->cluster->rank == call->root;
+    *pointer = NULL;
+    if (call->blocks != NULL) {
+        return blocks_are_able(call, accel, reduces, buffer, pointer);
+    }
+    const bool sends = reduces || is_root;
+    const bool receives = request->coll == GPUCOLL_ALLREDUCE || is_root == reduces;
+    return (!sends || joins(accel, call->send, call->bytes, buffer, pointer)) &&
+           (!receives || joins(accel, call->recv, call->bytes, buffer, pointer)) &&
+           (!sends || !receives || call->send == call->recv ||
+            disjoint(call->send, call->bytes, call->recv, call->bytes));
+}
+
+/* Host memory for units of so many bytes: what there is, or new memory; older pieces stay for the calls that use them. */
+static char *take_slots(struct gpucoll_cluster *cluster, uint64_t bytes)
+{
+    struct gpucoll_stage_memory *memory = cluster->memory;
+    if (memory != NULL && memory->slot_bytes >= bytes) {
+        return memory->slots;
+    }
+    memory = calloc(1, sizeof *memory);
+    if (memory == NULL) {
+        return NULL;
+    }
+    memory->slot_bytes = 4096;
+    while (memory->slot_bytes < bytes) {
+        memory->slot_bytes *= 2;
+    }
+    struct gpucoll_accel *accel = cluster->context->accel;
+    if (accel->ops->host_alloc(accel, GPUCOLL_STAGE_SLOTS * memory->slot_bytes, &memory->slots) !=
+        GPUCOLL_OK) {
+        free(memory);
+        return NULL;
+    }
+    memory->next = cluster->memory;
+    cluster->memory = memory;
+    return memory->slots;
+}
+
+bool gpucoll_cluster_reserve(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster *cluster = request->team->cluster;
+    struct gpucoll_cluster_call *call = request->stages;
+    call->gpu = request->gpu;
+    if (!cluster->on_rail || call->units == 0) {
+        return true;
+    }
+    if (call->blocks != NULL) {
+        call->slot_blocks = calloc((size_t)GPUCOLL_STAGE_SLOTS * cluster->hosts, sizeof *call->slot_blocks);
+        if (call->slot_blocks == NULL) {
+            return false;
+        }
+    }
+    call->slots = take_slots(cluster, call->slot_bytes);
+    if (call->temp_bytes > 0) {
+        call->temp = gpucoll_device_pool_get(&call->gpu->pool, GPUCOLL_STAGE_SLOTS * call->temp_bytes);
+    }
+    return call->slots != NULL && (call->temp_bytes == 0 || call->temp != NULL);
+}
+
+/* Do the links of the back team carry what the stages want? The same on all ranks of the host. */
+static gpucoll_status check_links(struct gpucoll_request *request)
+{
+    struct gpucoll_team *back = request->team->cluster->back;
+    const struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_links *links = gpucoll_agreement_known_links(request, back);
+    if (links == NULL || links->ways == 0) {
+        request->reason = GPUCOLL_REASON_LINKS;
+        return GPUCOLL_DECLINED;
+    }
+    for (int i = 0; i < 2 && call->units > 0; i++) {
+        const enum gpucoll_coll coll = call->family->local[i];
+        struct gpucoll_plan plan;
+        if (gpucoll_team_plan(back, links, coll, gpucoll_coll_reduces(coll) ? call->functor : 0,
+                              call->part_bytes, false, request->form != GPUCOLL_FORM_BLOCKING,
+                              &plan) != GPUCOLL_OK) {
+            request->reason = GPUCOLL_REASON_PLAN;
+            return GPUCOLL_DECLINED;
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+/* A local call without a byte connects the ranks. */
+static gpucoll_status post_probe(struct gpucoll_request *request)
+{
+    struct gpucoll_team *back = request->team->cluster->back;
+    const struct gpucoll_block none[GPUCOLL_MAX_LOCAL] = {{0}};
+    const struct gpucoll_coll_args args = {
+        .coll = GPUCOLL_ALLGATHERV,
+        .send_blocks = none,
+        .recv_blocks = none,
+        .form = (enum gpucoll_form)request->form,
+    };
+    back->gpu = request->gpu;
+    return gpucoll_post(back, &args, &request->stages->probe);
+}
+
+gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster *cluster = request->team->cluster;
+    struct gpucoll_cluster_call *call = request->stages;
+    if (cluster->back->size == 1) {
+        return GPUCOLL_OK;
+    }
+    if (request->state != GPUCOLL_PROBING) {
+        if (gpucoll_agreement_known_links(request, cluster->back) != NULL) {
+            return check_links(request);
+        }
+        request->state = GPUCOLL_PROBING;
+        gpucoll_watchdog_reset(request);
+    }
+    if (call->probe == NULL) {
+        if (cluster->begun != cluster->ended) { /* whose local calls come first */
+            return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+        }
+        gpucoll_status status = post_probe(request);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    gpucoll_status status = gpucoll_test(call->probe);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        return status;
+    }
+    call->probe = NULL;
+    /* Declined or not: what counts is how they are connected now. */
+    return status < 0 ? status : check_links(request);
+}
+
+void gpucoll_cluster_close(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    if (call == NULL) {
+        return;
+    }
+    struct gpucoll_context *context = request->team->context;
+    if (call->turn != 0) {
+        request->team->cluster->ended++;
+    }
+    if (call->temp != NULL) {
+        pthread_mutex_lock(&context->lock);
+        gpucoll_device_pool_put(&call->gpu->pool, call->temp);
+        pthread_mutex_unlock(&context->lock);
+    }
+    free(call->slot_blocks);
+    free(call->blocks);
+    free(call);
+    request->stages = NULL;
+}

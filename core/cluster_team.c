@@ -1,0 +1,272 @@
+/*
+ * How a team of several hosts is made: the table of its hosts, the back team, the connections.
+ */
+#include "core/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/clock.h"
+
+/* Fills first, ranks and index_of from host_of. */
+static void sort_ranks(struct gpucoll_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->size; i++) {
+        cluster->index_of[i] = cluster->first[cluster->host_of[i] + 1]++;
+    }
+    for (uint32_t host = 0; host < cluster->hosts; host++) {
+        cluster->first[host + 1] += cluster->first[host];
+    }
+    for (uint32_t i = 0; i < cluster->size; i++) {
+        cluster->ranks[cluster->first[cluster->host_of[i]] + cluster->index_of[i]] = i;
+    }
+}
+
+/* Messages that this rank sends in a span. */
+static uint32_t count_sends(const struct gpucoll_cluster *cluster)
+{
+    const uint32_t own = gpucoll_host_size(cluster, cluster->host);
+    uint32_t sends = 0;
+    for (uint32_t round = 0; round < cluster->rounds; round++) {
+        const uint32_t host = (cluster->host + (1u << round)) % cluster->hosts;
+        sends += (gpucoll_host_size(cluster, host) + own - 1) / own;
+    }
+    return sends;
+}
+
+static void measure(struct gpucoll_cluster *cluster)
+{
+    uint32_t most = 0;
+    cluster->rails = UINT32_MAX;
+    for (uint32_t host = 0; host < cluster->hosts; host++) {
+        const uint32_t size = gpucoll_host_size(cluster, host);
+        cluster->rails = size < cluster->rails ? size : cluster->rails;
+        most = size > most ? size : most;
+    }
+    cluster->groups = (most + cluster->rails - 1) / cluster->rails;
+    while (1u << cluster->rounds < cluster->hosts) {
+        cluster->rounds++;
+    }
+    cluster->on_rail = cluster->index_of[cluster->rank] < cluster->rails;
+    cluster->span_sends = count_sends(cluster);
+}
+
+gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, uint32_t *host_of)
+{
+    struct gpucoll_cluster *cluster = calloc(1, sizeof *cluster);
+    if (cluster == NULL) {
+        free(host_of);
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    team->cluster = cluster;
+    cluster->context = team->context;
+    cluster->rank = team->rank;
+    cluster->size = team->size;
+    cluster->host_of = host_of;
+    cluster->host = host_of[team->rank];
+    cluster->hosts = hosts;
+    cluster->index_of = calloc(team->size, sizeof *cluster->index_of);
+    cluster->first = calloc(hosts + 1, sizeof *cluster->first);
+    cluster->ranks = calloc(team->size, sizeof *cluster->ranks);
+    cluster->span_id = calloc(team->size, sizeof *cluster->span_id);
+    cluster->peers = calloc(team->size, sizeof *cluster->peers);
+    cluster->rail.peer = calloc(hosts, sizeof *cluster->rail.peer);
+    cluster->rail.peer_id = calloc(hosts, sizeof *cluster->rail.peer_id);
+    if (cluster->index_of == NULL || cluster->first == NULL || cluster->ranks == NULL ||
+        cluster->span_id == NULL || cluster->peers == NULL || cluster->rail.peer == NULL ||
+        cluster->rail.peer_id == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    sort_ranks(cluster);
+    measure(cluster);
+    team->rank = cluster->index_of[cluster->rank];
+    team->size = gpucoll_host_size(cluster, cluster->host);
+    return GPUCOLL_OK;
+}
+
+/* The back team is the front team's ranks once more, on a region of its own. */
+static struct gpucoll_team *make_back(const struct gpucoll_team *team)
+{
+    struct gpucoll_team *back = calloc(1, sizeof *back);
+    if (back == NULL) {
+        return NULL;
+    }
+    back->context = team->context;
+    back->rank = team->rank;
+    back->size = team->size;
+    back->inner = true;
+    snprintf(back->name, sizeof back->name, "%.48s (one host)", team->name);
+    memcpy(back->members, team->members, team->size * sizeof team->members[0]);
+    return back;
+}
+
+gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cluster_end *end)
+{
+    struct gpucoll_context *context = team->context;
+    struct gpucoll_cluster *cluster = team->cluster;
+    gpucoll_status status = gpucoll_context_net(context);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    cluster->net = context->net;
+    cluster->ops = context->net_ops;
+    cluster->ops->address(cluster->net, &end->address);
+    end->id = context->net_ids;
+    context->net_ids += 2;
+    struct gpucoll_team *back = make_back(team);
+    if (back == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    cluster->back = back;
+    if (back->size > 1) {
+        status = gpucoll_board_take(&context->board, &back->region);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        back->board = gpucoll_board_team(&context->board.segment, back->region);
+        end->region = back->region;
+    }
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status connect_to(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends,
+                                 uint32_t rank)
+{
+    if (cluster->peers[rank] != NULL) {
+        return GPUCOLL_OK;
+    }
+    return cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
+}
+
+/* To those that this rank tells what its host has decided. */
+static gpucoll_status connect_spans(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
+{
+    const uint32_t own_size = gpucoll_host_size(cluster, cluster->host);
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t round = 0; round < cluster->rounds; round++) {
+        const uint32_t host = (cluster->host + (1u << round)) % cluster->hosts;
+        for (uint32_t i = cluster->index_of[cluster->rank];
+             i < gpucoll_host_size(cluster, host) && status == GPUCOLL_OK; i += own_size) {
+            status = connect_to(cluster, ends, gpucoll_host_rank(cluster, host, i));
+        }
+    }
+    return status;
+}
+
+static gpucoll_status connect_rail(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
+{
+    struct gpucoll_rail *rail = &cluster->rail;
+    rail->ops = cluster->ops;
+    rail->net = cluster->net;
+    rail->rank = cluster->host;
+    rail->size = cluster->hosts;
+    rail->id = ends[cluster->rank].id;
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t host = 0; host < cluster->hosts && cluster->on_rail && status == GPUCOLL_OK; host++) {
+        const uint32_t rank = gpucoll_host_rank(cluster, host, cluster->index_of[cluster->rank]);
+        rail->peer_id[host] = ends[rank].id;
+        if (host != cluster->host) {
+            status = connect_to(cluster, ends, rank);
+            rail->peer[host] = cluster->peers[rank];
+        }
+    }
+    return status;
+}
+
+static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends)
+{
+    struct gpucoll_cluster *cluster = team->cluster;
+    struct gpucoll_team *back = cluster->back;
+    for (uint32_t i = 0; i < cluster->size; i++) {
+        cluster->span_id[i] = ends[i].id + 1;
+    }
+    for (uint32_t i = 0; i < back->size && back->board != NULL; i++) {
+        back->members[i].board =
+            gpucoll_board_team(&back->members[i].peer->board, ends[back->members[i].number].region);
+    }
+    gpucoll_status status = connect_spans(cluster, ends);
+    if (status == GPUCOLL_OK) {
+        status = connect_rail(cluster, ends);
+    }
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
+    cluster->greeting =
+        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_GREETING, 0), &hello, false);
+    cluster->greeting_since_ns = gpucoll_now_ns();
+    return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
+}
+
+void gpucoll_cluster_greet(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends)
+{
+    team->cluster->greeted = connect_all(team, ends);
+}
+
+gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
+{
+    if (cluster->greeting == NULL) {
+        return cluster->greeted;
+    }
+    const int timeout = cluster->context->config->timeout;
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_span_test(cluster->greeting, &missing);
+    const uint64_t waited_ns = gpucoll_now_ns() - cluster->greeting_since_ns;
+    if (status == GPUCOLL_IN_PROGRESS && timeout > 0 && waited_ns > (uint64_t)timeout * 1000000000u) {
+        gpucoll_help(cluster->context->log, "net-silent", cluster->rank, missing, timeout);
+        status = GPUCOLL_ERR_TIMEOUT;
+    }
+    if (status != GPUCOLL_IN_PROGRESS) {
+        gpucoll_span_end(cluster->greeting);
+        cluster->greeting = NULL;
+        cluster->greeted = status;
+    }
+    return status;
+}
+
+static void free_spans(struct gpucoll_cluster *cluster)
+{
+    while (cluster->passing != NULL) {
+        struct gpucoll_span *span = cluster->passing;
+        cluster->passing = span->next;
+        gpucoll_span_end(span);
+    }
+    gpucoll_span_end(cluster->greeting);
+    gpucoll_span_end(cluster->barrier);
+    gpucoll_cluster_leave(cluster);
+    while (cluster->spare != NULL) {
+        struct gpucoll_span *span = cluster->spare;
+        cluster->spare = span->next;
+        free(span);
+    }
+}
+
+void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    free_spans(cluster);
+    gpucoll_rail_close(&cluster->rail);
+    gpucoll_team_destroy(cluster->back);
+    for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
+        if (cluster->peers[i] != NULL) {
+            cluster->ops->disconnect(cluster->net, cluster->peers[i]);
+        }
+    }
+    while (cluster->memory != NULL) {
+        struct gpucoll_stage_memory *memory = cluster->memory;
+        cluster->memory = memory->next;
+        cluster->context->accel->ops->host_free(cluster->context->accel, memory->slots);
+        free(memory);
+    }
+    free(cluster->rail.peer);
+    free(cluster->rail.peer_id);
+    free(cluster->peers);
+    free(cluster->span_id);
+    free(cluster->ranks);
+    free(cluster->first);
+    free(cluster->index_of);
+    free(cluster->host_of);
+    free(cluster);
+}

@@ -1,0 +1,76 @@
+/*
+ * A rail: one rank of each host of a team, and collectives of host memory among them, over the network. This is the middle stage of a
+ * collective of several hosts (core/cluster.h): the ranks of one host have divided the data among them, each takes its part along its
+ * own rail.
+ *
+ * A run is one such collective; several may be under way on a rail at once, if all its ranks start them in the same order. Nothing waits: start,
+ * then test until it no longer says GPUCOLL_IN_PROGRESS; testing turns the network's progress. A run's memory belongs to it until then.
+ * Every rank of a rail gets the same bits, whatever the algorithm: where two operands meet, that from the lower host comes first.
+ * Thread safety: runs of one rail are serialised by the caller.
+ *
+ * Algorithms, with h hosts and n bytes:
+ *   recursive doubling   log2 h messages of n bytes; few bytes. Hosts beyond a power of two fold theirs in first (Rabenseifner 2004).
+ *                        bcast, reduce: binomial trees; the others: dissemination (Bruck et al. 1997)
+ *   ring                 2 (h - 1) messages of n / h bytes; many bytes (Patarasu and Yuan 2009). bcast, reduce: a chain of hosts
+ *   double binary tree   2 trees of n / 2 bytes, no host inner in both; many hosts (Sanders, Speck and Traff 2009)
+ */
+#ifndef GPUCOLL_RAIL_H
+#define GPUCOLL_RAIL_H
+
+#include "ucx_tl/net.h"
+
+enum gpucoll_rail_coll {
+    GPUCOLL_RAIL_ALLREDUCE, /* data: n bytes in, the sum out */
+    GPUCOLL_RAIL_REDUCE,    /* data: n bytes in; at the root the sum out, elsewhere undefined */
+    GPUCOLL_RAIL_BCAST,     /* data: n bytes, of the root */
+    GPUCOLL_RAIL_ALLGATHER, /* data: the blocks of all ranks, one behind the other; the own is in its place */
+    GPUCOLL_RAIL_REDUCE_SCATTER, /* data: a block for each rank; the own one becomes the sum, the rest undefined */
+    GPUCOLL_RAIL_BARRIER,        /* no data */
+};
+
+enum gpucoll_rail_algorithm {
+    GPUCOLL_RAIL_AUTO,
+    GPUCOLL_RAIL_DOUBLING,
+    GPUCOLL_RAIL_RING,
+    GPUCOLL_RAIL_TREE /* not of allgather, reduce_scatter and barrier: as AUTO there; nor has barrier a ring */
+};
+
+struct gpucoll_rail {
+    const struct gpucoll_net_ops *ops;
+    struct gpucoll_net *net;
+    uint32_t rank; /* of this host, from 0 */
+    uint32_t size;
+    uint32_t id;                    /* of this rank, for tags of what comes to it */
+    struct gpucoll_net_peer **peer; /* by rank; the own: NULL */
+    uint32_t *peer_id;              /* by rank */
+    uint32_t runs;                  /* started */
+    struct gpucoll_rail_run *ended; /* kept with their memory for the next ones; NULL at first */
+};
+
+struct gpucoll_rail_args {
+    enum gpucoll_rail_coll coll;
+    enum gpucoll_rail_algorithm algorithm; /* AUTO: by size and hosts; the same on all ranks */
+    int functor;   /* gpucoll_functor; of those that reduce. Blocks are whole elements */
+    uint32_t root; /* of bcast and reduce */
+    void *data;
+    uint64_t bytes; /* of allreduce, reduce, bcast */
+    const uint64_t
+        *blocks; /* bytes of each rank's block, of allgather and reduce_scatter; stays until the end */
+};
+
+struct gpucoll_rail_run;
+
+/* GPUCOLL_OK and a run, or out of memory. */
+gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args,
+                                  struct gpucoll_rail_run **run) GPUCOLL_CHECKED;
+/* GPUCOLL_IN_PROGRESS; anything else is final, and the run is gone. `*missing` is a rank that is waited for. */
+gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing) GPUCOLL_CHECKED;
+/* Gives up: no message touches `data` any more, the run is gone. Harmless on NULL. */
+void gpucoll_rail_cancel(struct gpucoll_rail_run *run);
+/* Frees what is kept for runs to come; none is under way. The rail may be used on. */
+void gpucoll_rail_close(struct gpucoll_rail *rail);
+
+/* What AUTO takes for `bytes` of data (with blocks: of all of them) of `size` ranks. */
+enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes);
+
+#endif

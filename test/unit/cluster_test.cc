@@ -1,0 +1,440 @@
+/*
+ * Teams of several hosts: the collectives that run on them, by shapes of hosts, sizes and buffers; what makes all hosts decline; ranks
+ * that pass, differ or do not come.
+ */
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <thread>
+#include "test/unit/exchange_part.h"
+#include "test/unit/fake_net.h"
+#include "test/unit/hosts.h"
+#include "test/unit/sum.h"
+
+extern "C" {
+#include "core/queue.h"
+}
+
+namespace
+{
+/* Even and uneven, one rank a host, ranks of a host apart from each other, a number of hosts that is no power of two. */
+const std::vector<Hosts> shapes = {
+    hosts_of({2, 2}),    hosts_of({1, 1}), hosts_of({3, 1}),
+    hosts_of({1, 2, 3}), {0, 1, 0, 1},     {1, 0, 2, 1, 1, 0, 2},
+};
+
+/* Small units: messages of some KiB go in many. */
+const Settings small_units = {{"chunk", "4K"}};
+
+/* One call on this rank, checked against all inputs. */
+void check_allreduce(Rank &rank, gpucoll_op op, gpucoll_type type, size_t count, bool in_place)
+{
+    const uint64_t seed = count * 1000 + op * 50u + type;
+    std::vector<Bytes> inputs = make_inputs(type, count, seed, rank.meeting.size);
+    const Bytes &mine = inputs[rank.number];
+    Buffer send(mine.size());
+    Buffer recv(mine.size());
+    std::copy(mine.begin(), mine.end(), in_place ? recv.data() : send.data());
+    gpucoll_coll_args args =
+        reduce_all(op, type, in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), count);
+    gpucoll_status status = rank.call(args);
+    EXPECT_EQ(status, GPUCOLL_OK) << gpucoll_status_name(status);
+    EXPECT_TRUE(reduces(op, type, inputs, recv.data()))
+        << gpucoll_op_name(op) << " of " << gpucoll_type_name(type) << ", count " << count << " in place "
+        << in_place << " rank " << rank.number;
+    EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
+    EXPECT_TRUE(in_place || std::equal(mine.begin(), mine.end(), send.data()));
+    EXPECT_TRUE(rank.agree(recv.data(), recv.size())) << "ranks have different bits";
+}
+} // namespace
+
+TEST(cluster, all_reduce_of_every_size_and_shape)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, small_units, [](Rank &rank) {
+            for (size_t count : {1, 3, 64, 65, 1000, 4099, 20000}) {
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_FLOAT32, count, false);
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_FLOAT32, count, true);
+            }
+        });
+    }
+}
+
+TEST(cluster, all_reduce_of_every_operator_and_type)
+{
+    on_hosts(hosts_of({2, 1}), {}, [](Rank &rank) {
+        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
+            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
+                if (gpucoll_functor(static_cast<gpucoll_op>(op), static_cast<gpucoll_type>(type)) >= 0) {
+                    check_allreduce(rank, static_cast<gpucoll_op>(op), static_cast<gpucoll_type>(type), 37,
+                                    false);
+                }
+            }
+        }
+    });
+}
+
+TEST(cluster, exchanges_of_every_size_root_and_shape)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, small_units, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                if (!gpucoll_team_runs(rank.team, kind.coll)) {
+                    continue;
+                }
+                const bool rooted = kind.shape == TO_ROOT || kind.shape == FROM_ROOT;
+                for (size_t count : {1, 300, 7001}) {
+                    for (uint32_t root = 0; root < (rooted ? rank.meeting.size : 1); root++) {
+                        ExchangeCall call = call_of(kind, count);
+                        call.root = root;
+                        call.offset = count % 2;
+                        check(rank, call);
+                        call.in_place = true;
+                        if (can_be_in_place(kind.coll)) {
+                            check(rank, call);
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+TEST(cluster, the_collectives_that_it_runs)
+{
+    on_hosts(hosts_of({1, 2}), {}, [](Rank &rank) {
+        std::string names;
+        for (int coll = 0; coll <= GPUCOLL_BARRIER; coll++) {
+            if (gpucoll_team_runs(rank.team, static_cast<gpucoll_coll>(coll))) {
+                names += std::string(gpucoll_coll_name(static_cast<gpucoll_coll>(coll))) + " ";
+            }
+        }
+        EXPECT_EQ(names,
+                  "allreduce allgather allgatherv bcast reduce reduce_scatter reduce_scatter_block barrier ");
+    });
+}
+
+TEST(cluster, other_collectives_are_declined_by_all_and_the_next_one_runs)
+{
+    on_hosts(hosts_of({2, 1}), {}, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            if (!gpucoll_team_runs(rank.team, kind.coll)) {
+                ExchangePart part(call_of(kind, 10), rank.number, rank.meeting.size);
+                EXPECT_EQ(rank.call(part.args()), GPUCOLL_DECLINED) << part.text();
+                EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_HOSTS);
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 100, false);
+            }
+        }
+    });
+}
+
+TEST(cluster, reductions_in_rank_order_are_declined)
+{
+    on_hosts(hosts_of({2, 1}), {{"deterministic", "true"}}, [](Rank &rank) {
+        Sum sum(rank, 10, 0);
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+        EXPECT_TRUE(sum.untouched());
+        EXPECT_TRUE(gpucoll_team_runs(rank.team, GPUCOLL_BCAST));
+    });
+}
+
+/* ---- what differs from host to host ---- */
+
+TEST(cluster, host_memory_on_one_rank_makes_all_hosts_decline)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            for (uint32_t odd = 0; odd < rank.meeting.size; odd++) {
+                const gpucoll_memory memory =
+                    rank.number == odd ? GPUCOLL_MEMORY_HOST : GPUCOLL_MEMORY_DEVICE;
+                Sum sum(rank, 100, 1, memory, memory);
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED) << "rank " << rank.number << " odd " << odd;
+                EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_MEMORY);
+                EXPECT_TRUE(sum.untouched());
+                Sum next(rank, 100, 2);
+                EXPECT_EQ(rank.call(next.args), GPUCOLL_OK);
+                EXPECT_TRUE(next.right());
+            }
+        });
+    }
+}
+
+TEST(cluster, other_counts_on_another_host_are_an_error_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1}), hosts_of({1, 2, 3})}) {
+        on_hosts(hosts, {}, [&](Rank &rank) {
+            Sum sum(rank, 100 + hosts[rank.number], 1);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_MISMATCH);
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"arguments-differ"});
+            Sum one_rank(rank, rank.number == 1 ? 50 : 60, 1);
+            EXPECT_EQ(rank.call(one_rank.args), GPUCOLL_ERR_MISMATCH);
+            Sum next(rank, 100, 2);
+            EXPECT_EQ(rank.call(next.args), GPUCOLL_OK);
+            EXPECT_TRUE(next.right());
+        });
+    }
+}
+
+TEST(cluster, ranks_that_pass_make_all_hosts_decline_and_wait_for_nobody)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            for (int turn = 0; turn < 3; turn++) {
+                gpucoll_pass(rank.team); /* so do all */
+            }
+            for (int turn = 0; turn < 20; turn++) { /* rank 0, or a host of its own, passes to the end */
+                if (rank.number == 0) {
+                    gpucoll_pass(rank.team);
+                } else {
+                    Sum sum(rank, 10, turn);
+                    EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED) << "rank " << rank.number;
+                    EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_PASSED);
+                }
+            }
+            Sum sum(rank, 1000, 1);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+            EXPECT_TRUE(sum.right());
+            rank.barrier();
+        });
+    }
+}
+
+TEST(cluster, without_agreement_of_hosts_calls_run_as_well)
+{
+    on_hosts(hosts_of({2, 1, 2}), {{"agree_hosts", "false"}}, [](Rank &rank) {
+        for (size_t count : {1, 100, 5000}) {
+            check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, count, true);
+        }
+        ExchangePart part(call_of(kinds[2], 10), rank.number, rank.meeting.size);
+        EXPECT_EQ(rank.call(part.args()), GPUCOLL_DECLINED);
+    });
+}
+
+/* ---- the barrier ---- */
+
+namespace
+{
+gpucoll_status enter_barrier(gpucoll_team *team)
+{
+    gpucoll_barrier_start(team);
+    gpucoll_status status;
+    while ((status = gpucoll_barrier_test(team)) == GPUCOLL_IN_PROGRESS) {
+        sched_yield();
+    }
+    return status;
+}
+} // namespace
+
+TEST(cluster, nobody_leaves_a_barrier_before_all_have_come)
+{
+    for (const Hosts &hosts : shapes) {
+        std::atomic<uint32_t> entered{0};
+        on_hosts(hosts, {}, [&](Rank &rank) {
+            for (uint32_t turn = 1; turn <= 50; turn++) {
+                entered++;
+                EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+                EXPECT_GE(entered, turn * rank.meeting.size);
+                if (turn % 7 == 0) {
+                    check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, turn, false);
+                }
+            }
+        });
+    }
+}
+
+/* ---- several calls at once ---- */
+
+namespace
+{
+class Queue
+{
+  public:
+    Queue(Rank &rank, gpucoll_team *team) { gpucoll_queue_open(&queue, rank.context, team); }
+    ~Queue() { gpucoll_queue_close(&queue); }
+    Queue(const Queue &) = delete;
+    Queue &operator=(const Queue &) = delete;
+
+    gpucoll_queue queue;
+};
+
+struct Task {
+    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
+    {
+        sum.args.form = GPUCOLL_FORM_NONBLOCKING;
+    }
+    void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
+    gpucoll_status wait(Queue &queue)
+    {
+        while (gpucoll_task_status(&task) == GPUCOLL_IN_PROGRESS) {
+            gpucoll_queue_progress(&queue.queue);
+            sched_yield();
+        }
+        return gpucoll_task_status(&task);
+    }
+
+    Sum sum;
+    gpucoll_task task;
+};
+} // namespace
+
+TEST(cluster, many_tasks_at_once)
+{
+    for (const char *thread : {"true", "false"}) {
+        on_hosts(hosts_of({2, 1}), {{"progress_thread", thread}, {"chunk", "4K"}}, [](Rank &rank) {
+            Queue queue(rank, rank.team);
+            std::deque<Task> tasks;
+            for (int i = 0; i < 60; i++) {
+                tasks.emplace_back(rank, 1 + i % 7 * 1500, i);
+                tasks.back().post(queue);
+            }
+            for (Task &task : tasks) {
+                ASSERT_EQ(task.wait(queue), GPUCOLL_OK);
+                ASSERT_TRUE(task.sum.right());
+            }
+        });
+    }
+}
+
+/* Each with a lane or two for all: a rank may give its last lane to the one team, its neighbour to the other. */
+TEST(cluster, two_teams_at_once_with_few_lanes)
+{
+    const int calls = 5;
+    for (const char *lanes : {"1", "2"}) {
+        const Hosts hosts = hosts_of({2, 2});
+        Meeting second(static_cast<uint32_t>(hosts.size()));
+        spread(second, hosts);
+        on_hosts(hosts, {{"lanes", lanes}, {"chunk", "4K"}}, [&](Rank &rank) {
+            gpucoll_team *other = nullptr;
+            ASSERT_EQ(rank.make_team(second, 1, &other), GPUCOLL_OK);
+            {
+                Queue queue(rank, rank.team);
+                Queue other_queue(rank, other);
+                std::deque<Task> tasks;
+                std::deque<Task> other_tasks;
+                for (int i = 0; i < calls; i++) {
+                    tasks.emplace_back(rank, 3000 + i, i);
+                    other_tasks.emplace_back(rank, 7000 + i, i);
+                    if (rank.number % 2 == 0) {
+                        tasks.back().post(queue);
+                        other_tasks.back().post(other_queue);
+                    } else {
+                        other_tasks.back().post(other_queue);
+                        tasks.back().post(queue);
+                    }
+                }
+                for (int i = 0; i < calls; i++) {
+                    ASSERT_EQ(tasks[i].wait(queue), GPUCOLL_OK);
+                    ASSERT_TRUE(tasks[i].sum.right());
+                    ASSERT_EQ(other_tasks[i].wait(other_queue), GPUCOLL_OK);
+                    ASSERT_TRUE(other_tasks[i].sum.right());
+                }
+            }
+            rank.barrier();
+            gpucoll_team_destroy(other);
+        });
+    }
+}
+
+/* ---- ranks that do not come ---- */
+
+namespace
+{
+/* Ranks of these hosts call, but one: each of the others is to name it, or one that has given up before. */
+void expect_missing(const Hosts &hosts, uint32_t missing, bool in_barrier)
+{
+    on_hosts(hosts, {{"timeout", "1"}}, [&](Rank &rank) {
+        Sum first(rank, 100, 0);
+        EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
+        if (rank.number != missing) {
+            Sum sum(rank, 100, 1);
+            EXPECT_EQ(in_barrier ? enter_barrier(rank.team) : rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            ASSERT_EQ(rank.log.topics().size(), 1u);
+            const std::string topic = rank.log.topics()[0];
+            EXPECT_TRUE(topic == "timeout" || topic == "peer-gave-up") << topic;
+            if (topic == "timeout" && hosts[rank.number] == hosts[missing]) {
+                EXPECT_NE(rank.log.text_of(topic).find("Missing ranks:  " + std::to_string(missing) + "\n"),
+                          std::string::npos)
+                    << rank.log.text_of(topic);
+            }
+        }
+        rank.barrier();
+    });
+}
+} // namespace
+
+TEST(cluster, names_a_rank_that_never_comes_as_the_communicator_counts)
+{
+    for (bool in_barrier : {false, true}) {
+        expect_missing({1, 0, 0, 1}, 3, in_barrier);
+        expect_missing(hosts_of({1, 1}), 1, in_barrier);
+    }
+}
+
+TEST(cluster, a_call_that_is_given_up_ends_on_all)
+{
+    on_hosts(hosts_of({2, 1}), {{"timeout", "1"}}, [](Rank &rank) {
+        Sum sum(rank, 100, 1);
+        gpucoll_request *request = nullptr;
+        ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+        if (rank.number == 2) {
+            gpucoll_cancel(request);
+        } else {
+            EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+        }
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
+        rank.barrier();
+    });
+}
+
+/* ---- who can be a team ---- */
+
+TEST(cluster, hosts_of_one_machine_by_the_parameter)
+{
+    for (uint32_t ranks : {2, 5}) {
+        for (const char *hosts : {"2", "3", "1024"}) {
+            on_hosts(Hosts(ranks, 0), {{"hosts", hosts}}, [&](Rank &rank) {
+                const std::string count = std::to_string(std::min(ranks, static_cast<uint32_t>(atoi(hosts))));
+                const std::vector<std::string> lines = rank.log.lines();
+                EXPECT_NE(lines.back().find("on " + count + " hosts"), std::string::npos) << lines.back();
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 100, true);
+            });
+        }
+    }
+}
+
+TEST(cluster, more_ranks_than_a_kernel_takes_on_several_hosts)
+{
+    on_hosts(hosts_of({20, 16}), {{"lanes", "1"}}, [](Rank &rank) {
+        check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, true);
+        ExchangeCall call = call_of(kinds[0], 100);
+        check(rank, call);
+        EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+    });
+}
+
+TEST(cluster, one_host_with_more_ranks_than_a_kernel_takes_declines)
+{
+    on_hosts(
+        hosts_of({GPUCOLL_MAX_LOCAL + 1, 1}), {},
+        [](Rank &rank) { EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED); }, true);
+}
+
+TEST(cluster, no_network_on_one_rank_declines_on_all)
+{
+    static gpucoll_net_ops none = fake_net;
+    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *, gpucoll_net **) {
+        return GPUCOLL_DECLINED;
+    };
+    on_hosts(
+        hosts_of({2, 1}), {},
+        [](Rank &rank) {
+            if (rank.number == 1) {
+                gpucoll_context_use_net(rank.context, &none);
+            }
+            EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED);
+            EXPECT_NE(rank.log.lines().back().find("rank 1: no network to other hosts"), std::string::npos)
+                << rank.log.lines().back();
+        },
+        true);
+}

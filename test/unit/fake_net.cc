@@ -1,0 +1,221 @@
+#include "test/unit/fake_net.h"
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+
+namespace
+{
+
+struct Posted {
+    uint64_t tag;
+    void *to;
+    size_t bytes;
+    gpucoll_net_message *message;
+};
+
+struct Arrival {
+    uint64_t tag;
+    const void *from; /* the sender's memory, or `copy` */
+    std::unique_ptr<char[]> copy;
+    size_t bytes;
+    gpucoll_net_message *message; /* the sender's, if it waits */
+    uint32_t late;                /* looks until it is there */
+};
+
+} // namespace
+
+struct gpucoll_net {
+    uint64_t number;
+    bool shaken = false;
+    Random random{0};
+    int64_t until_failure = -1;
+    std::list<Posted> posted;
+    std::list<Arrival> arrivals;
+};
+
+struct gpucoll_net_peer {
+    gpucoll_net *to;
+    uint32_t connects;
+};
+
+namespace
+{
+
+std::mutex mutex; /* of everything here: tests are after mistakes of others */
+uint64_t opened;
+std::map<uint64_t, gpucoll_net *> ends;
+std::map<std::pair<gpucoll_net *, gpucoll_net *>, gpucoll_net_peer *> peers;
+
+using Lock = std::lock_guard<std::mutex>;
+
+gpucoll_status open_end(const struct gpucoll_config *, const struct gpucoll_log *, gpucoll_net **net)
+{
+    Lock lock(mutex);
+    *net = new gpucoll_net;
+    (*net)->number = ++opened;
+    ends[opened] = *net;
+    return GPUCOLL_OK;
+}
+
+void close_end(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    if (net != nullptr) {
+        ends.erase(net->number);
+        delete net;
+    }
+}
+
+void address(const gpucoll_net *net, gpucoll_net_address *address)
+{
+    memset(address, 0, sizeof *address);
+    address->bytes = sizeof net->number;
+    memcpy(address->data, &net->number, sizeof net->number);
+}
+
+gpucoll_status connect(gpucoll_net *net, const gpucoll_net_address *address, gpucoll_net_peer **peer)
+{
+    Lock lock(mutex);
+    uint64_t number = 0;
+    memcpy(&number, address->data, sizeof number);
+    auto found = ends.find(number);
+    if (address->bytes != sizeof number || found == ends.end()) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    gpucoll_net_peer *&known = peers[{net, found->second}];
+    if (known == nullptr) {
+        known = new gpucoll_net_peer{found->second, 0};
+    }
+    known->connects++;
+    *peer = known;
+    return GPUCOLL_OK;
+}
+
+void disconnect(gpucoll_net *net, gpucoll_net_peer *peer)
+{
+    Lock lock(mutex);
+    if (--peer->connects == 0) {
+        peers.erase({net, peer->to});
+        delete peer;
+    }
+}
+
+void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+          gpucoll_net_message *message)
+{
+    Lock lock(mutex);
+    if (net->until_failure >= 0 && net->until_failure-- == 0) {
+        message->status = GPUCOLL_ERR_SYSTEM;
+        return;
+    }
+    Arrival arrival = {tag, data, nullptr, bytes, message, 0};
+    if (net->shaken) {
+        arrival.late = net->random.below(2) == 0 ? 0 : net->random.below(20);
+    }
+    message->status = GPUCOLL_IN_PROGRESS;
+    if (net->random.below(2) == 0) {
+        arrival.copy = std::make_unique<char[]>(bytes);
+        if (bytes > 0) {
+            memcpy(arrival.copy.get(), data, bytes);
+        }
+        arrival.from = arrival.copy.get();
+        arrival.message = nullptr;
+        message->status = GPUCOLL_OK;
+    }
+    peer->to->arrivals.push_back(std::move(arrival));
+}
+
+void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_message *message)
+{
+    Lock lock(mutex);
+    message->status = GPUCOLL_IN_PROGRESS;
+    net->posted.push_back({tag, data, bytes, message});
+}
+
+gpucoll_status test(gpucoll_net *, gpucoll_net_message *message)
+{
+    Lock lock(mutex);
+    return message->status;
+}
+
+void cancel(gpucoll_net *net, gpucoll_net_message *message)
+{
+    Lock lock(mutex);
+    if (message->status != GPUCOLL_IN_PROGRESS) {
+        return;
+    }
+    message->status = GPUCOLL_ERR_SYSTEM;
+    net->posted.remove_if([&](const Posted &posted) { return posted.message == message; });
+    for (auto &end : ends) {
+        end.second->arrivals.remove_if([&](const Arrival &arrival) { return arrival.message == message; });
+    }
+}
+
+void deliver(const Posted &posted, const Arrival &arrival)
+{
+    const bool fits = posted.bytes == arrival.bytes;
+    if (fits && posted.bytes > 0) {
+        memcpy(posted.to, arrival.from, posted.bytes);
+    }
+    posted.message->status = fits ? GPUCOLL_OK : GPUCOLL_ERR_MISMATCH;
+    if (arrival.message != nullptr) {
+        arrival.message->status = GPUCOLL_OK;
+    }
+}
+
+bool progress(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    bool moved = false;
+    std::set<uint64_t> held; /* tags of which an earlier message is not taken yet */
+    for (auto arrival = net->arrivals.begin(); arrival != net->arrivals.end();) {
+        auto posted = std::find_if(net->posted.begin(), net->posted.end(),
+                                   [&](const Posted &candidate) { return candidate.tag == arrival->tag; });
+        const bool late = arrival->late > 0;
+        arrival->late -= late;
+        if (late || held.count(arrival->tag) > 0 || posted == net->posted.end()) {
+            held.insert(arrival->tag);
+            ++arrival;
+            continue;
+        }
+        deliver(*posted, *arrival);
+        net->posted.erase(posted);
+        arrival = net->arrivals.erase(arrival);
+        moved = true;
+    }
+    return moved;
+}
+
+} // namespace
+
+const struct gpucoll_net_ops fake_net = {"fake", open_end, close_end, address, connect, disconnect,
+                                         send,   receive,  test,      cancel,  progress};
+
+void fake_net_shake(gpucoll_net *net, uint64_t seed)
+{
+    Lock lock(mutex);
+    net->shaken = true;
+    net->random = Random(seed);
+}
+
+void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
+{
+    Lock lock(mutex);
+    net->until_failure = sends;
+}
+
+FakeNetCount fake_net_count()
+{
+    Lock lock(mutex);
+    FakeNetCount count = {ends.size(), peers.size(), 0, 0};
+    for (const auto &end : ends) {
+        count.under_way += end.second->posted.size();
+        for (const Arrival &arrival : end.second->arrivals) {
+            (arrival.message != nullptr ? count.under_way : count.unclaimed)++;
+        }
+    }
+    return count;
+}

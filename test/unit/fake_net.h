@@ -1,0 +1,32 @@
+/*
+ * A network for tests: every `open` makes a process's end, all ends are in this process, messages go from queue to queue. What a
+ * message may do on a real network it may do here: be late, overtake messages with another tag, be sent from a copy at once or be taken from
+ * the sender's memory when the receiver is ready, and fail.
+ */
+#ifndef GPUCOLL_TEST_FAKE_NET_H
+#define GPUCOLL_TEST_FAKE_NET_H
+
+#include "test/unit/unit.h"
+
+extern "C" {
+#include "ucx_tl/net.h"
+}
+
+extern const struct gpucoll_net_ops fake_net;
+
+/* From now on what comes to this end is late by a random number of looks at it. */
+void fake_net_shake(gpucoll_net *net, uint64_t seed);
+/* The send after `sends` more of this end fails. */
+void fake_net_fail_send(gpucoll_net *net, uint32_t sends);
+
+/* What there is of all ends. */
+struct FakeNetCount {
+    size_t ends;
+    size_t peers;     /* connected */
+    size_t under_way; /* messages that have a caller's memory */
+    size_t unclaimed; /* copies that no receive has asked for */
+    bool nothing() const { return ends + peers + under_way + unclaimed == 0; }
+};
+FakeNetCount fake_net_count();
+
+#endif

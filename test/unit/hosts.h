@@ -1,0 +1,22 @@
+/*
+ * Ranks that pretend to be on several hosts, with a network of this process between them.
+ */
+#ifndef GPUCOLL_TEST_HOSTS_H
+#define GPUCOLL_TEST_HOSTS_H
+
+#include "test/unit/ranks.h"
+
+/* The host of each rank. */
+using Hosts = std::vector<uint32_t>;
+
+/* {2, 1}: ranks 0 and 1 on one host, rank 2 on another. */
+Hosts hosts_of(const std::vector<uint32_t> &sizes);
+std::string text_of(const Hosts &hosts);
+
+/* Tells each rank of `meeting` that the ranks of other hosts than its own are on other machines. */
+void spread(Meeting &meeting, const Hosts &hosts);
+
+/* Runs `body` on the ranks of these hosts, which are a team. `bare`: the context is there, not the team. */
+void on_hosts(const Hosts &hosts, const Settings &settings, const Body &body, bool bare = false);
+
+#endif

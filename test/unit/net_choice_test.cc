@@ -1,0 +1,156 @@
+/*
+ * ucx_tl/rdma/devices: which network devices are taken, on machines that are not here.
+ */
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include "test/unit/topology_samples.h"
+
+extern "C" {
+#include "ucx_tl/rdma/devices.h"
+}
+
+namespace
+{
+
+using Names = std::vector<std::string>;
+
+/* What UCX would list: names of devices, those with a ':' by RDMA, the others by TCP. */
+struct Choice {
+    RecordingLog log;
+    std::unique_ptr<struct gpucoll_rdma_devices> devices = std::make_unique<struct gpucoll_rdma_devices>();
+    gpucoll_status status;
+
+    Choice(const Topology *topology, const Names &names, const char *wish, int gpu = -1)
+    {
+        struct gpucoll_config config;
+        gpucoll_config_init(&config);
+        EXPECT_EQ(gpucoll_config_set(&config, "net_devices", wish), GPUCOLL_OK);
+        for (const std::string &name : names) {
+            struct gpucoll_rdma_device &device = devices->device[devices->count++];
+            strncpy(device.name, name.c_str(), sizeof device.name - 1);
+            device.tcp = name.find(':') == std::string::npos;
+            strcpy(device.transports, device.tcp ? "tcp" : "rc_verbs ud_verbs");
+        }
+        if (topology) {
+            devices->topology = const_cast<struct gpucoll_topology *>(
+                static_cast<const struct gpucoll_topology *>(*topology));
+        }
+        devices->gpu = topology && gpu >= 0 ? topology->gpu(gpu) : -1;
+        status = gpucoll_rdma_choose(&config, log.get(), devices.get());
+    }
+    std::string list() const { return status == GPUCOLL_OK ? devices->list : "declined"; }
+};
+
+class net_choice : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        const char *set = getenv("UCX_NET_DEVICES");
+        theirs = set ? set : "";
+        unsetenv("UCX_NET_DEVICES");
+    }
+    void TearDown() override
+    {
+        unsetenv("UCX_NET_DEVICES");
+        if (!theirs.empty()) {
+            setenv("UCX_NET_DEVICES", theirs.c_str(), 1);
+        }
+    }
+    std::string theirs;
+};
+
+const char *const a_host = R"(
+    <nic name="lo" kind="loopback"/>
+    <nic name="docker0" kind="bridge" gbits="10"/>
+    <nic name="eth0" kind="ethernet" gbits="1"/>
+    <nic name="eth1" kind="ethernet" gbits="25"/>
+    <nic name="eth2" kind="ethernet" gbits="100" state="down"/>)";
+
+} // namespace
+
+TEST_F(net_choice, each_gpu_has_its_nearest_nic)
+{
+    Topology dgx = sample("dgx-h200");
+    Names names = {"lo", "eno1"};
+    for (int i = 0; i < 12; i++) {
+        names.push_back("mlx5_" + std::to_string(i) + ":1");
+    }
+    for (int gpu = 0; gpu < 8; gpu++) {
+        EXPECT_EQ(Choice(&dgx, names, "auto", gpu).list(), dgx.nics(gpu, 1)[0] + ":1");
+    }
+}
+
+TEST_F(net_choice, faster_first_and_never_down_loopback_or_of_containers)
+{
+    RecordingLog log;
+    Topology host = from_host(a_host, log);
+    ASSERT_TRUE(host.ok());
+    Choice choice(&host, {"lo", "docker0", "eth0", "eth1"}, "auto");
+    EXPECT_EQ(choice.list(), "eth1");
+    EXPECT_EQ(choice.log.lines().back(), "network device eth1 (tcp, ethernet, 25 Gbit/s), by "
+                                         "coll_gpucoll_net_devices = auto");
+    EXPECT_FALSE(choice.devices->forced);
+    EXPECT_EQ(Choice(&host, {"lo", "docker0", "eth0"}, "auto").list(), "eth0");
+    /* Nothing leads out. */
+    EXPECT_EQ(Choice(&host, {"lo", "docker0"}, "auto").list(), "lo,docker0");
+    /* A device that the topology does not have is better than those. */
+    EXPECT_EQ(Choice(&host, {"lo", "docker0", "new0"}, "auto").list(), "new0");
+}
+
+TEST_F(net_choice, rdma_before_tcp_and_slower_ways_are_said)
+{
+    RecordingLog log;
+    Topology host = from_host(R"(
+        <nic name="eth0" kind="ethernet" gbits="400"/>
+        <nic name="mlx5_0" kind="infiniband" gbits="100" interface="ib0"/>
+        <nic name="mlx5_0:2" kind="infiniband" gbits="200" interface="ib1"/>)",
+                              log);
+    ASSERT_TRUE(host.ok()) << log.text_of("topology-file");
+    const Names all = {"eth0", "ib0", "ib1", "mlx5_0:1", "mlx5_0:2"};
+    Choice choice(&host, all, "auto");
+    EXPECT_EQ(choice.list(), "mlx5_0:2");
+    EXPECT_TRUE(choice.log.topics().empty());
+    Choice slow(&host, {"eth0", "ib0"}, "auto");
+    EXPECT_EQ(slow.list(), "ib0");
+    EXPECT_NE(slow.log.text_of("net-slow").find("mlx5_0:2 (infiniband)"), std::string::npos);
+    EXPECT_FALSE(Choice(&host, all, "eth0").log.text_of("net-slow").empty());
+}
+
+TEST_F(net_choice, names_of_ucx_and_of_the_system)
+{
+    RecordingLog log;
+    Topology host = from_host(a_host, log);
+    const Names all = {"lo", "eth0", "eth1", "mlx5_1:1", "mlx5_1:2", "mlx5_10:1"};
+    EXPECT_EQ(Choice(&host, all, "mlx5_1:2").list(), "mlx5_1:2");
+    EXPECT_EQ(Choice(&host, all, "mlx5_1").list(), "mlx5_1:1,mlx5_1:2");
+    EXPECT_EQ(Choice(&host, all, "eth1,lo").list(), "lo,eth1");
+    EXPECT_EQ(Choice(&host, all, "all").list(), "lo,eth0,eth1,mlx5_1:1,mlx5_1:2,mlx5_10:1");
+    EXPECT_TRUE(Choice(&host, all, "lo").devices->forced);
+    for (const char *wrong : {"eth", "eth0,eth7", "eth0,", "", "mlx5", "mlx5_1:3", "none"}) {
+        Choice choice(&host, all, wrong);
+        EXPECT_EQ(choice.list(), "declined") << wrong;
+        EXPECT_NE(choice.log.text_of("net-devices").find("lo,eth0,eth1,mlx5_1:1"), std::string::npos)
+            << wrong;
+    }
+    EXPECT_NE(
+        Choice(&host, all, "eth0,eth7").log.text_of("net-devices").find("Not found:                 eth7\n"),
+        std::string::npos);
+    EXPECT_EQ(Choice(&host, {}, "auto").list(), "declined");
+}
+
+TEST_F(net_choice, without_a_topology_by_what_ucx_says)
+{
+    EXPECT_EQ(Choice(nullptr, {"lo", "eth0", "mlx5_0:1"}, "auto").list(), "mlx5_0:1");
+    EXPECT_EQ(Choice(nullptr, {"lo", "eth0", "eth1"}, "auto").list(), "eth0,eth1");
+}
+
+TEST_F(net_choice, variables_of_ucx_count_where_gpucoll_is_told_nothing)
+{
+    RecordingLog log;
+    Topology host = from_host(a_host, log);
+    setenv("UCX_NET_DEVICES", "eth0", 1);
+    EXPECT_EQ(Choice(&host, {"lo", "eth0", "eth1"}, "auto").list(), "");
+    EXPECT_EQ(Choice(&host, {"lo", "eth0", "eth1"}, "eth1").list(), "eth1");
+}

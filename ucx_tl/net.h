@@ -1,0 +1,72 @@
+/*
+ * The network: messages between processes, which may be on different hosts. A process has one `gpucoll_net`; a peer process is
+ * connected once, however many teams it is in. UCX (ucx_tl/rdma) is what runs in production; the table is there so that tests can put
+ * ranks that are threads in its place.
+ *
+ * A message goes from one process to another and is matched by its tag: messages with the same tag are received in the order in which
+ * one process sends them. A tag is the receiver's: it hands out ids to those who are to send to it (gpucoll_net_tag), so what is meant
+ * for one team never meets a receive of another. Bytes sent must be those expected: a message of another length is an error.
+ *
+ * Nothing here waits: send and receive start, `test` tells, `progress` moves. `data` belongs to the network until the message is no
+ * longer GPUCOLL_IN_PROGRESS. Errors are final for the message, have been shown (help topic "net-...") and name the peer.
+ * Thread safety: every function may be called from any thread.
+ */
+#ifndef GPUCOLL_NET_H
+#define GPUCOLL_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+
+enum { GPUCOLL_NET_ADDRESS_BYTES = 2000 };
+
+/* What a peer needs to reach a process; plain data, exchanged as bytes. */
+struct gpucoll_net_address {
+    uint32_t bytes; /* 0: the process has no network */
+    unsigned char data[GPUCOLL_NET_ADDRESS_BYTES];
+};
+
+struct gpucoll_net;      /* a process's end */
+struct gpucoll_net_peer; /* another process, as this one reaches it */
+
+struct gpucoll_net_message {
+    gpucoll_status status; /* GPUCOLL_IN_PROGRESS until it is done */
+    void *handle;          /* the network's */
+};
+
+struct gpucoll_net_ops {
+    const char *name;
+    /* GPUCOLL_DECLINED: there is no usable network here, or it was not built in; said at log level SETUP. */
+    gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                           struct gpucoll_net **net) GPUCOLL_CHECKED;
+    void (*close)(struct gpucoll_net *net); /* all peers are disconnected; harmless on NULL */
+    void (*address)(const struct gpucoll_net *net, struct gpucoll_net_address *address);
+    /* The peer of that address; counted, so each connect wants a disconnect. */
+    gpucoll_status (*connect)(struct gpucoll_net *net, const struct gpucoll_net_address *address,
+                              struct gpucoll_net_peer **peer) GPUCOLL_CHECKED;
+    void (*disconnect)(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
+    void (*send)(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
+                 size_t bytes, struct gpucoll_net_message *message);
+    void (*receive)(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                    struct gpucoll_net_message *message);
+    /* The message's status; does not turn progress. */
+    gpucoll_status (*test)(struct gpucoll_net *net, struct gpucoll_net_message *message);
+    /* Ends a message that will never be matched: after it the network no longer touches its data. Harmless on one that is done. */
+    void (*cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message);
+    /* Moves what is under way; true if something has happened. */
+    bool (*progress)(struct gpucoll_net *net);
+};
+
+extern const struct gpucoll_net_ops gpucoll_net_ucx;
+
+/* `id`: 24 bits, not all of them set, handed out by the receiver; `source`: the sender's rank in the team, 20 bits; `channel`: 20 bits, tells what is
+ * under way between them at the same time apart. */
+static inline uint64_t gpucoll_net_tag(uint32_t id, uint32_t source, uint32_t channel)
+{
+    return (uint64_t)(id & 0xffffff) << 40 | (uint64_t)(source & 0xfffff) << 20 | (channel & 0xfffff);
+}
+
+#endif

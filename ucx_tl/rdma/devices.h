@@ -1,0 +1,45 @@
+/*
+ * Which network devices UCX is to use. UCX tells which it can; the topology of the machine (core/topology) tells what they are, how fast,
+ * and how near to the GPU; coll_gpucoll_net_devices tells what the user wants.
+ */
+#ifndef GPUCOLL_RDMA_DEVICES_H
+#define GPUCOLL_RDMA_DEVICES_H
+
+#include "core/topology/topology.h"
+#include "ucx_tl/rdma/ucx.h"
+
+enum { GPUCOLL_RDMA_DEVICES = 64, GPUCOLL_RDMA_LIST_BYTES = 1024 };
+
+struct gpucoll_rdma_device {
+    char name[48];        /* as UCX has it: mlx5_0:1, eth0 */
+    char transports[128]; /* of UCX: "tcp", "rc_verbs ud_verbs" */
+    bool tcp;             /* and nothing better */
+    int nic;              /* in the topology; -1: it is not there */
+    bool chosen;
+};
+
+struct gpucoll_rdma_devices {
+    int count;
+    struct gpucoll_rdma_device device[GPUCOLL_RDMA_DEVICES];
+    struct gpucoll_topology *topology; /* NULL: not known */
+    int gpu;                           /* in the topology, whose data is to travel; -1: not known */
+    bool forced;                       /* the user has named them: no other way is to be taken */
+    char list
+        [GPUCOLL_RDMA_LIST_BYTES]; /* the chosen ones as UCX takes them; empty: UCX's own variables say it */
+};
+
+/* Finds the devices and chooses among them. GPUCOLL_DECLINED if there is none, or none of a name that the user gives: shown. */
+gpucoll_status gpucoll_rdma_devices_open(const struct gpucoll_ucx *ucx, const struct gpucoll_config *config,
+                                         const struct gpucoll_log *log,
+                                         struct gpucoll_rdma_devices *devices) GPUCOLL_CHECKED;
+void gpucoll_rdma_devices_close(struct gpucoll_rdma_devices *devices);
+
+/* Sets `nic`, `chosen`, `forced` and `list` of devices whose names are known, and says what was chosen. */
+gpucoll_status gpucoll_rdma_choose(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                                   struct gpucoll_rdma_devices *devices) GPUCOLL_CHECKED;
+
+/* "tcp, ethernet, 10 Gbit/s" into `text`. */
+void gpucoll_rdma_device_text(const struct gpucoll_rdma_devices *devices, int device, char *text,
+                              size_t bytes);
+
+#endif

@@ -1,0 +1,291 @@
+/*
+ * Messages: tag messages of UCX.
+ */
+#include "ucx_tl/rdma/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/clock.h"
+
+/* All bits of the tag count. */
+static const ucp_tag_t whole_tag = UINT64_MAX;
+
+/* How long a process may take to drop a message, and UCX to let go of one whose connection is closed. */
+static const double answer_seconds = 0.5;
+static const double stuck_seconds = 5;
+
+/* With the lock held. NULL: out of memory. */
+static struct gpucoll_rdma_transfer *take(struct gpucoll_net *net)
+{
+    struct gpucoll_rdma_transfer *transfer = net->unused;
+    if (transfer != NULL) {
+        net->unused = transfer->next;
+    } else if ((transfer = malloc(sizeof *transfer)) == NULL) {
+        return NULL;
+    }
+    memset(transfer, 0, sizeof *transfer);
+    transfer->net = net;
+    transfer->next = net->used;
+    transfer->link = &net->used;
+    if (transfer->next != NULL) {
+        transfer->next->link = &transfer->next;
+    }
+    net->used = transfer;
+    atomic_store_explicit(&transfer->state, GPUCOLL_IN_PROGRESS, memory_order_relaxed);
+    return transfer;
+}
+
+static gpucoll_status state_of(const struct gpucoll_rdma_transfer *transfer)
+{
+    return (gpucoll_status)atomic_load_explicit(&transfer->state, memory_order_acquire);
+}
+
+/* With the lock held. One that UCX has not let go of must not be used again while UCX lives. */
+static void put_back(struct gpucoll_rdma_transfer *transfer)
+{
+    struct gpucoll_net *net = transfer->net;
+    struct gpucoll_rdma_transfer **list =
+        state_of(transfer) == GPUCOLL_IN_PROGRESS ? &net->stuck : &net->unused;
+    *transfer->link = transfer->next;
+    if (transfer->next != NULL) {
+        transfer->next->link = transfer->link;
+    }
+    transfer->next = *list;
+    *list = transfer;
+}
+
+static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
+{
+    gpucoll_status status = GPUCOLL_OK;
+    transfer->why = why;
+    if (why != UCS_OK) {
+        status = why == UCS_ERR_NO_MEMORY ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_SYSTEM;
+    }
+    if (why == UCS_ERR_MESSAGE_TRUNCATED || (why == UCS_OK && transfer->arrived != transfer->bytes)) {
+        transfer->why = UCS_ERR_MESSAGE_TRUNCATED;
+        status = GPUCOLL_ERR_MISMATCH;
+    }
+    atomic_store_explicit(&transfer->state, status, memory_order_release);
+}
+
+static void on_sent(void *request, ucs_status_t status, void *arg)
+{
+    struct gpucoll_rdma_transfer *transfer = arg;
+    struct gpucoll_net *net = transfer->net;
+    transfer->arrived = transfer->bytes;
+    end(transfer, status);
+    net->ucx->ucp_request_free(request);
+}
+
+static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *arg)
+{
+    struct gpucoll_rdma_transfer *transfer = arg;
+    struct gpucoll_net *net = transfer->net;
+    transfer->arrived = info->length;
+    end(transfer, status);
+    net->ucx->ucp_request_free(request);
+}
+
+/* What a failed message has to say. A peer's failure ends all messages to it, and is said with the first. */
+static void show(struct gpucoll_net *net, const struct gpucoll_rdma_transfer *transfer)
+{
+    char name[2 * GPUCOLL_RDMA_NAME_BYTES] = "";
+    if (transfer->why == UCS_ERR_MESSAGE_TRUNCATED) {
+        gpucoll_help(net->log, "net-length", (unsigned long long)transfer->tag,
+                     (unsigned long long)transfer->bytes, (unsigned long long)transfer->arrived);
+        return;
+    }
+    const char *why = net->ucx->ucs_status_string(transfer->why);
+    if (transfer->peer == NULL) {
+        gpucoll_help(net->log, "net-receive", (unsigned long long)transfer->tag,
+                     (unsigned long long)transfer->bytes, why);
+        return;
+    }
+    pthread_mutex_lock(&net->lock);
+    bool said = transfer->peer->said;
+    transfer->peer->said = true;
+    gpucoll_rdma_describe(&transfer->peer->address, name, sizeof name);
+    pthread_mutex_unlock(&net->lock);
+    if (!said) {
+        gpucoll_help(net->log, "net-send", name, (unsigned long long)transfer->bytes, why);
+    }
+}
+
+/* The message is done: says what there is to say, and gives its handle back. */
+static gpucoll_status finish(struct gpucoll_net *net, struct gpucoll_net_message *message)
+{
+    struct gpucoll_rdma_transfer *transfer = message->handle;
+    message->status = state_of(transfer);
+    message->handle = NULL;
+    if (message->status != GPUCOLL_OK) {
+        show(net, transfer);
+    }
+    pthread_mutex_lock(&net->lock);
+    if (message->status == GPUCOLL_OK && transfer->peer != NULL) {
+        transfer->peer->said = false; /* it is there again */
+    }
+    put_back(transfer);
+    pthread_mutex_unlock(&net->lock);
+    return message->status;
+}
+
+/* What UCX has made of a message: a request, or its end. */
+static void started(struct gpucoll_rdma_transfer *transfer, ucs_status_ptr_t request)
+{
+    if (UCS_PTR_IS_PTR(request)) {
+        transfer->request = request; /* its callback ends the transfer, perhaps has already */
+    } else {
+        end(transfer, UCS_PTR_STATUS(request));
+    }
+}
+
+static ucp_request_param_t parameters(struct gpucoll_rdma_transfer *transfer)
+{
+    return (ucp_request_param_t){
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .user_data = transfer,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+}
+
+static void enter(struct gpucoll_net_message *message, struct gpucoll_rdma_transfer *transfer)
+{
+    message->handle = transfer;
+    message->status = transfer != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
+}
+
+/* With the lock held. */
+static void start_send(struct gpucoll_rdma_transfer *transfer, const void *data)
+{
+    const struct gpucoll_ucx *ucx = transfer->net->ucx;
+    ucp_request_param_t param = parameters(transfer);
+    ucp_ep_h endpoint;
+    param.cb.send = on_sent;
+    transfer->arrived = transfer->bytes;
+    ucs_status_t status = gpucoll_rdma_endpoint(transfer->peer, &endpoint);
+    if (status != UCS_OK) {
+        end(transfer, status);
+        return;
+    }
+    started(transfer, ucx->ucp_tag_send_nbx(endpoint, data, transfer->bytes, transfer->tag, &param));
+}
+
+void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
+                       size_t bytes, struct gpucoll_net_message *message)
+{
+    pthread_mutex_lock(&net->lock);
+    struct gpucoll_rdma_transfer *transfer = take(net);
+    enter(message, transfer);
+    if (transfer != NULL) {
+        transfer->peer = peer;
+        transfer->tag = tag;
+        transfer->bytes = bytes;
+        start_send(transfer, data);
+    }
+    pthread_mutex_unlock(&net->lock);
+}
+
+void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                          struct gpucoll_net_message *message)
+{
+    pthread_mutex_lock(&net->lock);
+    struct gpucoll_rdma_transfer *transfer = take(net);
+    enter(message, transfer);
+    if (transfer != NULL) {
+        ucp_request_param_t param = parameters(transfer);
+        transfer->tag = tag;
+        transfer->bytes = bytes;
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL; /* the callback alone tells the length */
+        param.cb.recv = on_received;
+        started(transfer, net->ucx->ucp_tag_recv_nbx(net->worker, data, bytes, tag, whole_tag, &param));
+    }
+    pthread_mutex_unlock(&net->lock);
+}
+
+gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message)
+{
+    if (message->handle == NULL || state_of(message->handle) == GPUCOLL_IN_PROGRESS) {
+        return message->status;
+    }
+    return finish(net, message);
+}
+
+/* Turns progress until the transfer has ended, but not for longer than that. */
+static bool wait_for(struct gpucoll_rdma_transfer *transfer, double seconds)
+{
+    uint64_t start = gpucoll_now_ns();
+    while (state_of(transfer) == GPUCOLL_IN_PROGRESS) {
+        gpucoll_rdma_progress(transfer->net);
+        if ((double)(gpucoll_now_ns() - start) > seconds * 1e9) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* With the lock held. UCX takes back only a receive that has met no message yet. One whose message is coming in ends with it. A send is
+ * dropped by its receiver; if that does not answer, its connection is broken, and made anew by the next message. Who sends what comes in is
+ * not known, so a sender that has fallen silent in the middle costs all connections: it must not write here later. */
+static void stop(struct gpucoll_rdma_transfer *transfer)
+{
+    struct gpucoll_net *net = transfer->net;
+    if (state_of(transfer) != GPUCOLL_IN_PROGRESS) {
+        return;
+    }
+    if (transfer->peer == NULL) {
+        net->ucx->ucp_request_cancel(net->worker, transfer->request);
+    } else {
+        gpucoll_rdma_withdraw(transfer);
+        if (!wait_for(transfer, answer_seconds)) {
+            gpucoll_rdma_close_endpoint(transfer->peer);
+        }
+    }
+    if (!wait_for(transfer, stuck_seconds)) {
+        for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+            gpucoll_rdma_close_endpoint(peer);
+        }
+        wait_for(transfer, answer_seconds);
+    }
+}
+
+void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message)
+{
+    struct gpucoll_rdma_transfer *transfer = message->handle;
+    if (transfer == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&net->lock);
+    stop(transfer);
+    message->status = state_of(transfer);
+    if (message->status == GPUCOLL_IN_PROGRESS) {
+        message->status = GPUCOLL_ERR_TIMEOUT;
+    }
+    message->handle = NULL;
+    put_back(transfer);
+    pthread_mutex_unlock(&net->lock);
+}
+
+void gpucoll_rdma_cancel_all(struct gpucoll_net *net)
+{
+    while (net->used != NULL) {
+        struct gpucoll_rdma_transfer *transfer = net->used;
+        stop(transfer);
+        put_back(transfer);
+    }
+}
+
+static void free_list(struct gpucoll_rdma_transfer *list)
+{
+    while (list != NULL) {
+        struct gpucoll_rdma_transfer *transfer = list;
+        list = transfer->next;
+        free(transfer);
+    }
+}
+
+void gpucoll_rdma_free_transfers(struct gpucoll_net *net)
+{
+    free_list(net->unused);
+    free_list(net->stuck);
+}

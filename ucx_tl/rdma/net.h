@@ -1,0 +1,105 @@
+/*
+ * What is inside of the network over UCX (ucx_tl/net.h): one context and one worker of UCX a process, tag messages, and an endpoint for
+ * each process that is sent to. `lock` guards everything, UCX's functions included.
+ *
+ * Endpoints live until the network is closed or the connection fails: a peer that no team uses any more may be used by the next one. A
+ * failed one is closed; the next message to that peer makes a new one, which fails as well if the process has gone.
+ *
+ * UCX calls back inside of its functions, so with the lock held. What there is to say is remembered, and said without the lock: who shows
+ * it may well turn MPI's progress, and that comes back here.
+ */
+#ifndef GPUCOLL_RDMA_NET_H
+#define GPUCOLL_RDMA_NET_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "ucx_tl/net.h"
+#include "ucx_tl/rdma/ucx.h"
+
+enum { GPUCOLL_RDMA_NAME_BYTES = 64 };
+
+/* An address: this, then UCX's own bytes. */
+struct gpucoll_rdma_card {
+    uint32_t pid;
+    char host[GPUCOLL_RDMA_NAME_BYTES];
+};
+
+struct gpucoll_net_peer {
+    struct gpucoll_net_peer *next;
+    struct gpucoll_net *net;
+    ucp_ep_h endpoint; /* NULL: none yet, or it has failed */
+    bool failing;      /* the endpoint has failed, and is to be closed */
+    bool said;         /* that it has failed */
+    unsigned uses;     /* connects without their disconnect */
+    ucs_status_t why;  /* of the failure */
+    struct gpucoll_net_address address;
+};
+
+/* A message under way: the handle of a struct gpucoll_net_message. */
+struct gpucoll_rdma_transfer {
+    struct gpucoll_rdma_transfer *next;  /* of those that can be used again, or of those in use */
+    struct gpucoll_rdma_transfer **link; /* what points to this one; of those in use */
+    struct gpucoll_net *net;
+    struct gpucoll_net_peer *peer; /* NULL: a receive */
+    void *request;                 /* UCX's; valid while it is in progress */
+    uint64_t tag;
+    uint64_t bytes;    /* expected */
+    uint64_t arrived;  /* of a receive */
+    ucs_status_t why;  /* of a failure */
+    _Atomic int state; /* gpucoll_status; written last, so who reads the end of it reads the rest */
+};
+
+struct gpucoll_net {
+    const struct gpucoll_ucx *ucx;
+    const struct gpucoll_log *log;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    pthread_mutex_t lock;
+    struct gpucoll_net_address address;
+    struct gpucoll_net_peer *peers;
+    struct gpucoll_rdma_transfer *used;
+    struct gpucoll_rdma_transfer *unused;
+    struct gpucoll_rdma_transfer *stuck; /* given up, and UCX has not let go of them */
+    bool failing;                        /* some peer is */
+    uint64_t note;                       /* the tag of a message that its sender takes back */
+    bool noted;                          /* there is one */
+    void *note_request;                  /* UCX's, of the receive that waits for one */
+};
+
+void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
+                       size_t bytes, struct gpucoll_net_message *message);
+void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                          struct gpucoll_net_message *message);
+gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
+void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
+
+gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucoll_net_address *address,
+                                    struct gpucoll_net_peer **peer) GPUCOLL_CHECKED;
+void gpucoll_rdma_disconnect(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
+
+/* With the lock held, all of these. */
+
+/* The peer's endpoint, made if there is none. */
+ucs_status_t gpucoll_rdma_endpoint(struct gpucoll_net_peer *peer, ucp_ep_h *endpoint);
+/* Closes the peer's endpoint; messages under way on it fail. Nothing if there is none. */
+void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer);
+/* Turns UCX's progress, and then closes what has failed. */
+bool gpucoll_rdma_progress(struct gpucoll_net *net);
+/* Asks the receiving process to drop a message that has been sent. */
+void gpucoll_rdma_withdraw(struct gpucoll_rdma_transfer *transfer);
+/* Lets other processes ask so, or no longer. */
+void gpucoll_rdma_expect_note(struct gpucoll_net *net);
+void gpucoll_rdma_expect_no_note(struct gpucoll_net *net);
+/* Does what they have asked for. */
+void gpucoll_rdma_take_notes(struct gpucoll_net *net);
+/* Drops the oldest message that nobody has received and whose tag has those bits; false if there is none. */
+bool gpucoll_rdma_drop(struct gpucoll_net *net, uint64_t tag, uint64_t mask);
+/* Ends everything that is under way, as a network that is closed does. */
+void gpucoll_rdma_cancel_all(struct gpucoll_net *net);
+/* When UCX's worker is no more. */
+void gpucoll_rdma_free_transfers(struct gpucoll_net *net);
+
+/* "process 1234 on host a" into `text`. */
+void gpucoll_rdma_describe(const struct gpucoll_net_address *address, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,258 @@
+/*
+ * The network over UCX: opening and closing, and the table of its functions.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/base/clock.h"
+#include "ucx_tl/rdma/devices.h"
+#include "ucx_tl/rdma/net.h"
+
+/* How long a network that is closed waits for its last messages to be on their way, and for what else is to end. */
+static const double close_seconds = 0.2;
+
+/* What is set for gpucoll's own use of UCX, unless the user has set it by UCX's variables. */
+static const struct {
+    const char *name;
+    const char *value;
+    bool alone; /* not if others in this process use UCX, and have arranged themselves with that */
+} settings[] = {
+    /* A peer that has died without closing its connections, which shared memory does not tell, is found within this. */
+    {"KEEPALIVE_INTERVAL", "1s", false},
+    /* A cache of registered memory needs hooks in the functions that unmap memory: not in somebody else's program. */
+    {"RCACHE_ENABLE", "n", true},
+};
+
+static bool set_by_user(const char *name)
+{
+    char variable[64] = "UCX_";
+    strncat(variable, name, sizeof variable - strlen(variable) - 1);
+    return getenv(variable) != NULL;
+}
+
+static gpucoll_status failed(const struct gpucoll_net *net, const char *what, ucs_status_t status)
+{
+    gpucoll_help(net->log, "net-open", what, net->ucx->ucs_status_string(status));
+    return GPUCOLL_DECLINED;
+}
+
+static ucs_status_t set(const struct gpucoll_ucx *ucx, ucp_config_t *config, const char *name,
+                        const char *value)
+{
+    return set_by_user(name) ? UCS_OK : ucx->ucp_config_modify(config, name, value);
+}
+
+/* Devices that the user has named to gpucoll count more than those named to UCX. */
+static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *config,
+                                const struct gpucoll_rdma_devices *devices)
+{
+    ucs_status_t status = UCS_OK;
+    bool rdma = false;
+    for (int i = 0; i < devices->count; i++) {
+        rdma = rdma || (devices->device[i].chosen && !devices->device[i].tcp);
+    }
+    if (devices->list[0] != '\0') {
+        status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
+    }
+    if (status == UCS_OK && devices->forced) {
+        status = set(ucx, config, "TLS", "^sm"); /* ranks of one machine, too */
+    }
+    if (status == UCS_OK && rdma && ucx->alone) {
+        status = set(ucx, config, "IB_REG_METHODS", "direct"); /* as RCACHE_ENABLE */
+    }
+    return status;
+}
+
+static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
+{
+    const struct gpucoll_ucx *ucx = net->ucx;
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+        .features = UCP_FEATURE_TAG,
+        .name = "gpucoll",
+    };
+    ucp_config_t *config = NULL;
+    ucs_status_t status = ucx->ucp_config_read(NULL, NULL, &config);
+    for (size_t i = 0; status == UCS_OK && i < sizeof(settings) / sizeof(settings[0]); i++) {
+        if (ucx->alone || !settings[i].alone) {
+            status = set(ucx, config, settings[i].name, settings[i].value);
+        }
+    }
+    if (status == UCS_OK) {
+        status = set_devices(ucx, config, devices);
+    }
+    if (status == UCS_OK) {
+        status = ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
+    }
+    if (config != NULL) {
+        ucx->ucp_config_release(config);
+    }
+    return status;
+}
+
+static ucs_status_t make_worker(struct gpucoll_net *net)
+{
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
+    };
+    return net->ucx->ucp_worker_create(net->context, &params, &net->worker);
+}
+
+static gpucoll_status make_address(struct gpucoll_net *net)
+{
+    struct gpucoll_rdma_card card = {.pid = (uint32_t)getpid()};
+    ucp_address_t *address = NULL;
+    size_t bytes = 0;
+    ucs_status_t status = net->ucx->ucp_worker_get_address(net->worker, &address, &bytes);
+    if (status != UCS_OK) {
+        return failed(net, "ucp_worker_get_address", status);
+    }
+    bool fits = bytes <= GPUCOLL_NET_ADDRESS_BYTES - sizeof card;
+    if (fits) {
+        gethostname(card.host, sizeof card.host - 1);
+        memcpy(net->address.data, &card, sizeof card);
+        memcpy(net->address.data + sizeof card, address, bytes);
+        net->address.bytes = (uint32_t)(sizeof card + bytes);
+    } else {
+        gpucoll_help(net->log, "net-address-long", bytes, GPUCOLL_NET_ADDRESS_BYTES - sizeof card);
+    }
+    net->ucx->ucp_worker_release_address(net->worker, address);
+    return fits ? GPUCOLL_OK : GPUCOLL_DECLINED;
+}
+
+static gpucoll_status set_up(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
+{
+    ucs_status_t status = make_context(net, devices);
+    if (status != UCS_OK) {
+        return failed(net, "ucp_init", status);
+    }
+    status = make_worker(net);
+    if (status != UCS_OK) {
+        return failed(net, "ucp_worker_create", status);
+    }
+    gpucoll_rdma_expect_note(net);
+    return make_address(net);
+}
+
+/* Messages that nobody wanted, of calls that were given up: UCX would warn of them when its worker goes. */
+static void drop_unexpected(struct gpucoll_net *net)
+{
+    gpucoll_rdma_expect_no_note(net);
+    do {
+        net->ucx->ucp_worker_progress(net->worker);
+    } while (gpucoll_rdma_drop(net, 0, 0));
+}
+
+/* Lets what has been sent go its way. */
+static void flush(struct gpucoll_net *net)
+{
+    const struct gpucoll_ucx *ucx = net->ucx;
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    const uint64_t start = gpucoll_now_ns();
+    for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+        ucs_status_ptr_t request = NULL;
+        if (peer->endpoint != NULL && !peer->failing) {
+            request = ucx->ucp_ep_flush_nbx(peer->endpoint, &param);
+        }
+        if (!UCS_PTR_IS_PTR(request)) {
+            continue;
+        }
+        while (ucx->ucp_request_check_status(request) == UCS_INPROGRESS &&
+               (double)(gpucoll_now_ns() - start) < close_seconds * 1e9) {
+            ucx->ucp_worker_progress(net->worker);
+        }
+        ucx->ucp_request_free(request);
+    }
+}
+
+static void close_peers(struct gpucoll_net *net)
+{
+    flush(net);
+    while (net->peers != NULL) {
+        struct gpucoll_net_peer *peer = net->peers;
+        net->peers = peer->next;
+        gpucoll_rdma_close_endpoint(peer);
+        free(peer);
+    }
+    net->ucx->ucp_worker_progress(net->worker);
+}
+
+static void close_net(struct gpucoll_net *net)
+{
+    if (net == NULL) {
+        return;
+    }
+    if (net->worker != NULL) {
+        pthread_mutex_lock(&net->lock);
+        gpucoll_rdma_cancel_all(net);
+        drop_unexpected(net);
+        close_peers(net);
+        pthread_mutex_unlock(&net->lock);
+        net->ucx->ucp_worker_destroy(net->worker);
+        gpucoll_rdma_free_transfers(net);
+    }
+    if (net->context != NULL) {
+        net->ucx->ucp_cleanup(net->context);
+    }
+    pthread_mutex_destroy(&net->lock);
+    free(net);
+}
+
+static gpucoll_status open_net(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                               struct gpucoll_net **out)
+{
+    const struct gpucoll_ucx *ucx = gpucoll_ucx(log);
+    if (ucx == NULL) {
+        return GPUCOLL_DECLINED;
+    }
+    struct gpucoll_net *net = calloc(1, sizeof *net);
+    if (net == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    net->ucx = ucx;
+    net->log = log;
+    pthread_mutex_init(&net->lock, NULL);
+    struct gpucoll_rdma_devices devices;
+    gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, &devices);
+    if (status == GPUCOLL_OK) {
+        status = set_up(net, &devices);
+    }
+    gpucoll_rdma_devices_close(&devices);
+    if (status != GPUCOLL_OK) {
+        close_net(net);
+        return status;
+    }
+    *out = net;
+    return GPUCOLL_OK;
+}
+
+static void get_address(const struct gpucoll_net *net, struct gpucoll_net_address *address)
+{
+    *address = net->address;
+}
+
+/* A thread that finds another one at it leaves it to that. */
+static bool progress(struct gpucoll_net *net)
+{
+    if (pthread_mutex_trylock(&net->lock) != 0) {
+        return false;
+    }
+    bool moved = gpucoll_rdma_progress(net);
+    pthread_mutex_unlock(&net->lock);
+    return moved;
+}
+
+const struct gpucoll_net_ops gpucoll_net_ucx = {
+    .name = "ucx",
+    .open = open_net,
+    .close = close_net,
+    .address = get_address,
+    .connect = gpucoll_rdma_connect,
+    .disconnect = gpucoll_rdma_disconnect,
+    .send = gpucoll_rdma_send,
+    .receive = gpucoll_rdma_receive,
+    .test = gpucoll_rdma_test,
+    .cancel = gpucoll_rdma_cancel,
+    .progress = progress,
+};

@@ -96,7 +96,8 @@ static bool has_layouts(const struct gpucoll_cluster *cluster, struct gpucoll_la
 gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
-    if (!gpucoll_cluster_runs(cluster, args->coll)) {
+    const bool warms_up = args->coll == GPUCOLL_WARMUP;
+    if (!warms_up && !gpucoll_cluster_runs(cluster, args->coll)) {
         return GPUCOLL_OK; /* declined by all, and agreed on like any other */
     }
     struct gpucoll_cluster_call *call = calloc(1, sizeof *call);
@@ -104,6 +105,9 @@ gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struc
         return GPUCOLL_ERR_NO_MEMORY;
     }
     request->stages = call;
+    if (warms_up) { /* it connects the ranks of this host, and ends when all hosts have theirs */
+        return GPUCOLL_OK;
+    }
     call->family = families[args->coll];
     call->cluster = cluster;
     call->index = request->team->rank;

@@ -8,6 +8,7 @@
 
 /* Of contexts whose calls nobody wants counted. */
 static struct gpucoll_stats nobodys;
+static struct gpucoll_setups nobodys_setups;
 
 /* A file that cannot be used has been shown, and counts as none. */
 static void read_topology(struct gpucoll_context *context)
@@ -31,6 +32,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     context->config = config;
     context->log = log;
     context->stats = &nobodys;
+    context->setups = &nobodys_setups;
     context->net_ops = &gpucoll_net_ucx;
     gpucoll_trace_open();
     gpucoll_status status = gpucoll_accel_open(config, log, &context->accel);
@@ -54,6 +56,11 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
 void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats)
 {
     context->stats = stats;
+}
+
+void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpucoll_setups *setups)
+{
+    context->setups = setups;
 }
 
 void gpucoll_context_disconnect(struct gpucoll_context *context)
@@ -161,4 +168,16 @@ struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const s
     struct gpucoll_gpu *gpu = slot < GPUCOLL_BOARD_CARDS ? bind_gpu(context, slot, pointer) : NULL;
     context->gpu_failed[ordinal] = gpu == NULL;
     return gpu;
+}
+
+struct gpucoll_gpu *gpucoll_context_any_gpu(struct gpucoll_context *context)
+{
+    const struct gpucoll_accel_ops *ops = context->accel->ops;
+    struct gpucoll_buffer buffer;
+    if (context->gpus[0] != NULL) {
+        return context->gpus[0];
+    }
+    return ops->here != NULL && ops->here(context->accel, &buffer)
+               ? gpucoll_context_gpu(context, &buffer, NULL)
+               : NULL;
 }

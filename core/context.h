@@ -19,6 +19,7 @@ struct gpucoll_context {
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
     struct gpucoll_stats *stats;       /* somebody's, or some that are never on */
+    struct gpucoll_setups *setups;     /* likewise */
     struct gpucoll_accel *accel;       /* NULL: none here */
     struct gpucoll_topology *topology; /* of config->topology_file; NULL: none */
     struct gpucoll_tuning tuning;      /* of the tuning file */
@@ -52,5 +53,8 @@ gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struc
 /* The bound GPU that holds `buffer`, bound now and published on the board if it is new; NULL if it cannot be. */
 struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
                                         const void *pointer);
+
+/* For who has no buffer: the first GPU that was bound, else the one that the calling thread uses, bound now. NULL: none. */
+struct gpucoll_gpu *gpucoll_context_any_gpu(struct gpucoll_context *context);
 
 #endif

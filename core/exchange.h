@@ -12,7 +12,7 @@
 
 static inline bool gpucoll_is_exchange(enum gpucoll_coll coll)
 {
-    return coll != GPUCOLL_ALLREDUCE;
+    return coll > GPUCOLL_ALLREDUCE && coll < GPUCOLL_COLL_COUNT;
 }
 
 /* Bytes of a block where MPI wants them equal on all ranks, else 0. */

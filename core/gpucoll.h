@@ -91,6 +91,13 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
                                       struct gpucoll_context **context) GPUCOLL_CHECKED;
 /* Counts the context's calls in `stats`, which must outlive it. */
 void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats);
+/* What is made once, and noticed in a call that has to wait for it. Written and read with atomic functions, relaxed. */
+struct gpucoll_setups {
+    unsigned long long teams; /* of more than one rank */
+    unsigned long long links; /* of a team's GPUs to each other */
+};
+/* Counts them in `setups`, which must outlive the context. */
+void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpucoll_setups *setups);
 /* The network between hosts in place of UCX, for tests: before the first team is made. */
 void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
@@ -139,6 +146,11 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
  * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
  * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Warming a team up: GPUCOLL_WARMUP is a call without buffers, which a rank that gpucoll_can_warm_up posts and any other passes. Where
+ * all have posted it, they connect their GPUs to each other, which else the first call that brings them would. Nobody waits in it,
+ * and the watchdog leaves it alone. */
+bool gpucoll_can_warm_up(struct gpucoll_team *team); /* has this process a GPU that it uses? */
+
 /* Why the call of the team that was declined last was. */
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team);
 /* Gives a call up that cannot complete any more (the communicator was revoked, a rank has failed) and frees the request. The

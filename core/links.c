@@ -20,6 +20,7 @@ gpucoll_status gpucoll_links_begin(struct gpucoll_request *request)
     bool reached = false;
     gpucoll_status status = gpucoll_agreement_connect(request, &reached);
     if (status == GPUCOLL_OK) {
+        __atomic_fetch_add(&request->team->context->setups->links, 1, __ATOMIC_RELAXED);
         request->links->next = request->team->links;
         request->team->links = request->links;
         enter(request, 1, !reached);

@@ -80,7 +80,8 @@ gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpuc
     } else {
         task->status = status;
     }
-    bool left = queue->first != NULL;
+    /* A warm-up has time: it moves when the application looks, and needs no thread. */
+    bool left = queue->first != NULL && args->coll != GPUCOLL_WARMUP;
     pthread_mutex_unlock(&queue->lock);
     if (left) {
         gpucoll_progress_thread_expect(queue);

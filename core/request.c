@@ -73,6 +73,12 @@ static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
 static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_lane)
 {
     struct gpucoll_context *context = request->team->context;
+    if (request->coll == GPUCOLL_WARMUP) {
+        pthread_mutex_lock(&context->lock);
+        request->gpu = gpucoll_context_any_gpu(context);
+        pthread_mutex_unlock(&context->lock);
+        return request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
+    }
     struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
     const void *pointer = NULL;
     if (!is_able(request, &buffer, &pointer)) {
@@ -122,6 +128,9 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     /* The stages of several hosts take lanes of their own. */
     post->kind = request->stages != NULL ? GPUCOLL_POST_DEVICE : GPUCOLL_POST_LANE_FOLLOWS;
     post->card = (uint32_t)request->gpu->card_index;
+    if (request->coll == GPUCOLL_WARMUP) {
+        post->kind = GPUCOLL_POST_DEVICE; /* nothing is run on a lane */
+    }
     if (request->lane != NULL) {
         post->kind = GPUCOLL_POST_DEVICE;
         post->epoch = request->lane->epoch;
@@ -214,7 +223,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
                             struct gpucoll_request **out)
 {
     int functor = gpucoll_coll_reduces(args->coll) ? gpucoll_functor(args->op, args->type) : 0;
-    if (functor < 0 || (unsigned)args->coll >= GPUCOLL_COLL_COUNT) {
+    if (functor < 0 || ((unsigned)args->coll >= GPUCOLL_COLL_COUNT && args->coll != GPUCOLL_WARMUP)) {
         return GPUCOLL_ERR_INVALID;
     }
     struct gpucoll_request *request = new_request(team);
@@ -281,6 +290,9 @@ static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status
 static gpucoll_status start_stages(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
+    if (request->coll == GPUCOLL_WARMUP) {
+        return GPUCOLL_OK;
+    }
     gpucoll_watchdog_reset(request);
     request->state = GPUCOLL_STAGES;
     return gpucoll_cluster_progress(request);
@@ -354,6 +366,10 @@ static gpucoll_status end_run(struct gpucoll_request *request)
 /* All ranks have lanes. */
 static gpucoll_status run(struct gpucoll_request *request)
 {
+    if (request->coll == GPUCOLL_WARMUP) {
+        request->team->decided = request->call;
+        return GPUCOLL_OK;
+    }
     gpucoll_gpu_mark_running(request->lane);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
@@ -477,6 +493,8 @@ static void outcome(const struct gpucoll_request *request, gpucoll_status status
         snprintf(text, size, "declined: %s", gpucoll_reason_text(request->reason));
     } else if (status != GPUCOLL_OK) {
         snprintf(text, size, "%s", gpucoll_status_name(status));
+    } else if (request->coll == GPUCOLL_WARMUP) {
+        snprintf(text, size, "connected");
     } else if (request->stages != NULL) {
         snprintf(text, size, "ran natively on %u hosts", request->team->cluster->hosts);
     } else if (plan->algorithm == NULL) {
@@ -532,6 +550,20 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         end(request);
     }
     return status;
+}
+
+bool gpucoll_can_warm_up(struct gpucoll_team *team)
+{
+    struct gpucoll_context *context = team->context;
+    struct gpucoll_accel *accel = context->accel;
+    struct gpucoll_buffer buffer;
+    if (!accel->ops->active(accel)) {
+        return false;
+    }
+    pthread_mutex_lock(&context->lock);
+    const bool bound = context->gpus[0] != NULL;
+    pthread_mutex_unlock(&context->lock);
+    return bound || (accel->ops->here != NULL && accel->ops->here(accel, &buffer));
 }
 
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)

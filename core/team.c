@@ -37,6 +37,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, config->warmup, strlen(config->warmup) + 1);
     value = hash(value, &config->hosts, sizeof config->hosts);
     value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
@@ -314,6 +315,9 @@ gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
 {
     gpucoll_status status = team->setup != NULL ? advance(team) : GPUCOLL_OK;
     if (status == GPUCOLL_OK) {
+        if (team->setup != NULL) {
+            __atomic_fetch_add(&team->context->setups->teams, 1, __ATOMIC_RELAXED);
+        }
         free_setup(team);
         log_made(team);
     } else if (status != GPUCOLL_IN_PROGRESS) {

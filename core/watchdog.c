@@ -76,7 +76,7 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
 
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (++request->polls < polls_per_look) {
+    if (request->coll == GPUCOLL_WARMUP || ++request->polls < polls_per_look) {
         return GPUCOLL_IN_PROGRESS;
     }
     request->polls = 0;

@@ -91,6 +91,9 @@ struct gpucoll_accel_ops {
     /* Waits for all work of the device that holds `pointer` (debugging aid). */
     gpucoll_status (*synchronize)(struct gpucoll_accel *accel, const void *pointer) GPUCOLL_CHECKED;
 
+    /* The device that the calling thread uses, as if it had a buffer there, for device_open with NULL; false: none. NULL where only a
+     * pointer tells. */
+    bool (*here)(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer);
     /* Binds to the device that holds `pointer`, in the context that made it. */
     gpucoll_status (*device_open)(struct gpucoll_accel *accel, const void *pointer,
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;

@@ -116,6 +116,13 @@ static void name_device(struct host_device *device, int host_devices)
     memcpy(&device->id, &uuid, sizeof(uuid));
 }
 
+static bool host_here(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer)
+{
+    (void)accel;
+    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, 0, 0};
+    return true;
+}
+
 static gpucoll_status host_device_open(struct gpucoll_accel *accel, const void *pointer,
                                        struct gpucoll_device **out)
 {
@@ -313,6 +320,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .host_alloc = host_alloc,
     .host_free = host_free,
     .synchronize = host_synchronize,
+    .here = host_here,
     .device_open = host_device_open,
     .device_close = host_device_close,
     .device_id = host_device_id,

@@ -44,6 +44,7 @@ struct gpucoll_config {
     int timeout;          /* seconds; 0: never */
     bool sync_device;     /* debug: wait for the whole device before each call */
     bool deterministic;   /* reductions in rank order only, on the engine or not */
+    char *warmup;         /* init | comm | lazy: when teams are made */
     char *summary;        /* none | rank0 | all, or a pattern of file names */
 };
 

@@ -150,6 +150,9 @@ const char *gpucoll_coll_name(enum gpucoll_coll coll)
     if (coll == GPUCOLL_BARRIER) {
         return "barrier";
     }
+    if (coll == GPUCOLL_WARMUP) {
+        return "warm-up";
+    }
     return (unsigned)coll < GPUCOLL_COLL_COUNT ? colls[coll].name : "unknown collective";
 }
 

@@ -30,6 +30,7 @@ static const struct symbol symbols[] = {
     SYMBOL(mem_free_async, "cuMemFreeAsync"),
     SYMBOL(memcpy, "cuMemcpy"),
     SYMBOL(memset8, "cuMemsetD8_v2"),
+    SYMBOL(mem_info, "cuMemGetInfo_v2"),
     SYMBOL(granularity, "cuMemGetAllocationGranularity"),
     SYMBOL(mem_create, "cuMemCreate"),
     SYMBOL(mem_release, "cuMemRelease"),

@@ -47,6 +47,7 @@ struct cuda_driver {
     int (*mem_free_async)(cuda_pointer pointer, void *stream);
     int (*memcpy)(cuda_pointer to, cuda_pointer from, size_t bytes);
     int (*memset8)(cuda_pointer to, unsigned char value, size_t bytes);
+    int (*mem_info)(size_t *free, size_t *total);
     int (*granularity)(size_t *bytes, const struct cuda_allocation_prop *prop, int option);
     int (*mem_create)(unsigned long long *handle, size_t bytes, const struct cuda_allocation_prop *prop,
                       unsigned long long flags);

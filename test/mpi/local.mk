@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/cells \
 	test/mpi/collectives \
+	test/mpi/communicators \
 	test/mpi/derived \
 	test/mpi/determinism \
 	test/mpi/differential \
@@ -17,11 +18,13 @@ check_PROGRAMS += \
 	test/mpi/reduce_local \
 	test/mpi/spawn \
 	test/mpi/staging \
-	test/mpi/threads
+	test/mpi/threads \
+	test/mpi/warmup
 endif
 mpi_test_scripts = \
 	test/mpi/bench.sh \
 	test/mpi/cells.sh \
+	test/mpi/communicators.sh \
 	test/mpi/derived.sh \
 	test/mpi/faults.sh \
 	test/mpi/loading.sh \
@@ -69,6 +72,9 @@ test_mpi_cells_LDADD = $(mpi_test_libs)
 test_mpi_collectives_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_collectives_LDADD = $(mpi_test_libs)
 
+test_mpi_communicators_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_communicators_LDADD = $(mpi_test_libs)
+
 test_mpi_derived_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_derived_LDADD = $(mpi_test_libs)
 
@@ -111,6 +117,9 @@ test_mpi_threads_LDADD = $(mpi_test_libs)
 
 test_mpi_spawn_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_spawn_LDADD = $(mpi_test_libs)
+
+test_mpi_warmup_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_warmup_LDADD = $(mpi_test_libs)
 
 test_mpi_staging_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_staging_LDADD = $(mpi_test_libs)

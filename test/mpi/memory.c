@@ -144,6 +144,15 @@ bool test_memory_has_gpu(void)
     return memory.gpu;
 }
 
+size_t test_memory_gpu_used(void)
+{
+    size_t unused = 0, total = 0;
+
+    if (memory.context == NULL || memory.cuda.mem_info(&unused, &total) != 0)
+        return 0;
+    return total - unused;
+}
+
 void test_memory_thread(void)
 {
     int device;

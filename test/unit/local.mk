@@ -46,6 +46,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
+	test/unit/warmup_test.cc \
 	test/unit/values.cc \
 	test/unit/values.h
 if UCX

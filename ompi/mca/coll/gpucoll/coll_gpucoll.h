@@ -67,6 +67,7 @@ struct gpucoll_component {
     struct gpucoll_context *context; /* made in init_query */
     struct gpucoll_accel *accel;     /* the context's; NULL without an accelerator */
     struct gpucoll_counters counters;
+    struct gpucoll_setups setups;
     struct gpucoll_stats stats; /* of both the engine's calls and those that go to the next component */
     uint32_t rank;              /* in MPI_COMM_WORLD */
     uint32_t ranks;

@@ -10,7 +10,8 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
     const int looks_per_turn = 64; /* of Open MPI's progress: a barrier is over before that, as a rule */
-    if (self->calls.state == GPUCOLL_NATIVE_CONNECTING) { /* on some ranks; on others the team may be ready */
+    const enum gpucoll_native_state state = self->calls.state;
+    if (state == GPUCOLL_NATIVE_CONNECTING || state == GPUCOLL_NATIVE_WARMING) { /* others may be ready */
         int rc = OMPI_SUCCESS;
         gpucoll_native_connect(self, &rc);
         if (rc != OMPI_SUCCESS) {

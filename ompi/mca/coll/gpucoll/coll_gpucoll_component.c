@@ -57,8 +57,7 @@ static void register_parameter(const struct gpucoll_config_row *row)
                                     MCA_BASE_VAR_SCOPE_READONLY, field_of(&component->registered, row));
 }
 
-static void register_counter(const char *name, const char *help, int class,
-                             _Atomic unsigned long long *counter)
+static void register_counter(const char *name, const char *help, int class, void *counter)
 {
     mca_base_component_pvar_register(&component->super.collm_version, name, help, OPAL_INFO_LVL_4, class,
                                      MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MPI_T_BIND_NO_OBJECT,
@@ -82,6 +81,12 @@ static void register_counters(struct gpucoll_counters *counters)
     register_counter("passed_calls",
                      "Calls on host memory passed to the next component, in a process that uses a device",
                      MCA_BASE_PVAR_CLASS_COUNTER, &counters->passed);
+    register_counter("teams", "Communicators, and persistent requests, that were made ready for native calls",
+                     MCA_BASE_PVAR_CLASS_COUNTER, &component->setups.teams);
+    register_counter("links",
+                     "Times that the ranks of a communicator connected their GPUs to each other: for each "
+                     "communicator once, and again where a rank brings another GPU",
+                     MCA_BASE_PVAR_CLASS_COUNTER, &component->setups.links);
 }
 
 static int component_register(void)
@@ -176,6 +181,7 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
     }
     component->accel = gpucoll_context_accel(component->context);
     gpucoll_context_count_in(component->context, &component->stats);
+    gpucoll_context_count_setups_in(component->context, &component->setups);
     gpucoll_summary_open();
     gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", GPUCOLL_VERSION,
                 component->accel != NULL ? component->accel->ops->name : "none");

@@ -125,7 +125,10 @@ static void post(struct gpucoll_outer *outer)
 {
     struct gpucoll_sequence *sequence = outer->sequence;
     struct gpucoll_native native;
-    gpucoll_native_describe(&native, outer->later.coll, outer->later.root, &outer->call);
+    if (!gpucoll_native_describe(&native, outer->later.coll, outer->later.root, &outer->call)) {
+        end(outer, MPI_ERR_NO_MEM);
+        return;
+    }
     native.args.op = outer->op;
     native.args.type = outer->type;
     native.args.form = outer->later.persistent ? GPUCOLL_FORM_PERSISTENT : GPUCOLL_FORM_NONBLOCKING;
@@ -336,6 +339,7 @@ static void launch(struct gpucoll_outer *outer)
         if (self->calls.state == GPUCOLL_NATIVE_UNTRIED) {
             gpucoll_sequence_connect(&self->calls, true);
         }
+        gpucoll_sequence_heat(&self->calls);
         if (outer->phase == GPUCOLL_PHASE_TEAM && self->calls.state != GPUCOLL_NATIVE_CONNECTING) {
             join(outer);
         }

@@ -22,27 +22,55 @@ static int post_send(struct gpucoll_meeting *meeting, const void *from, size_t b
     return rc;
 }
 
+/* Blocks that the present step brings: as many as there are, unless fewer are missing. */
+static int step_blocks(const struct gpucoll_meeting *meeting)
+{
+    const int missing = ompi_comm_size(meeting->comm) - meeting->held;
+    return missing < meeting->held ? missing : meeting->held;
+}
+
+static int begin_step(struct gpucoll_meeting *meeting)
+{
+    const int size = ompi_comm_size(meeting->comm);
+    const int rank = ompi_comm_rank(meeting->comm);
+    const size_t bytes = (size_t)step_blocks(meeting) * meeting->bytes;
+    char *end = meeting->blocks + (size_t)meeting->held * meeting->bytes;
+    int rc = post_receive(meeting, end, bytes, (rank + meeting->held) % size);
+    return rc == OMPI_SUCCESS
+               ? post_send(meeting, meeting->blocks, bytes, (rank + size - meeting->held) % size)
+               : rc;
+}
+
+static void finish(struct gpucoll_meeting *meeting)
+{
+    const size_t size = (size_t)ompi_comm_size(meeting->comm);
+    const size_t rank = (size_t)ompi_comm_rank(meeting->comm);
+    memcpy(meeting->all + rank * meeting->bytes, meeting->blocks, (size - rank) * meeting->bytes);
+    memcpy(meeting->all, meeting->blocks + (size - rank) * meeting->bytes, rank * meeting->bytes);
+    free(meeting->blocks);
+    meeting->blocks = NULL;
+    meeting->held = 0;
+}
+
 int gpucoll_meeting_allgather(void *arg, const void *mine, void *all, size_t bytes)
 {
     struct gpucoll_meeting *meeting = arg;
-    const int size = ompi_comm_size(meeting->comm);
-    const int rank = ompi_comm_rank(meeting->comm);
-    int rc = OMPI_SUCCESS;
+    const size_t size = (size_t)ompi_comm_size(meeting->comm);
+    meeting->blocks = malloc(size * bytes);
+    if (meeting->blocks == NULL) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    memcpy(meeting->blocks, mine, bytes);
     meeting->count = 0;
-    memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
-    for (int i = 1; i < size && rc == OMPI_SUCCESS; i++) {
-        int from = (rank + size - i) % size;
-        rc = post_receive(meeting, (char *)all + (size_t)from * bytes, bytes, from);
-    }
-    for (int i = 1; i < size && rc == OMPI_SUCCESS; i++) {
-        rc = post_send(meeting, mine, bytes, (rank + i) % size);
-    }
-    return rc;
+    meeting->held = 1;
+    meeting->all = all;
+    meeting->bytes = bytes;
+    return size > 1 ? begin_step(meeting) : OMPI_SUCCESS;
 }
 
-gpucoll_status gpucoll_meeting_test(void *arg)
+/* Have the messages of the present step passed? */
+static gpucoll_status test_step(struct gpucoll_meeting *meeting)
 {
-    struct gpucoll_meeting *meeting = arg;
     while (meeting->count > 0) {
         ompi_request_t **request = &meeting->requests[meeting->count - 1];
         if (!REQUEST_COMPLETE(*request)) {
@@ -57,13 +85,39 @@ gpucoll_status gpucoll_meeting_test(void *arg)
     return GPUCOLL_OK;
 }
 
+gpucoll_status gpucoll_meeting_test(void *arg)
+{
+    struct gpucoll_meeting *meeting = arg;
+    while (meeting->held > 0) {
+        gpucoll_status status = test_step(meeting);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+        meeting->held += step_blocks(meeting);
+        if (meeting->held == ompi_comm_size(meeting->comm)) {
+            finish(meeting);
+        } else if (begin_step(meeting) != OMPI_SUCCESS) {
+            return GPUCOLL_ERR_EXCHANGE;
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+/* A message that cannot be called back keeps its memory for good: the network may still use it. */
 void gpucoll_meeting_abort(struct gpucoll_meeting *meeting)
 {
+    bool busy = false;
     while (meeting->count > 0) {
         ompi_request_t **request = &meeting->requests[--meeting->count];
         if (!REQUEST_COMPLETE(*request)) {
             ompi_request_cancel(*request);
+            busy |= !REQUEST_COMPLETE(*request);
         }
         ompi_request_free(request);
     }
+    if (!busy) {
+        free(meeting->blocks);
+    }
+    meeting->blocks = NULL;
+    meeting->held = 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_request.h"
+#include "coll_gpucoll_warmup.h"
 
 static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
 {
@@ -12,8 +13,13 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
     GPUCOLL_SLOTS
 #undef GPUCOLL_SLOT
     self->comm = comm;
-    self->possible = OMPI_COMM_IS_INTRA(comm) && ompi_comm_size(comm) <= GPUCOLL_MAX_LOCAL;
+    self->possible = OMPI_COMM_IS_INTRA(comm);
     self->calls.state = self->possible ? GPUCOLL_NATIVE_UNTRIED : GPUCOLL_NATIVE_OFF;
+    if (gpucoll_warmup_wanted(comm)) {
+        gpucoll_enter();
+        gpucoll_sequence_warm(&self->calls);
+        gpucoll_leave();
+    }
     return OMPI_SUCCESS;
 }
 

@@ -37,6 +37,7 @@ void gpucoll_native_connect(gpucoll_module *self, int *rc)
         }
     }
     gpucoll_enter();
+    gpucoll_sequence_heat(calls);
     *rc = calls->error;
     gpucoll_leave();
 }
@@ -117,21 +118,34 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
 static bool list_blocks(const void *user, const struct gpucoll_region *region, bool padded,
                         struct gpucoll_block *blocks, struct gpucoll_layout **layouts)
 {
-    bool able = true;
-    for (int i = 0; i < region->blocks; i++) {
-        able &= gpucoll_region_block(region, region->first + i, padded, &blocks[i], &layouts[i]);
-        /* Of absolute addresses each run may lie in other memory than the rest. */
-        able &= layouts[i] == NULL || user != MPI_BOTTOM;
+    bool able = gpucoll_region_blocks(region, padded, blocks, layouts);
+    for (int i = 0; i < region->blocks && user == MPI_BOTTOM; i++) {
+        able &= layouts[i] == NULL; /* of absolute addresses each run may lie in other memory than the rest */
     }
     return able;
 }
 
-void gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
+/* Room for the blocks; a large communicator has more than the struct. */
+static bool make_room(struct gpucoll_native *native, int count)
+{
+    native->count = count;
+    native->memory = NULL;
+    native->block = native->few_blocks;
+    native->layout = native->few_layouts;
+    if (count > 2 * GPUCOLL_MAX_LOCAL) {
+        native->memory = malloc((size_t)count * (sizeof *native->block + sizeof *native->layout));
+        native->block = native->memory;
+        native->layout = (struct gpucoll_layout **)(native->block + count);
+        return native->memory != NULL;
+    }
+    return true;
+}
+
+bool gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
                              const struct gpucoll_call *call)
 {
     /* In place, what is sent lies in the receive buffer. */
     const struct gpucoll_staged *from = call->send.in.blocks > 0 ? &call->send : &call->recv;
-    native->layouts = 0;
     native->args = (struct gpucoll_coll_args){
         .coll = coll,
         .send = from->user,
@@ -140,25 +154,31 @@ void gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll co
     };
     if (coll == GPUCOLL_ALLREDUCE) {
         native->args.count = call->recv.out.count;
-        return;
+        return make_room(native, 0);
+    }
+    const int sent = from->in.blocks;
+    const int received = call->recv.out.blocks;
+    if (!make_room(native, sent + received)) {
+        return false;
     }
     const bool padded = gpucoll_coll_reduces(coll);
-    struct gpucoll_layout **sent = native->layout;
-    struct gpucoll_layout **received = native->layout + from->in.blocks;
-    native->args.unable = !list_blocks(from->user, &from->in, padded, native->send, sent);
-    native->args.unable |= !list_blocks(call->recv.user, &call->recv.out, padded, native->recv, received);
-    native->layouts = from->in.blocks + call->recv.out.blocks;
-    native->args.send_layouts = sent;
-    native->args.recv_layouts = received;
-    native->args.send_blocks = from->in.blocks > 0 ? native->send : NULL;
-    native->args.recv_blocks = call->recv.out.blocks > 0 ? native->recv : NULL;
+    struct gpucoll_block *recv_blocks = native->block + sent;
+    native->args.send_layouts = native->layout;
+    native->args.recv_layouts = native->layout + sent;
+    native->args.unable = !list_blocks(from->user, &from->in, padded, native->block, native->layout);
+    native->args.unable |=
+        !list_blocks(call->recv.user, &call->recv.out, padded, recv_blocks, native->layout + sent);
+    native->args.send_blocks = sent > 0 ? native->block : NULL;
+    native->args.recv_blocks = received > 0 ? recv_blocks : NULL;
+    return true;
 }
 
 void gpucoll_native_release(const struct gpucoll_native *native)
 {
-    for (int i = 0; i < native->layouts; i++) {
+    for (int i = 0; i < native->count; i++) {
         gpucoll_layout_release(native->layout[i]);
     }
+    free(native->memory);
 }
 
 static size_t region_bytes(const struct gpucoll_region *region)
@@ -178,7 +198,10 @@ int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int ro
                             const struct gpucoll_call *call, ompi_communicator_t *comm, bool *done)
 {
     struct gpucoll_native native;
-    gpucoll_native_describe(&native, coll, root, call);
+    if (!gpucoll_native_describe(&native, coll, root, call)) {
+        *done = true;
+        return MPI_ERR_NO_MEM;
+    }
     native.args.op = self->latest.op;
     native.args.type = self->latest.type;
     int rc = gpucoll_native_run(self, &native.args, gpucoll_native_bytes(call), comm, done);

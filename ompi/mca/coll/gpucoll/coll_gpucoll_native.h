@@ -70,12 +70,15 @@ int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int ro
 /* A call as the engine wants it, from the description of its buffers; operator and type are left out. */
 struct gpucoll_native {
     struct gpucoll_coll_args args; /* points to the blocks */
-    struct gpucoll_block send[GPUCOLL_MAX_LOCAL];
-    struct gpucoll_block recv[GPUCOLL_MAX_LOCAL];
-    int layouts; /* referred to: of the blocks that are sent, then of those that are received */
-    struct gpucoll_layout *layout[2 * GPUCOLL_MAX_LOCAL];
+    int count;                     /* of the blocks that are sent, then of those that are received */
+    struct gpucoll_block *block;
+    struct gpucoll_layout **layout; /* referred to */
+    void *memory;                   /* of many blocks; NULL: the arrays below have room for them */
+    struct gpucoll_block few_blocks[2 * GPUCOLL_MAX_LOCAL];
+    struct gpucoll_layout *few_layouts[2 * GPUCOLL_MAX_LOCAL];
 };
-void gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
+/* False if out of memory: then there is nothing to release. */
+bool gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
                              const struct gpucoll_call *call);
 
 /* Once it is posted: the engine has references of its own to what it still needs. */

@@ -49,10 +49,19 @@ struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_a
                                    .types = types};
 }
 
+struct gpucoll_region gpucoll_row(gpucoll_counts counts, ompi_datatype_t *type, int blocks)
+{
+    return (struct gpucoll_region){.layout = GPUCOLL_ROW, .blocks = blocks, .counts = counts, .type = type};
+}
+
+static bool has_one_type(const struct gpucoll_region *region)
+{
+    return region->type != NULL;
+}
+
 static struct block block_at(const struct gpucoll_region *region, int index)
 {
-    bool one_type = region->layout == GPUCOLL_EVEN || region->layout == GPUCOLL_VECTOR;
-    struct block block = {.type = one_type ? &region->type->super : &region->types[index]->super};
+    struct block block = {.type = has_one_type(region) ? &region->type->super : &region->types[index]->super};
     ptrdiff_t extent = block.type->ub - block.type->lb;
     block.count = region->layout == GPUCOLL_EVEN ? region->count : gpucoll_count_at(region->counts, index);
     switch (region->layout) {
@@ -68,8 +77,28 @@ static struct block block_at(const struct gpucoll_region *region, int index)
     case GPUCOLL_BYTES_AINT:
         block.offset = region->displs_aint[index];
         break;
+    case GPUCOLL_ROW:
+        break; /* of block 0; next_block goes on from there */
     }
     return block;
+}
+
+static struct block first_block(const struct gpucoll_region *region)
+{
+    return region->blocks > 0 ? block_at(region, region->first) : (struct block){0};
+}
+
+/* Block `index`, of which `*block` is the one before. */
+static void next_block(const struct gpucoll_region *region, int index, struct block *block)
+{
+    if (index >= region->first + region->blocks) {
+        return;
+    }
+    ptrdiff_t end = block->offset + (ptrdiff_t)block->count * (block->type->ub - block->type->lb);
+    *block = block_at(region, index);
+    if (region->layout == GPUCOLL_ROW) {
+        block->offset = end;
+    }
 }
 
 static bool is_empty(const struct block *block)
@@ -80,8 +109,8 @@ static bool is_empty(const struct block *block)
 bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent)
 {
     *extent = (struct gpucoll_extent){0};
-    for (int i = region->first; i < region->first + region->blocks; i++) {
-        struct block block = block_at(region, i);
+    struct block block = first_block(region);
+    for (int i = region->first; i < region->first + region->blocks; next_block(region, ++i, &block)) {
         if (is_empty(&block)) {
             continue;
         }
@@ -115,32 +144,42 @@ static bool is_run(const struct block *block)
            (block->count == 1 || type->ub - type->lb == (ptrdiff_t)type->size);
 }
 
-bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded,
-                          struct gpucoll_block *out, struct gpucoll_layout **layout)
+static bool take_block(const struct block *block, bool padded, struct gpucoll_block *out,
+                       struct gpucoll_layout **layout)
 {
-    struct block block = block_at(region, index);
-    const opal_datatype_t *type = block.type;
-    *out = (struct gpucoll_block){.offset = block.offset};
+    const opal_datatype_t *type = block->type;
+    *out = (struct gpucoll_block){.offset = block->offset};
     *layout = NULL;
-    if (is_empty(&block)) {
+    if (is_empty(block)) {
         return true;
     }
-    out->bytes = block.count * (padded ? (size_t)(type->ub - type->lb) : type->size);
+    out->bytes = block->count * (padded ? (size_t)(type->ub - type->lb) : type->size);
     if (padded) {
         return true;
     }
-    if (is_run(&block)) {
+    if (is_run(block)) {
         out->offset += type->true_lb;
         return true;
     }
     struct gpucoll_layout *found = gpucoll_layout_of((ompi_datatype_t *)type);
-    if (found != NULL && gpucoll_layout_is_run(found, block.count)) {
+    if (found != NULL && gpucoll_layout_is_run(found, block->count)) {
         out->offset += found->first;
         gpucoll_layout_release(found);
         return true;
     }
     *layout = found;
     return found != NULL;
+}
+
+bool gpucoll_region_blocks(const struct gpucoll_region *region, bool padded, struct gpucoll_block *blocks,
+                           struct gpucoll_layout **layouts)
+{
+    bool taken = true;
+    struct block block = first_block(region);
+    for (int i = 0; i < region->blocks; next_block(region, region->first + ++i, &block)) {
+        taken &= take_block(&block, padded, &blocks[i], &layouts[i]);
+    }
+    return taken;
 }
 
 /* Joins runs that touch, so that the callback sees as few as possible. */
@@ -213,8 +252,9 @@ int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run,
 {
     struct joiner joiner = {.run = run, .arg = arg};
     int rc = OMPI_SUCCESS;
-    for (int i = region->first; i < region->first + region->blocks && rc == OMPI_SUCCESS; i++) {
-        struct block block = block_at(region, i);
+    struct block block = first_block(region);
+    const int end = region->first + region->blocks;
+    for (int i = region->first; i < end && rc == OMPI_SUCCESS; next_block(region, ++i, &block)) {
         rc = walk_block(&block, &joiner);
     }
     return rc == OMPI_SUCCESS && joiner.bytes > 0 ? run(arg, joiner.offset, joiner.bytes) : rc;
@@ -251,10 +291,10 @@ static bool keep_arrays(struct gpucoll_region *region)
         counts[i] = (gpucoll_count)gpucoll_count_at(region->counts, i);
         if (region->layout == GPUCOLL_BYTES_AINT) {
             displs_aint[i] = region->displs_aint[i];
-        } else {
+        } else if (region->layout != GPUCOLL_ROW) {
             displs[i] = (gpucoll_displ)gpucoll_displ_at(region->displs, i);
         }
-        if (region->layout != GPUCOLL_VECTOR) {
+        if (!has_one_type(region)) {
             types[i] = region->types[i];
             retain(types[i]);
         }
@@ -262,7 +302,7 @@ static bool keep_arrays(struct gpucoll_region *region)
     region->counts = gpucoll_counts_of(counts);
     region->displs = gpucoll_displs_of(displs);
     region->displs_aint = displs_aint;
-    region->types = region->layout != GPUCOLL_VECTOR ? types : NULL;
+    region->types = has_one_type(region) ? NULL : types;
     region->kept = kept;
     return true;
 }

@@ -14,6 +14,7 @@ enum gpucoll_arrangement {
     GPUCOLL_VECTOR,     /* the v collectives: counts and displacements in elements of one type */
     GPUCOLL_BYTES,      /* alltoallw: displacements in bytes, a type for each block */
     GPUCOLL_BYTES_AINT, /* neighbor_alltoallw: the same with MPI_Aint displacements */
+    GPUCOLL_ROW,        /* reduce_scatter: counts in elements of one type, a block behind the other */
 };
 
 struct gpucoll_region {
@@ -24,7 +25,7 @@ struct gpucoll_region {
     gpucoll_counts counts;
     gpucoll_displs displs;
     gpucoll_displs_aint displs_aint;
-    ompi_datatype_t *type;         /* EVEN, VECTOR */
+    ompi_datatype_t *type;         /* EVEN, VECTOR, ROW */
     ompi_datatype_t *const *types; /* BYTES, BYTES_AINT */
     void *kept;                    /* see gpucoll_region_keep */
 };
@@ -43,6 +44,7 @@ struct gpucoll_region gpucoll_bytes(gpucoll_counts counts, gpucoll_displs displs
                                     ompi_datatype_t *const *types, int blocks);
 struct gpucoll_region gpucoll_bytes_aint(gpucoll_counts counts, gpucoll_displs_aint displs,
                                          ompi_datatype_t *const *types, int blocks);
+struct gpucoll_region gpucoll_row(gpucoll_counts counts, ompi_datatype_t *type, int blocks);
 
 /* False if the region holds no byte; `extent` is then all zero. */
 bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_extent *extent);
@@ -50,11 +52,11 @@ bool gpucoll_region_extent(const struct gpucoll_region *region, struct gpucoll_e
 /* Bytes of the data of block `index`. */
 uint64_t gpucoll_region_bytes(const struct gpucoll_region *region, int index);
 
-/* Block `index` as the engine takes it: one run of bytes (*layout is NULL), or with a layout, of which the caller then
- * has a reference. False if it is neither; `bytes` are those of its data all the same. `padded`: elements are taken with the
- * padding of their type, as reductions see them. */
-bool gpucoll_region_block(const struct gpucoll_region *region, int index, bool padded,
-                          struct gpucoll_block *block, struct gpucoll_layout **layout);
+/* The region's blocks as the engine takes them: each one run of bytes (its layout is NULL), or with a layout, of which the caller
+ * then has a reference. False if one is neither; its `bytes` are those of its data all the same. `padded`: elements are taken
+ * with the padding of their type, as reductions see them. */
+bool gpucoll_region_blocks(const struct gpucoll_region *region, bool padded, struct gpucoll_block *blocks,
+                           struct gpucoll_layout **layouts);
 
 /* Calls `run` for each contiguous run of bytes, neighbours joined, until it returns other than OMPI_SUCCESS;
  * returns that. */

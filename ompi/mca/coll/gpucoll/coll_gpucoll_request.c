@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include "coll_gpucoll_messages.h"
 #include "coll_gpucoll_sequence.h"
+#include "ompi/runtime/mpiruntime.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -173,7 +174,8 @@ static int progress(void)
     }
     requests.depth = 1;
     gpucoll_messages_show();
-    bool connecting = gpucoll_sequences_progress();
+    /* Communicators that MPI_Init makes are not to send messages before it ends. */
+    bool connecting = ompi_mpi_state == OMPI_MPI_STATE_INIT_STARTED || gpucoll_sequences_progress();
     struct gpucoll_outer *ended = advance_all();
     if (requests.active == NULL && !connecting && requests.registered) {
         requests.registered = false;

@@ -3,6 +3,7 @@
 #include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_meeting.h"
+#include "coll_gpucoll_warmup.h"
 
 static struct {
     struct gpucoll_module *connecting; /* communicators with sequences that wait for their team */
@@ -50,6 +51,7 @@ static gpucoll_status begin(struct gpucoll_sequence *self)
         .test = gpucoll_meeting_test,
     };
     self->begun = true;
+    gpucoll_watch_finalize();
     return gpucoll_team_begin(mca_coll_gpucoll_component.context, &exchange, module->comm->c_name, self->able,
                               &self->team);
 }
@@ -67,19 +69,45 @@ static gpucoll_status step(struct gpucoll_sequence *self)
     return status;
 }
 
+/* Calls that waited go first: whoever finds it ready may post the next. */
+static void open_to_calls(struct gpucoll_sequence *self, enum gpucoll_native_state state)
+{
+    gpucoll_later_join(self);
+    set_state(self, state);
+    gpucoll_later_settled(self);
+}
+
+void gpucoll_sequence_heat(struct gpucoll_sequence *self)
+{
+    if (self->state != GPUCOLL_NATIVE_WARMING) {
+        return;
+    }
+    if (self->team != NULL) {
+        gpucoll_warmup_count(self);
+    }
+    open_to_calls(self, self->team != NULL ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
+}
+
 /* The ranks know what they are to each other. */
 static void settle(struct gpucoll_sequence *self, gpucoll_status status)
 {
+    self->error =
+        status == GPUCOLL_OK || status == GPUCOLL_DECLINED ? MPI_SUCCESS : gpucoll_mpi_error(status);
     if (status == GPUCOLL_OK) {
         gpucoll_queue_open(&self->queue, mca_coll_gpucoll_component.context, self->team);
         link_ready(self);
-    } else if (status != GPUCOLL_DECLINED) {
-        self->error = gpucoll_mpi_error(status);
     }
-    /* Calls that waited go first: whoever finds it ready may post the next. */
-    gpucoll_later_join(self);
-    set_state(self, status == GPUCOLL_OK ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
-    gpucoll_later_settled(self);
+    if (!self->warms || status == GPUCOLL_DECLINED) {
+        open_to_calls(self, status == GPUCOLL_OK ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
+        return;
+    }
+    if (status == GPUCOLL_OK) {
+        gpucoll_warmup_begin(self);
+    } /* else the first call is told of the error */
+    set_state(self, GPUCOLL_NATIVE_WARMING);
+    if (self->module->order != NULL) {
+        gpucoll_sequence_heat(self);
+    }
 }
 
 /* Those of one communicator, as far as possible; true if all are settled. */
@@ -101,19 +129,31 @@ static bool connect_all(gpucoll_module *module)
 
 bool gpucoll_sequences_progress(void)
 {
+    gpucoll_module *done = NULL;
     gpucoll_module **link = &sequences.connecting;
     while (*link != NULL) {
         gpucoll_module *module = *link;
         if (connect_all(module)) {
             *link = module->next_connecting;
+            module->next_connecting = done;
+            done = module;
         } else {
             link = &module->next_connecting;
         }
     }
-    return sequences.connecting != NULL;
+    while (
+        done !=
+        NULL) { /* the application may have freed the communicator meanwhile: then the module goes with it */
+        ompi_communicator_t *comm = done->comm;
+        done = done->next_connecting;
+        OBJ_RELEASE(comm);
+    }
+    const bool warming = gpucoll_warmups_progress();
+    return sequences.connecting != NULL || warming;
 }
 
-void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
+/* Puts it behind the others of its communicator. */
+static void enter_queue(struct gpucoll_sequence *self, bool able)
 {
     gpucoll_module *module = self->module;
     self->able = able;
@@ -130,10 +170,10 @@ void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
             set_state(self, GPUCOLL_NATIVE_OFF);
             return;
         }
+        OBJ_RETAIN(module->comm);
         module->next_connecting = sequences.connecting;
         sequences.connecting = module;
     }
-    gpucoll_watch_finalize();
     set_state(self, GPUCOLL_NATIVE_CONNECTING);
     struct gpucoll_sequence **end = &module->connecting;
     while (*end != NULL) {
@@ -141,7 +181,18 @@ void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
     }
     *end = self;
     gpucoll_expect_progress();
+}
+
+void gpucoll_sequence_connect(struct gpucoll_sequence *self, bool able)
+{
+    enter_queue(self, able);
     gpucoll_sequences_progress();
+}
+
+void gpucoll_sequence_warm(struct gpucoll_sequence *self)
+{
+    self->warms = true;
+    enter_queue(self, true);
 }
 
 static void leave_queue(struct gpucoll_sequence *self)
@@ -162,8 +213,12 @@ void gpucoll_sequence_close(struct gpucoll_sequence *self)
 {
     if (self->state == GPUCOLL_NATIVE_CONNECTING) {
         leave_queue(self);
-        gpucoll_sequences_progress();
-    } else if (self->state == GPUCOLL_NATIVE_READY) {
+        set_state(self, GPUCOLL_NATIVE_OFF);
+        gpucoll_sequences_progress(); /* may have been what kept the communicator, and so this sequence */
+        return;
+    }
+    if (self->team != NULL) {
+        gpucoll_warmup_forget(self);
         unlink_ready(self);
         gpucoll_queue_close(&self->queue);
         gpucoll_team_destroy(self->team);

@@ -4,7 +4,12 @@
  * each persistent request has one of its own, since MPI lets ranks start these in any order.
  *
  * The sequences of a communicator get their teams one after the other, in the order in which they were wanted,
- * without anybody waiting: calls that come meanwhile wait in theirs.
+ * without anybody waiting: calls that come meanwhile wait in theirs. While there are such, the communicator stays, even if it is
+ * freed: messages of it may be under way.
+ *
+ * With coll_gpucoll_warmup, a communicator's sequence is connected when the communicator is made. Its first call is then a
+ * warm-up of the engine (core/gpucoll.h), which a rank posts as soon as its process uses a GPU, and passes if its first call comes
+ * before that: so all ranks count it.
  * All functions are to be called with gpucoll_enter held (coll_gpucoll_request.h).
  */
 #ifndef COLL_GPUCOLL_SEQUENCE_H
@@ -16,11 +21,12 @@
 struct gpucoll_module;
 struct gpucoll_outer;
 
-/* May calls of this sequence run on the engine? The same on every rank at every call, once it is not CONNECTING. */
+/* May calls of this sequence run on the engine? The same on every rank at every call, once it is neither CONNECTING nor WARMING. */
 enum gpucoll_native_state {
     GPUCOLL_NATIVE_OFF,
     GPUCOLL_NATIVE_UNTRIED, /* the first call that could will make the team */
     GPUCOLL_NATIVE_CONNECTING,
+    GPUCOLL_NATIVE_WARMING, /* the team is made; the warm-up is neither posted nor passed */
     GPUCOLL_NATIVE_READY,
 };
 
@@ -32,17 +38,25 @@ struct gpucoll_sequence {
     bool able;     /* this rank wants a team */
     bool begun;    /* it is this one's turn to connect */
     bool posted;   /* this rank has posted a call: from then on it no longer passes */
+    bool warms;    /* the first call of this sequence is the warm-up */
     unsigned pass; /* of progress that has looked at the queue */
     struct gpucoll_team *team;
     struct gpucoll_queue queue;
-    struct gpucoll_sequence *next;  /* that waits for its turn */
-    struct gpucoll_sequence *newer; /* in the list of those that have a team */
+    struct gpucoll_task warmup;
+    uint64_t warming_since_ns;
+    struct gpucoll_sequence *next_warming; /* whose warm-up has not ended */
+    struct gpucoll_sequence *next;         /* that waits for its turn */
+    struct gpucoll_sequence *newer;        /* in the list of those that have a team */
     struct gpucoll_sequence *older;
 };
 
 /* Begins to make the sequence's team: collective, in the same order on all ranks. */
 void gpucoll_sequence_connect(struct gpucoll_sequence *sequence, bool able);
-/* Moves the making of teams on; false if there is nothing to make any more. */
+/* The same for a communicator that is being made: the first progress begins, and there is a warm-up. */
+void gpucoll_sequence_warm(struct gpucoll_sequence *sequence);
+/* WARMING ends: the first call of this rank has come. */
+void gpucoll_sequence_heat(struct gpucoll_sequence *sequence);
+/* Moves the making of teams, and warm-ups, on; false if there is nothing to make any more. */
 bool gpucoll_sequences_progress(void);
 
 /* Gives the team up, made or not; no call of this sequence runs natively any more. */

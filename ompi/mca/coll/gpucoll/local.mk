@@ -59,7 +59,9 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_sequence.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h \
-	ompi/mca/coll/gpucoll/coll_gpucoll_summary.c
+	ompi/mca/coll/gpucoll/coll_gpucoll_summary.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_warmup.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_warmup.h
 # Objects must not begin with mca_: Open MPI would take them for components when it is pointed to the build folder.
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SHORTNAME = component
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)

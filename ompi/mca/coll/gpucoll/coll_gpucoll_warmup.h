@@ -1,0 +1,24 @@
+/*
+ * Warm-ups of sequences (coll_gpucoll_sequence.h): each waits until its process uses a GPU, is posted, and moved on by progress
+ * until it has ended. A process that uses none for some seconds passes it, and progress is left alone.
+ * All functions are to be called with gpucoll_enter held.
+ */
+#ifndef COLL_GPUCOLL_WARMUP_H
+#define COLL_GPUCOLL_WARMUP_H
+
+#include "coll_gpucoll.h"
+
+/* Does coll_gpucoll_warmup want the communicator's sequence warm? The same on all of its ranks. */
+bool gpucoll_warmup_wanted(ompi_communicator_t *comm);
+
+/* The sequence has its team, and is WARMING now. */
+void gpucoll_warmup_begin(struct gpucoll_sequence *sequence);
+/* Counts the warm-up: posts it, or else passes it. */
+void gpucoll_warmup_count(struct gpucoll_sequence *sequence);
+/* The sequence is about to be closed; harmless on one that has no warm-up. */
+void gpucoll_warmup_forget(struct gpucoll_sequence *sequence);
+
+/* False if there are none. */
+bool gpucoll_warmups_progress(void);
+
+#endif

@@ -275,6 +275,9 @@ static gpucoll_status advance(struct gpucoll_team *team)
         if (setup->phase == GREETING) {
             status = test_greeting(team);
         } else if (exchange->test != NULL) {
+            if (setup->phase == GREETED) {
+                gpucoll_cluster_turn(team->cluster); /* greetings of others may want it */
+            }
             status = exchange->test(exchange->arg);
         }
         if (status != GPUCOLL_OK) {

@@ -70,6 +70,16 @@ OMPI_MCA_coll_gpucoll_transports=p2p,cpu_reduce ends 0 'cpu *host *[0-9.]* us' -
 OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'no transport reaches the other ranks' --explain allreduce 4M --peer-access no
 OMPI_MCA_coll_gpucoll_transports=none ends 0 'no transport reaches the other ranks' --explain allreduce 4M
 
+if ./gpucoll_info --network | grep -q '^  UCX  *[0-9]'; then
+    export OMPI_MCA_coll_gpucoll_net_devices=lo
+    ends 0 '^  lo  *tcp, loopback (chosen)' --network
+    OMPI_MCA_coll_gpucoll_net_devices=pigeon0
+    ends 1 '^  wanted  *pigeon0' --network
+    unset OMPI_MCA_coll_gpucoll_net_devices
+else
+    ends 0 'Network' --network
+fi
+
 wanted=$(sed -n 's/^launch = \([^ ]*\) us.*/\1/p' "$file")
 export OMPI_MCA_coll_gpucoll_tuning_file=$file
 ends 0 "launch *= *$wanted us" --constants

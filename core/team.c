@@ -273,8 +273,9 @@ static gpucoll_status advance(struct gpucoll_team *team)
         gpucoll_status status = GPUCOLL_OK;
         if (setup->phase == GREETING) {
             status = test_greeting(team);
-        } else if (exchange->test != NULL) {
-            status = exchange->test(exchange->arg);
+        }
+        if (status == GPUCOLL_OK && exchange->test != NULL) {
+            status = exchange->test(exchange->arg); /* after the greeting, of the exchange that it began */
         }
         if (status != GPUCOLL_OK) {
             return status;

@@ -58,6 +58,7 @@ struct gpucoll_span {
     struct gpucoll_verdict in[GPUCOLL_SPAN_ROUNDS];
     struct gpucoll_verdict out[GPUCOLL_SPAN_ROUNDS];
     struct gpucoll_net_message received[GPUCOLL_SPAN_ROUNDS];
+    uint64_t lingers_since_ns; /* 0: does not */
     uint32_t sends;
     struct gpucoll_net_message sent[]; /* cluster->span_sends */
 };
@@ -146,6 +147,8 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
 /* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
  * shown. Turns the network's progress. */
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
+/* Is nothing of what this rank has told on its way any more? */
+bool gpucoll_span_is_sent(struct gpucoll_span *span);
 /* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives. */
 void gpucoll_span_end(struct gpucoll_span *span);
 

@@ -91,6 +91,7 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
     span->round = 0;
     span->sent_rounds = 0;
     span->sends = 0;
+    span->lingers_since_ns = 0;
     span->known = *verdict;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round),
@@ -122,8 +123,7 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
     return GPUCOLL_OK;
 }
 
-/* Its messages are no longer on their way, or failed. */
-static bool is_sent(struct gpucoll_span *span)
+bool gpucoll_span_is_sent(struct gpucoll_span *span)
 {
     struct gpucoll_cluster *cluster = span->cluster;
     while (span->sends > 0 &&
@@ -152,7 +152,7 @@ void gpucoll_span_end(struct gpucoll_span *span)
         return;
     }
     struct gpucoll_cluster *cluster = span->cluster;
-    if (span->round == cluster->rounds && !is_sent(span)) {
+    if (span->round == cluster->rounds && !gpucoll_span_is_sent(span)) {
         span->next = cluster->leaving;
         cluster->leaving = span;
         return;
@@ -169,7 +169,7 @@ void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
     cluster->ops->progress(cluster->net);
     for (struct gpucoll_span **link = &cluster->leaving; *link != NULL;) {
         struct gpucoll_span *span = *link;
-        if (is_sent(span)) {
+        if (gpucoll_span_is_sent(span)) {
             *link = span->next;
             keep(span);
         } else {
@@ -287,12 +287,27 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
     return request->span != NULL ? gpucoll_cluster_span(request) : GPUCOLL_ERR_NO_MEMORY;
 }
 
+/* Whoever runs the call turns the network's progress on. Who is about to leave it waits a little until what it has told is on its way. */
+static bool lingers(struct gpucoll_span *span)
+{
+    static const uint64_t patience_ns = 1000000;
+    if (span->known.found == GPUCOLL_FOUND_ABLE || gpucoll_span_is_sent(span)) {
+        return false;
+    }
+    const uint64_t now = gpucoll_now_ns();
+    span->lingers_since_ns = span->lingers_since_ns == 0 ? now : span->lingers_since_ns;
+    return now - span->lingers_since_ns < patience_ns;
+}
+
 gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
 {
     uint32_t missing = 0;
     gpucoll_status status = gpucoll_span_test(request->span, &missing);
     if (status == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog_far(request, missing, "waiting for what another host brings to the call");
+    }
+    if (status == GPUCOLL_OK && lingers(request->span)) {
+        return GPUCOLL_IN_PROGRESS;
     }
     if (status == GPUCOLL_OK) {
         status = conclude(request, &request->span->known);

@@ -211,6 +211,9 @@ gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
     const int timeout = cluster->context->config->timeout;
     uint32_t missing = 0;
     gpucoll_status status = gpucoll_span_test(cluster->greeting, &missing);
+    if (status == GPUCOLL_OK && !gpucoll_span_is_sent(cluster->greeting)) {
+        status = GPUCOLL_IN_PROGRESS; /* a connection of this rank is not there yet */
+    }
     const uint64_t waited_ns = gpucoll_now_ns() - cluster->greeting_since_ns;
     if (status == GPUCOLL_IN_PROGRESS && timeout > 0 && waited_ns > (uint64_t)timeout * 1000000000u) {
         gpucoll_help(cluster->context->log, "net-silent", cluster->rank, missing, timeout);

@@ -134,6 +134,7 @@ libgpucoll_la_SOURCES += \
 	core/topology/format.h \
 	core/topology/found.h \
 	core/topology/found_gpus.c \
+	core/topology/found_limits.c \
 	core/topology/found_nics.c \
 	core/topology/found_place.c \
 	core/topology/link.c \

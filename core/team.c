@@ -274,6 +274,9 @@ static gpucoll_status advance(struct gpucoll_team *team)
         if (setup->phase == GREETING) {
             status = test_greeting(team);
         }
+        if (setup->phase == GREETED) {
+            gpucoll_cluster_turn(team->cluster); /* greetings of others may want it */
+        }
         if (status == GPUCOLL_OK && exchange->test != NULL) {
             status = exchange->test(exchange->arg); /* after the greeting, of the exchange that it began */
         }

@@ -9,6 +9,7 @@ EXTRA_DIST += test/topology
 include test/unit/local.mk
 include test/mpi/local.mk
 include test/gpu/local.mk
+include test/net/local.mk
 
 AM_TESTS_ENVIRONMENT = \
 	GPUCOLL_MPIRUN='$(MPIRUN)'; export GPUCOLL_MPIRUN; \

@@ -19,7 +19,9 @@ static bool find(struct gpucoll_topology *found)
         fine = gpucoll_found_gpus(found, &nvml);
         gpucoll_nvml_close(&nvml);
     }
-    return fine && gpucoll_found_nics(found, "/sys");
+    fine = fine && gpucoll_found_nics(found, "/sys");
+    gpucoll_found_limits(found);
+    return fine;
 }
 
 gpucoll_status gpucoll_topology_discover(const struct gpucoll_log *log, struct gpucoll_topology **topology)

@@ -12,6 +12,8 @@
 bool gpucoll_found_gpus(struct gpucoll_topology *found, const struct gpucoll_nvml *nvml);
 /* The NICs that sysfs, mounted at `sys`, shows to this process. False when memory is short. */
 bool gpucoll_found_nics(struct gpucoll_topology *found, const char *sys);
+/* Lowers the speed of NICs of this process's network namespace to what their shapers let through. */
+void gpucoll_found_limits(struct gpucoll_topology *found);
 /* Puts all that was found into a tree of this machine by hwloc; NULL when memory is short or hwloc fails. */
 struct gpucoll_topology *gpucoll_found_place(const struct gpucoll_topology *found);
 

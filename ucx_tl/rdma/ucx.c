@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucm/api/ucm.h>
 
 static const char library[] = "libucp.so.0";
 
@@ -22,6 +23,26 @@ static const struct {
     size_t offset;
 } symbols[] = {GPUCOLL_UCX_FUNCTIONS(SYMBOL)};
 
+/* UCX's memory library patches munmap and its like in the C library as soon as it is told its settings, which UCX does when it is loaded;
+ * only the first telling counts. So gpucoll is first, unless the user has settings for it. */
+static void prevent_hooks(void)
+{
+    void (*set)(const ucm_global_config_t *settings);
+    void *memory = NULL;
+    if (getenv("UCX_MEM_EVENTS") == NULL && getenv("UCX_MEM_MMAP_HOOK_MODE") == NULL) {
+        memory = dlopen("libucm.so.0", RTLD_LAZY | RTLD_LOCAL); /* it needs libucs, which comes later */
+    }
+    if (memory != NULL) {
+        /* The library's own: what else it has, which depends on its version, stays. */
+        ucm_global_config_t *settings = dlsym(memory, "ucm_global_opts");
+        *(void **)&set = dlsym(memory, "ucm_set_global_opts");
+        if (settings != NULL && set != NULL) {
+            settings->enable_events = 0;
+            set(settings);
+        }
+    }
+}
+
 /* UCX's library takes signals such as SIGSEGV as it is loaded. The application's handlers are put back, unless the user wants UCX's. */
 static void *load_quietly(void)
 {
@@ -32,6 +53,7 @@ static void *load_quietly(void)
     for (int i = 1; i < SIGNALS; i++) {
         sigaction(i, NULL, &before[i]);
     }
+    prevent_hooks();
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     for (int i = 1; i < SIGNALS && !wanted; i++) {
         sigaction(i, NULL, &after);
@@ -45,7 +67,7 @@ static void *load_quietly(void)
 static void load(void)
 {
     void *before = dlopen("libucs.so.0", RTLD_NOW | RTLD_NOLOAD);
-    void *handle = load_quietly();
+    void *handle = before == NULL ? load_quietly() : dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         snprintf(failure, sizeof(failure), "%s", dlerror());
         return;

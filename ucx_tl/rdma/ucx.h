@@ -1,7 +1,7 @@
 /*
  * The functions of UCX that gpucoll calls, found at run time: nothing is linked, so one build serves machines with and without UCX, and
- * a process that stays on one host never loads it. UCX's library sets signal handlers as it is loaded; what gpucoll has loaded gets
- * none, unless the user asks for them by UCX's own variables.
+ * a process that stays on one host never loads it. As UCX is loaded it sets signal handlers and patches functions of the C library. Where
+ * gpucoll is the one that loads it, it does neither, unless the user asks for it by UCX's own variables.
  */
 #ifndef GPUCOLL_RDMA_UCX_H
 #define GPUCOLL_RDMA_UCX_H

@@ -389,6 +389,57 @@ TEST(cluster, a_call_that_is_given_up_ends_on_all)
 
 /* ---- who can be a team ---- */
 
+namespace
+{
+/* An exchange that takes its time: nothing is there until it has been asked for often. */
+struct Slow {
+    gpucoll_exchange inner;
+    const void *mine = nullptr;
+    void *all = nullptr;
+    size_t bytes = 0;
+    int looks = 0;
+
+    static int start(void *arg, const void *mine, void *all, size_t bytes)
+    {
+        auto *slow = static_cast<Slow *>(arg);
+        *slow = {slow->inner, mine, all, bytes, 5};
+        return 0;
+    }
+    static gpucoll_status test(void *arg)
+    {
+        auto *slow = static_cast<Slow *>(arg);
+        if (slow->looks > 0 && --slow->looks > 0) {
+            return GPUCOLL_IN_PROGRESS;
+        }
+        const void *mine = slow->mine;
+        slow->mine = nullptr;
+        const bool failed =
+            mine != nullptr && slow->inner.allgather(slow->inner.arg, mine, slow->all, slow->bytes) != 0;
+        return failed ? GPUCOLL_ERR_EXCHANGE : GPUCOLL_OK;
+    }
+};
+} // namespace
+
+TEST(cluster, is_made_by_exchanges_that_take_their_time)
+{
+    on_hosts(
+        hosts_of({2, 1, 2}), {},
+        [](Rank &rank) {
+            Slow slow = {rank.meeting.exchange(rank.number)};
+            gpucoll_exchange exchange = {rank.number, rank.meeting.size, Slow::start, &slow, Slow::test};
+            ASSERT_EQ(gpucoll_team_begin(rank.context, &exchange, "slow", true, &rank.team), GPUCOLL_OK);
+            gpucoll_status status;
+            int looks = 0;
+            while ((status = gpucoll_team_test(rank.team)) == GPUCOLL_IN_PROGRESS) {
+                looks++;
+            }
+            ASSERT_EQ(status, GPUCOLL_OK);
+            EXPECT_GE(looks, 3 * 4);
+            check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, false);
+        },
+        true);
+}
+
 TEST(cluster, hosts_of_one_machine_by_the_parameter)
 {
     for (uint32_t ranks : {2, 5}) {

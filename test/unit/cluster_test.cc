@@ -7,7 +7,6 @@
 #include <deque>
 #include <thread>
 #include "test/unit/exchange_part.h"
-#include "test/unit/fake_net.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -136,6 +135,44 @@ TEST(cluster, reductions_in_rank_order_are_declined)
         EXPECT_TRUE(sum.untouched());
         EXPECT_TRUE(gpucoll_team_runs(rank.team, GPUCOLL_BCAST));
     });
+}
+
+namespace
+{
+/* Messages are late, and overtake each other. */
+const gpucoll_net_ops &shaken_net()
+{
+    static gpucoll_net_ops shaken = fake_net;
+    shaken.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        static std::atomic<uint64_t> seed{0};
+        gpucoll_status status = fake_net.open(config, log, net);
+        fake_net_shake(*net, ++seed);
+        return status;
+    };
+    return shaken;
+}
+} // namespace
+
+TEST(cluster, messages_that_are_late)
+{
+    shaken_net();
+    for (const Hosts &hosts : shapes) {
+        on_hosts(
+            hosts, small_units,
+            [](Rank &rank) {
+                for (const Kind &kind : kinds) {
+                    ExchangePart part(call_of(kind, 3000), rank.number, rank.meeting.size);
+                    const bool runs = gpucoll_team_runs(rank.team, kind.coll);
+                    EXPECT_EQ(rank.call(part.args()), runs ? GPUCOLL_OK : GPUCOLL_DECLINED) << part.text();
+                    EXPECT_TRUE(!runs || part.right()) << part.text();
+                    gpucoll_barrier_start(rank.team);
+                    while (gpucoll_barrier_test(rank.team) == GPUCOLL_IN_PROGRESS) {
+                        sched_yield();
+                    }
+                }
+            },
+            false, &shaken_net());
+    }
 }
 
 /* ---- what differs from host to host ---- */

@@ -424,105 +424,30 @@ TEST(cluster, a_call_that_is_given_up_ends_on_all)
     });
 }
 
-/* ---- who can be a team ---- */
-
-namespace
+/* Whatever message it is that fails: everybody's call ends with an error, and nothing is left over. */
+TEST(cluster, a_message_that_fails_ends_the_call_on_all)
 {
-/* An exchange that takes its time: nothing is there until it has been asked for often. */
-struct Slow {
-    gpucoll_exchange inner;
-    const void *mine = nullptr;
-    void *all = nullptr;
-    size_t bytes = 0;
-    int looks = 0;
-
-    static int start(void *arg, const void *mine, void *all, size_t bytes)
-    {
-        auto *slow = static_cast<Slow *>(arg);
-        *slow = {slow->inner, mine, all, bytes, 5};
-        return 0;
-    }
-    static gpucoll_status test(void *arg)
-    {
-        auto *slow = static_cast<Slow *>(arg);
-        if (slow->looks > 0 && --slow->looks > 0) {
-            return GPUCOLL_IN_PROGRESS;
-        }
-        const void *mine = slow->mine;
-        slow->mine = nullptr;
-        const bool failed =
-            mine != nullptr && slow->inner.allgather(slow->inner.arg, mine, slow->all, slow->bytes) != 0;
-        return failed ? GPUCOLL_ERR_EXCHANGE : GPUCOLL_OK;
-    }
-};
-} // namespace
-
-TEST(cluster, is_made_by_exchanges_that_take_their_time)
-{
-    on_hosts(
-        hosts_of({2, 1, 2}), {},
-        [](Rank &rank) {
-            Slow slow = {rank.meeting.exchange(rank.number)};
-            gpucoll_exchange exchange = {rank.number, rank.meeting.size, Slow::start, &slow, Slow::test};
-            ASSERT_EQ(gpucoll_team_begin(rank.context, &exchange, "slow", true, &rank.team), GPUCOLL_OK);
-            gpucoll_status status;
-            int looks = 0;
-            while ((status = gpucoll_team_test(rank.team)) == GPUCOLL_IN_PROGRESS) {
-                looks++;
-            }
-            ASSERT_EQ(status, GPUCOLL_OK);
-            EXPECT_GE(looks, 3 * 4);
-            check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, false);
-        },
-        true);
-}
-
-TEST(cluster, hosts_of_one_machine_by_the_parameter)
-{
-    for (uint32_t ranks : {2, 5}) {
-        for (const char *hosts : {"2", "3", "1024"}) {
-            on_hosts(Hosts(ranks, 0), {{"hosts", hosts}}, [&](Rank &rank) {
-                const std::string count = std::to_string(std::min(ranks, static_cast<uint32_t>(atoi(hosts))));
-                const std::vector<std::string> lines = rank.log.lines();
-                EXPECT_NE(lines.back().find("on " + count + " hosts"), std::string::npos) << lines.back();
-                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 100, true);
-            });
-        }
-    }
-}
-
-TEST(cluster, more_ranks_than_a_kernel_takes_on_several_hosts)
-{
-    on_hosts(hosts_of({20, 16}), {{"lanes", "1"}}, [](Rank &rank) {
-        check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, true);
-        ExchangeCall call = call_of(kinds[0], 100);
-        check(rank, call);
-        EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
-    });
-}
-
-TEST(cluster, one_host_with_more_ranks_than_a_kernel_takes_declines)
-{
-    on_hosts(
-        hosts_of({GPUCOLL_MAX_LOCAL + 1, 1}), {},
-        [](Rank &rank) { EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED); }, true);
-}
-
-TEST(cluster, no_network_on_one_rank_declines_on_all)
-{
-    static gpucoll_net_ops none = fake_net;
-    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *, gpucoll_net **) {
-        return GPUCOLL_DECLINED;
+    static gpucoll_net_ops failing = fake_net;
+    static std::atomic<uint32_t> sends{0};
+    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        gpucoll_status status = fake_net.open(config, log, net);
+        fake_net_fail_send(*net, sends);
+        return status;
     };
-    on_hosts(
-        hosts_of({2, 1}), {},
-        [](Rank &rank) {
-            if (rank.number == 1) {
-                gpucoll_context_use_net(rank.context, &none);
-            }
-            EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED);
-            EXPECT_NE(rank.log.lines().back().find("rank 1: no network to other hosts"), std::string::npos)
-                << rank.log.lines().back();
-        },
-        true);
+    for (uint32_t before : {3, 8, 13, 22}) { /* the first is the greeting's */
+        sends = before;
+        on_hosts(
+            hosts_of({2, 2}), {{"timeout", "1"}, {"chunk", "4K"}},
+            [](Rank &rank) {
+                gpucoll_status status = GPUCOLL_OK;
+                for (int turn = 0; turn < 20 && status == GPUCOLL_OK; turn++) {
+                    Sum sum(rank, 10000, turn);
+                    status = rank.call(sum.args);
+                    EXPECT_TRUE(status != GPUCOLL_OK || sum.right());
+                }
+                EXPECT_LT(status, 0) << gpucoll_status_name(status);
+                rank.barrier();
+            },
+            false, &failing);
+    }
 }

@@ -102,6 +102,7 @@ libgpucoll_la_SOURCES += \
 	core/pipeline.c \
 	core/pipeline.h \
 	core/plan.h \
+	core/post.c \
 	core/progress_thread.c \
 	core/progress_thread.h \
 	core/queue.c \

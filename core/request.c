@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "core/algorithm.h"
 #include "core/agreement.h"
 #include "core/cluster.h"
@@ -12,131 +11,6 @@
 #include "core/observe.h"
 #include "core/packing.h"
 #include "core/watchdog.h"
-
-/* What must be equal on all ranks, in one word. */
-static uint32_t signature(const struct gpucoll_coll_args *args)
-{
-    uint64_t size = gpucoll_is_exchange(args->coll) ? gpucoll_exchange_even_bytes(args) : args->count;
-    uint64_t word = size * 0x9E3779B97F4A7C15u;
-    word ^= (uint64_t)args->coll << 16;
-    word ^= gpucoll_coll_reduces(args->coll) ? (uint64_t)args->op << 8 | (uint64_t)args->type : 0;
-    word ^= (uint64_t)args->root << 24;
-    return (uint32_t)(word ^ word >> 32);
-}
-
-/* Are both buffers device memory of one GPU? Then `recv` describes it. */
-static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_request *request,
-                          struct gpucoll_buffer *recv)
-{
-    accel->ops->classify(accel, request->recv, recv);
-    if (recv->memory != GPUCOLL_MEMORY_DEVICE || request->send == request->recv) {
-        return recv->memory == GPUCOLL_MEMORY_DEVICE;
-    }
-    struct gpucoll_buffer send;
-    accel->ops->classify(accel, request->send, &send);
-    return send.memory == GPUCOLL_MEMORY_DEVICE && send.device == recv->device;
-}
-
-/* Can this rank's buffers be used natively? Then `buffer` and `*pointer` say where they are; NULL: this rank
- * has none. */
-static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
-                    const void **pointer)
-{
-    if (request->stages != NULL) {
-        return gpucoll_cluster_is_able(request, buffer, pointer);
-    }
-    if (gpucoll_is_exchange(request->coll)) {
-        return gpucoll_exchange_is_able(request, buffer, pointer);
-    }
-    *pointer = request->recv;
-    return on_one_device(request->team->context->accel, request, buffer);
-}
-
-/* For a rank without buffers of its own in the call: any GPU will do, best the one its peers know. */
-static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
-{
-    struct gpucoll_gpu *const *gpus = team->context->gpus;
-    if (team->gpu != NULL) {
-        return team->gpu;
-    }
-    for (int i = 0; i < GPUCOLL_BOARD_CARDS && team->links != NULL && gpus[i] != NULL; i++) {
-        if (gpus[i] == team->links->gpu) {
-            return gpus[i];
-        }
-    }
-    return gpus[0];
-}
-
-/* Finds the GPU that holds the buffers, if they are on one, else says why there is none. Takes a lane of it now if that is wanted: a
- * lane is for calls whose peers can be expected at any moment: somebody waits in this one, and no earlier one of the team is under
- * way. */
-static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_lane)
-{
-    struct gpucoll_context *context = request->team->context;
-    if (request->coll == GPUCOLL_WARMUP) {
-        pthread_mutex_lock(&context->lock);
-        request->gpu = gpucoll_context_any_gpu(context);
-        pthread_mutex_unlock(&context->lock);
-        return request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
-    }
-    struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
-    const void *pointer = NULL;
-    if (!is_able(request, &buffer, &pointer)) {
-        bool on_device = gpucoll_is_exchange(request->coll) && buffer.memory == GPUCOLL_MEMORY_DEVICE;
-        return on_device ? GPUCOLL_REASON_OVERLAP : GPUCOLL_REASON_MEMORY;
-    }
-    if (context->config->sync_device && pointer != NULL &&
-        context->accel->ops->synchronize(context->accel, pointer) != GPUCOLL_OK) {
-        return GPUCOLL_REASON_GPU;
-    }
-    pthread_mutex_lock(&context->lock);
-    request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
-    request->lane = request->gpu != NULL && wants_lane ? gpucoll_gpu_take_lane(request->gpu) : NULL;
-    enum gpucoll_reason reason = request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
-    if (request->gpu != NULL && !(request->stages != NULL ? gpucoll_cluster_reserve(request)
-                                                          : gpucoll_packing_reserve(request, &buffer))) {
-        if (request->lane != NULL) {
-            gpucoll_gpu_give_lane(request->lane);
-        }
-        request->lane = NULL;
-        request->gpu = NULL;
-        reason = GPUCOLL_REASON_PACKING;
-    }
-    if (request->gpu != NULL && request->stages == NULL) {
-        gpucoll_direct_post(request, &buffer);
-    }
-    pthread_mutex_unlock(&context->lock);
-    return reason;
-}
-
-static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
-{
-    struct gpucoll_post *post = &request->post;
-    post->kind = GPUCOLL_POST_DECLINED;
-    post->signature = signature(args);
-    post->bytes = request->bytes;
-    const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
-                         request->stages == NULL;
-    const bool runs = request->team->cluster == NULL || request->stages != NULL;
-    const enum gpucoll_reason reason = !runs             ? GPUCOLL_REASON_HOSTS
-                                       : request->unable ? GPUCOLL_REASON_LAYOUT
-                                                         : find_gpu(request, awaited);
-    post->card = reason;
-    if (request->gpu == NULL) {
-        return;
-    }
-    /* The stages of several hosts take lanes of their own. */
-    post->kind = request->stages != NULL ? GPUCOLL_POST_DEVICE : GPUCOLL_POST_LANE_FOLLOWS;
-    post->card = (uint32_t)request->gpu->card_index;
-    if (request->coll == GPUCOLL_WARMUP) {
-        post->kind = GPUCOLL_POST_DEVICE; /* nothing is run on a lane */
-    }
-    if (request->lane != NULL) {
-        post->kind = GPUCOLL_POST_DEVICE;
-        post->epoch = request->lane->epoch;
-        post->lane = request->lane->offset;
-    }
-}
 
 /* The peers may reuse the ring entries of the calls up to the first that has not ended here. */
 static void raise_agreed(struct gpucoll_team *team, uint64_t call)
@@ -174,18 +48,6 @@ static void end(struct gpucoll_request *request)
     team->spare = request;
 }
 
-/* A zeroed request; the team's spare one, so that a call does not allocate. */
-static struct gpucoll_request *new_request(struct gpucoll_team *team)
-{
-    struct gpucoll_request *request = team->spare;
-    team->spare = NULL;
-    if (request == NULL) {
-        return calloc(1, sizeof *request);
-    }
-    memset(request, 0, offsetof(struct gpucoll_request, runs));
-    return request;
-}
-
 struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team)
 {
     struct gpucoll_request *request = calloc(1, sizeof *request);
@@ -202,58 +64,6 @@ struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team)
 void gpucoll_request_drop(struct gpucoll_request *request)
 {
     free(request);
-}
-
-/* What the request is to do, of all that `args` say. */
-static gpucoll_status describe(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
-{
-    if (request->team->cluster != NULL) {
-        return gpucoll_cluster_post(request, args);
-    }
-    if (gpucoll_is_exchange(args->coll)) {
-        gpucoll_exchange_runs(request, args);
-        request->unable |= !gpucoll_packing_open(request, args);
-    } else {
-        request->bytes = args->count * gpucoll_type_size(args->type);
-    }
-    return GPUCOLL_OK;
-}
-
-gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
-                            struct gpucoll_request **out)
-{
-    int functor = gpucoll_coll_reduces(args->coll) ? gpucoll_functor(args->op, args->type) : 0;
-    if (functor < 0 || ((unsigned)args->coll >= GPUCOLL_COLL_COUNT && args->coll != GPUCOLL_WARMUP)) {
-        return GPUCOLL_ERR_INVALID;
-    }
-    struct gpucoll_request *request = new_request(team);
-    if (request == NULL) {
-        return GPUCOLL_ERR_NO_MEMORY;
-    }
-    request->team = team;
-    request->coll = args->coll;
-    request->op = args->op;
-    request->type = args->type;
-    request->root = args->root;
-    request->functor = functor;
-    request->recv = args->recv;
-    request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
-    request->unable = args->unable;
-    request->form = (uint8_t)args->form;
-    gpucoll_status status = describe(request, args);
-    if (status != GPUCOLL_OK) {
-        gpucoll_cluster_close(request);
-        free(request);
-        return status;
-    }
-    gpucoll_observe_post(request);
-    request->call = ++team->calls;
-    if ((team->size > 1 || team->cluster != NULL) && !team->given_up) {
-        request->state = GPUCOLL_QUEUED;
-        fill_post(request, args);
-    }
-    *out = request;
-    return GPUCOLL_OK;
 }
 
 static gpucoll_status test_alone(struct gpucoll_request *request)

@@ -265,29 +265,35 @@ static gpucoll_status next_phase(struct gpucoll_team *team)
     return status;
 }
 
+/* Has what is under way come to its end? */
+static gpucoll_status test_exchange(struct gpucoll_team *team)
+{
+    const struct gpucoll_exchange *exchange = &team->setup->exchange;
+    if (team->setup->phase == GREETED) {
+        gpucoll_cluster_turn(team->cluster); /* greetings of others may want it */
+    }
+    return exchange->test != NULL ? exchange->test(exchange->arg) : GPUCOLL_OK;
+}
+
 /* Goes on as far as the exchanges allow. */
 static gpucoll_status advance(struct gpucoll_team *team)
 {
-    struct gpucoll_team_setup *setup = team->setup;
-    const struct gpucoll_exchange *exchange = &setup->exchange;
-    for (;;) {
-        gpucoll_status status = GPUCOLL_OK;
-        if (setup->phase == GREETING) {
-            status = test_greeting(team);
-        } else if (exchange->test != NULL) {
-            if (setup->phase == GREETED) {
-                gpucoll_cluster_turn(team->cluster); /* greetings of others may want it */
-            }
-            status = exchange->test(exchange->arg);
-        }
+    gpucoll_status status = GPUCOLL_OK;
+    if (team->setup->phase == GREETING) {
+        status = test_greeting(team);
+    }
+    while (status == GPUCOLL_OK) {
+        status = test_exchange(team);
         if (status != GPUCOLL_OK) {
             return status;
         }
         status = next_phase(team);
         if (status != GPUCOLL_IN_PROGRESS) {
-            return status;
+            return status; /* made, or not to be */
         }
+        status = team->setup->phase == GREETING ? test_greeting(team) : GPUCOLL_OK;
     }
+    return status;
 }
 
 static void free_setup(struct gpucoll_team *team)

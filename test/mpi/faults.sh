@@ -4,9 +4,10 @@
 set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
-# Arguments: which cases (a regular expression), and the transports to force.
+# Arguments: which cases (a regular expression), the transports to force, and how many hosts the machine is to pretend to be.
 only=${1:-.}
 [ -z "${2:-}" ] || export OMPI_MCA_coll_gpucoll_transports=$2
+[ -z "${3:-}" ] || export OMPI_MCA_coll_gpucoll_hosts=$3
 last=$((NP - 1))
 
 # clean NAME: no file of the last run is left.

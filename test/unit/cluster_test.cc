@@ -7,7 +7,6 @@
 #include <deque>
 #include <thread>
 #include "test/unit/exchange_part.h"
-#include "test/unit/fake_net.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -136,6 +135,44 @@ TEST(cluster, reductions_in_rank_order_are_declined)
         EXPECT_TRUE(sum.untouched());
         EXPECT_TRUE(gpucoll_team_runs(rank.team, GPUCOLL_BCAST));
     });
+}
+
+namespace
+{
+/* Messages are late, and overtake each other. */
+const gpucoll_net_ops &shaken_net()
+{
+    static gpucoll_net_ops shaken = fake_net;
+    shaken.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        static std::atomic<uint64_t> seed{0};
+        gpucoll_status status = fake_net.open(config, log, net);
+        fake_net_shake(*net, ++seed);
+        return status;
+    };
+    return shaken;
+}
+} // namespace
+
+TEST(cluster, messages_that_are_late)
+{
+    shaken_net();
+    for (const Hosts &hosts : shapes) {
+        on_hosts(
+            hosts, small_units,
+            [](Rank &rank) {
+                for (const Kind &kind : kinds) {
+                    ExchangePart part(call_of(kind, 3000), rank.number, rank.meeting.size);
+                    const bool runs = gpucoll_team_runs(rank.team, kind.coll);
+                    EXPECT_EQ(rank.call(part.args()), runs ? GPUCOLL_OK : GPUCOLL_DECLINED) << part.text();
+                    EXPECT_TRUE(!runs || part.right()) << part.text();
+                    gpucoll_barrier_start(rank.team);
+                    while (gpucoll_barrier_test(rank.team) == GPUCOLL_IN_PROGRESS) {
+                        sched_yield();
+                    }
+                }
+            },
+            false, &shaken_net());
+    }
 }
 
 /* ---- what differs from host to host ---- */
@@ -387,54 +424,30 @@ TEST(cluster, a_call_that_is_given_up_ends_on_all)
     });
 }
 
-/* ---- who can be a team ---- */
-
-TEST(cluster, hosts_of_one_machine_by_the_parameter)
+/* Whatever message it is that fails: everybody's call ends with an error, and nothing is left over. */
+TEST(cluster, a_message_that_fails_ends_the_call_on_all)
 {
-    for (uint32_t ranks : {2, 5}) {
-        for (const char *hosts : {"2", "3", "1024"}) {
-            on_hosts(Hosts(ranks, 0), {{"hosts", hosts}}, [&](Rank &rank) {
-                const std::string count = std::to_string(std::min(ranks, static_cast<uint32_t>(atoi(hosts))));
-                const std::vector<std::string> lines = rank.log.lines();
-                EXPECT_NE(lines.back().find("on " + count + " hosts"), std::string::npos) << lines.back();
-                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 100, true);
-            });
-        }
-    }
-}
-
-TEST(cluster, more_ranks_than_a_kernel_takes_on_several_hosts)
-{
-    on_hosts(hosts_of({20, 16}), {{"lanes", "1"}}, [](Rank &rank) {
-        check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, true);
-        ExchangeCall call = call_of(kinds[0], 100);
-        check(rank, call);
-        EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
-    });
-}
-
-TEST(cluster, one_host_with_more_ranks_than_a_kernel_takes_declines)
-{
-    on_hosts(
-        hosts_of({GPUCOLL_MAX_LOCAL + 1, 1}), {},
-        [](Rank &rank) { EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED); }, true);
-}
-
-TEST(cluster, no_network_on_one_rank_declines_on_all)
-{
-    static gpucoll_net_ops none = fake_net;
-    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *, gpucoll_net **) {
-        return GPUCOLL_DECLINED;
+    static gpucoll_net_ops failing = fake_net;
+    static std::atomic<uint32_t> sends{0};
+    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        gpucoll_status status = fake_net.open(config, log, net);
+        fake_net_fail_send(*net, sends);
+        return status;
     };
-    on_hosts(
-        hosts_of({2, 1}), {},
-        [](Rank &rank) {
-            if (rank.number == 1) {
-                gpucoll_context_use_net(rank.context, &none);
-            }
-            EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED);
-            EXPECT_NE(rank.log.lines().back().find("rank 1: no network to other hosts"), std::string::npos)
-                << rank.log.lines().back();
-        },
-        true);
+    for (uint32_t before : {3, 8, 13, 22}) { /* the first is the greeting's */
+        sends = before;
+        on_hosts(
+            hosts_of({2, 2}), {{"timeout", "1"}, {"chunk", "4K"}},
+            [](Rank &rank) {
+                gpucoll_status status = GPUCOLL_OK;
+                for (int turn = 0; turn < 20 && status == GPUCOLL_OK; turn++) {
+                    Sum sum(rank, 10000, turn);
+                    status = rank.call(sum.args);
+                    EXPECT_TRUE(status != GPUCOLL_OK || sum.right());
+                }
+                EXPECT_LT(status, 0) << gpucoll_status_name(status);
+                rank.barrier();
+            },
+            false, &failing);
+    }
 }

@@ -1,7 +1,6 @@
 #include "test/unit/hosts.h"
 #include <cstring>
 #include <thread>
-#include "test/unit/fake_net.h"
 
 Hosts hosts_of(const std::vector<uint32_t> &sizes)
 {
@@ -38,12 +37,13 @@ void spread(Meeting &meeting, const Hosts &hosts)
     };
 }
 
-static void play(uint32_t number, Meeting &meeting, const Settings &settings, const Body &body, bool bare)
+static void play(uint32_t number, Meeting &meeting, const Settings &settings, const Body &body, bool bare,
+                 const gpucoll_net_ops *net)
 {
     Rank rank(number, meeting, settings);
     gpucoll_status status = gpucoll_context_create(&rank.config, rank.log.get(), &rank.context);
     ASSERT_EQ(status, GPUCOLL_OK);
-    gpucoll_context_use_net(rank.context, &fake_net);
+    gpucoll_context_use_net(rank.context, net);
     status = bare ? GPUCOLL_OK : rank.make_team(meeting, 0, &rank.team);
     EXPECT_EQ(status, GPUCOLL_OK) << gpucoll_status_name(status);
     if (status == GPUCOLL_OK) {
@@ -52,14 +52,15 @@ static void play(uint32_t number, Meeting &meeting, const Settings &settings, co
     rank.close();
 }
 
-void on_hosts(const Hosts &hosts, const Settings &settings, const Body &body, bool bare)
+void on_hosts(const Hosts &hosts, const Settings &settings, const Body &body, bool bare,
+              const gpucoll_net_ops *net)
 {
     SCOPED_TRACE(text_of(hosts));
     Meeting meeting(static_cast<uint32_t>(hosts.size()));
     spread(meeting, hosts);
     std::vector<std::thread> threads;
     for (uint32_t number = 0; number < hosts.size(); number++) {
-        threads.emplace_back([&, number] { play(number, meeting, settings, body, bare); });
+        threads.emplace_back([&, number] { play(number, meeting, settings, body, bare, net); });
     }
     for (std::thread &thread : threads) {
         thread.join();

@@ -4,6 +4,7 @@
 #ifndef GPUCOLL_TEST_HOSTS_H
 #define GPUCOLL_TEST_HOSTS_H
 
+#include "test/unit/fake_net.h"
 #include "test/unit/ranks.h"
 
 /* The host of each rank. */
@@ -17,6 +18,7 @@ std::string text_of(const Hosts &hosts);
 void spread(Meeting &meeting, const Hosts &hosts);
 
 /* Runs `body` on the ranks of these hosts, which are a team. `bare`: the context is there, not the team. */
-void on_hosts(const Hosts &hosts, const Settings &settings, const Body &body, bool bare = false);
+void on_hosts(const Hosts &hosts, const Settings &settings, const Body &body, bool bare = false,
+              const gpucoll_net_ops *net = &fake_net);
 
 #endif

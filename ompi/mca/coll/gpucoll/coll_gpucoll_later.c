@@ -155,6 +155,9 @@ static void join(struct gpucoll_outer *outer)
         end(outer, sequence->error);
     } else if (sequence->team == NULL) {
         outer->phase = GPUCOLL_PHASE_TURN;
+    } else if (!gpucoll_team_runs(sequence->team, outer->later.coll)) {
+        outer->declined = GPUCOLL_REASON_HOSTS;
+        outer->phase = GPUCOLL_PHASE_TURN;
     } else if (ompi_comm_size(outer->comm) == 1 && !is_on_device(outer)) {
         outer->phase = GPUCOLL_PHASE_TURN; /* the engine's copy is for device memory only */
     } else if (!sequence->posted && !gpucoll_device_active()) {
@@ -441,7 +444,9 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
     if (later->persistent || active || self->calls.state != GPUCOLL_NATIVE_READY || self->calls.posted) {
         return false;
     }
-    gpucoll_pass(self->calls.team);
+    if (gpucoll_team_runs(self->calls.team, later->coll)) {
+        gpucoll_pass(self->calls.team);
+    }
     return true;
 }
 

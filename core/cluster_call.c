@@ -35,12 +35,23 @@ static gpucoll_status post_op(struct gpucoll_request *request, struct gpucoll_po
     return gpucoll_post(call->cluster->back, &op.args, &posted->request);
 }
 
+/* Local calls of two teams whose ranks hold their last lanes crosswise are declined together. Posted again together, they would meet like
+ * that for ever: so each pauses for a while that is the same on all ranks of the host and differs between teams and from time to time. */
+static uint64_t pause_ns(const struct gpucoll_cluster *cluster, uint32_t times)
+{
+    const uint64_t most_ns = 1000000u << (times < 7 ? times : 7);
+    const uint64_t team = cluster->span_id[gpucoll_host_rank(cluster, cluster->host, 0)];
+    const uint64_t word = (team << 32 | times) * 0x9E3779B97F4A7C15u;
+    return (word >> 32) % most_ns;
+}
+
 /* Only for want of lanes can a local call be declined that the probe has found possible. */
 static gpucoll_status note_declined(struct gpucoll_request *request, struct gpucoll_posted_op *posted)
 {
     const enum gpucoll_reason reason = gpucoll_declined_reason(request->team->cluster->back);
     posted->declined = true;
     if (reason == GPUCOLL_REASON_LANES) {
+        posted->again_ns = gpucoll_now_ns() + pause_ns(request->team->cluster, ++posted->times);
         return GPUCOLL_OK;
     }
     gpucoll_help(request->team->context->log, "stage-declined", gpucoll_coll_name(request->coll),
@@ -81,9 +92,10 @@ static gpucoll_status test_ops(struct gpucoll_request *request, bool *moved)
 static gpucoll_status drain(struct gpucoll_request *request, uint64_t number, bool *moved)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    if (call->popped < number && op_at(call, call->popped)->declined) {
+    struct gpucoll_posted_op *first = op_at(call, call->popped);
+    if (call->popped < number && first->declined && gpucoll_now_ns() >= first->again_ns) {
         *moved = true;
-        return post_op(request, op_at(call, call->popped));
+        return post_op(request, first);
     }
     return GPUCOLL_OK;
 }

@@ -77,7 +77,9 @@ struct gpucoll_stage_slot {
 
 struct gpucoll_posted_op {
     struct gpucoll_request *request; /* NULL: it has ended, */
-    bool declined;                   /* so */
+    bool declined;                   /* so, for want of lanes, */
+    uint32_t times;                  /* so often; */
+    uint64_t again_ns;               /* it is not posted again before this */
     enum gpucoll_side side;
     uint64_t unit;
     uint32_t index;

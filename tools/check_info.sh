@@ -53,6 +53,16 @@ ends 2 '--banana: no such option' --explain allreduce 4M --banana 3
 ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
 ends 0 'launch *= ' --constants
 
+if ./gpucoll_info --network | grep -q '^  UCX  *[0-9]'; then
+    export OMPI_MCA_coll_gpucoll_net_devices=lo
+    ends 0 '^  lo  *tcp, loopback (chosen)' --network
+    OMPI_MCA_coll_gpucoll_net_devices=pigeon0
+    ends 1 '^  wanted  *pigeon0' --network
+    unset OMPI_MCA_coll_gpucoll_net_devices
+else
+    ends 0 'Network' --network
+fi
+
 wanted=$(sed -n 's/^launch = \([^ ]*\) us.*/\1/p' "$file")
 export OMPI_MCA_coll_gpucoll_tuning_file=$file
 ends 0 "launch *= *$wanted us" --constants

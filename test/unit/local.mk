@@ -24,6 +24,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
 	test/unit/layout_test.cc \
+	test/unit/net_ends.h \
+	test/unit/net_process_test.cc \
 	test/unit/net_test.cc \
 	test/unit/packing_test.cc \
 	test/unit/queue_test.cc \

@@ -1,108 +1,15 @@
 /*
- * ucx_tl/rdma: messages over UCX. Two networks in this process stand for two processes, each with its own context and worker of UCX.
+ * ucx_tl/rdma: messages over UCX, between two ends in this process.
  */
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <thread>
-#include <csignal>
-#include <cstdlib>
-#include <dlfcn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include "test/unit/unit.h"
-
-extern "C" {
-#include "ucx_tl/net.h"
-}
+#include "test/unit/net_ends.h"
 
 namespace
 {
-
-const struct gpucoll_net_ops *const ops = &gpucoll_net_ucx;
-
-using Clock = std::chrono::steady_clock;
-
-struct Net {
-    RecordingLog log;
-    std::string devices;
-    struct gpucoll_config config;
-    struct gpucoll_net *net = nullptr;
-    gpucoll_status status;
-
-    explicit Net(const char *chosen = "auto") : devices(chosen)
-    {
-        gpucoll_config_init(&config);
-        EXPECT_EQ(gpucoll_config_set(&config, "net_devices", devices.c_str()), GPUCOLL_OK);
-        status = ops->open(&config, log.get(), &net);
-    }
-    ~Net()
-    {
-        if (net) {
-            ops->close(net);
-        }
-    }
-    Net(const Net &) = delete;
-    Net &operator=(const Net &) = delete;
-
-    struct gpucoll_net_address address() const
-    {
-        struct gpucoll_net_address all;
-        ops->address(net, &all);
-        return all;
-    }
-    struct gpucoll_net_peer *connect(const Net &other)
-    {
-        struct gpucoll_net_peer *peer = nullptr;
-        struct gpucoll_net_address to = other.address();
-        EXPECT_EQ(ops->connect(net, &to, &peer), GPUCOLL_OK);
-        return peer;
-    }
-};
-
-struct Message : gpucoll_net_message {
-    std::vector<unsigned char> data;
-    explicit Message(size_t bytes = 0, unsigned seed = 0)
-        : gpucoll_net_message{GPUCOLL_OK, nullptr}, data(bytes)
-    {
-        for (size_t i = 0; i < bytes; i++) {
-            data[i] = static_cast<unsigned char>(seed + i * 7 + (i >> 8));
-        }
-    }
-    void send(Net &net, struct gpucoll_net_peer *peer, uint64_t tag)
-    {
-        ops->send(net.net, peer, tag, data.data(), data.size(), this);
-    }
-    void receive(Net &net, uint64_t tag) { ops->receive(net.net, tag, data.data(), data.size(), this); }
-};
-
-/* Turns both until the condition holds, for `seconds` at most. */
-bool until(Net &a, Net &b, const std::function<bool()> &done, double seconds = 60)
-{
-    auto start = Clock::now();
-    while (!done()) {
-        ops->progress(a.net);
-        ops->progress(b.net);
-        if (std::chrono::duration<double>(Clock::now() - start).count() > seconds) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool ended(Net &net, Message &message)
-{
-    return ops->test(net.net, &message) != GPUCOLL_IN_PROGRESS;
-}
-
-#define OPEN(net)                                                                                            \
-    if ((net).status == GPUCOLL_DECLINED && (net).log.topics().empty()) {                                    \
-        GTEST_SKIP() << "no UCX: " << ((net).log.lines().empty() ? "" : (net).log.lines().back());           \
-    }                                                                                                        \
-    ASSERT_EQ((net).status, GPUCOLL_OK)
 
 class net : public testing::TestWithParam<const char *>
 {
@@ -429,114 +336,6 @@ TEST_P(net, threads_share_one_end)
     EXPECT_EQ(good, 2u * THREADS * ROUNDS);
 }
 
-/* Not a test: the peer process of the next one, which starts this program anew for it. */
-TEST(net_peer, DISABLED_answers_and_waits)
-{
-    const char *wish = getenv("GPUCOLL_TEST_NET_PEER");
-    ASSERT_NE(wish, nullptr);
-    Net mine(wish);
-    ASSERT_EQ(mine.status, GPUCOLL_OK);
-    struct gpucoll_net_address theirs;
-    struct gpucoll_net_address own = mine.address();
-    ASSERT_EQ(write(4, &own, sizeof own), static_cast<ssize_t>(sizeof own));
-    ASSERT_EQ(read(3, &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
-    struct gpucoll_net_peer *peer = nullptr;
-    ASSERT_EQ(ops->connect(mine.net, &theirs, &peer), GPUCOLL_OK);
-    Message message(1000);
-    message.receive(mine, 1);
-    until(mine, mine, [&] { return ended(mine, message); });
-    message.send(mine, peer, 2);
-    until(
-        mine, mine, [] { return false; }, 100);
-}
-
-class Child
-{
-  public:
-    explicit Child(const char *wish)
-    {
-        int down[2];
-        int up[2];
-        EXPECT_EQ(pipe(down), 0);
-        EXPECT_EQ(pipe(up), 0);
-        pid = fork();
-        if (pid == 0) {
-            dup2(down[0], 13);
-            dup2(up[1], 14);
-            dup2(13, 3);
-            dup2(14, 4);
-            setenv("GPUCOLL_TEST_NET_PEER", wish, 1);
-            execl("/proc/self/exe", "unit_tests", "--gtest_also_run_disabled_tests", "--gtest_brief=1",
-                  "--gtest_filter=net_peer.DISABLED_answers_and_waits", static_cast<char *>(nullptr));
-            _exit(1);
-        }
-        close(down[0]);
-        close(up[1]);
-        to = down[1];
-        from = up[0];
-    }
-    ~Child()
-    {
-        end();
-        close(to);
-        close(from);
-    }
-    void end()
-    {
-        if (pid > 0) {
-            kill(pid, SIGKILL);
-            waitpid(pid, nullptr, 0);
-        }
-        pid = -1;
-    }
-    pid_t pid;
-    int to;
-    int from;
-};
-
-TEST_P(net, sends_to_a_process_that_was_killed_fail_and_name_it)
-{
-    Net a(GetParam());
-    OPEN(a);
-    Child child(GetParam());
-    struct gpucoll_net_address theirs;
-    struct gpucoll_net_address own = a.address();
-    ASSERT_EQ(read(child.from, &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
-    ASSERT_EQ(write(child.to, &own, sizeof own), static_cast<ssize_t>(sizeof own));
-    struct gpucoll_net_peer *peer = nullptr;
-    ASSERT_EQ(ops->connect(a.net, &theirs, &peer), GPUCOLL_OK);
-    Message sent(1000, 5);
-    Message received(1000);
-    received.receive(a, 2);
-    sent.send(a, peer, 1);
-    ASSERT_TRUE(until(a, a, [&] { return ended(a, sent) && ended(a, received); }));
-    EXPECT_TRUE(sent.data == received.data);
-    std::string name = "process " + std::to_string(child.pid);
-    Message pending(4 << 20);
-    pending.send(a, peer, 3);
-    until(
-        a, a, [] { return false; }, 0.05);
-    child.end();
-    auto start = Clock::now();
-    EXPECT_TRUE(until(
-        a, a, [&] { return ended(a, pending); }, 20));
-    EXPECT_NE(pending.status, GPUCOLL_OK);
-    for (size_t bytes : {8, 4 << 20}) {
-        Message late(bytes);
-        late.send(a, peer, 3);
-        EXPECT_TRUE(until(
-            a, a, [&] { return ended(a, late); }, 20))
-            << bytes;
-        EXPECT_NE(late.status, GPUCOLL_OK) << bytes;
-        ops->cancel(a.net, &late);
-    }
-    EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 15);
-    EXPECT_NE(a.log.text_of("net-send").find(name), std::string::npos) << a.log.text_of("net-send");
-    EXPECT_EQ(a.log.topics().size(), 1u);
-    ops->cancel(a.net, &pending);
-    ops->disconnect(a.net, peer);
-}
-
 INSTANTIATE_TEST_SUITE_P(devices, net, testing::Values("auto", "lo"),
                          [](const auto &info) { return std::string(info.param); });
 
@@ -549,51 +348,6 @@ TEST(net_devices, a_name_that_does_not_exist_is_named_with_those_that_do)
     std::string text = missing.log.text_of("net-devices");
     EXPECT_NE(text.find("Not found:                 pigeon0\n"), std::string::npos) << text;
     EXPECT_NE(text.find("lo"), std::string::npos) << text;
-}
-
-/* Not a test: the process of the next one, in which nobody has loaded UCX before. */
-TEST(net_alone, DISABLED_looks_at_itself)
-{
-    const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGHUP};
-    const char *const names[] = {"munmap", "mmap", "madvise", "mremap", "brk", "sbrk", "shmat", "shmdt"};
-    enum { START = 16 };
-    std::vector<std::string> code;
-    for (const char *name : names) {
-        code.emplace_back(static_cast<char *>(dlsym(RTLD_DEFAULT, name)), START);
-    }
-    struct sigaction before[5];
-    for (int i = 0; i < 5; i++) {
-        ASSERT_EQ(sigaction(signals[i], nullptr, &before[i]), 0);
-    }
-    Net loaded("lo");
-    ASSERT_EQ(loaded.status, GPUCOLL_OK);
-    for (int i = 0; i < 5; i++) {
-        struct sigaction after;
-        ASSERT_EQ(sigaction(signals[i], nullptr, &after), 0);
-        EXPECT_EQ(after.sa_handler, before[i].sa_handler) << signals[i];
-    }
-    for (size_t i = 0; i < code.size(); i++) {
-        EXPECT_EQ(memcmp(code[i].data(), dlsym(RTLD_DEFAULT, names[i]), START), 0) << names[i];
-    }
-}
-
-TEST(net_alone, loading_ucx_leaves_signals_and_the_c_library_alone)
-{
-    Net there("lo");
-    OPEN(there);
-    pid_t pid = fork();
-    if (pid == 0) {
-        for (const char *name :
-             {"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_MEM_EVENTS", "UCX_MEM_MMAP_HOOK_MODE"}) {
-            unsetenv(name);
-        }
-        execl("/proc/self/exe", "unit_tests", "--gtest_also_run_disabled_tests", "--gtest_brief=1",
-              "--gtest_filter=net_alone.DISABLED_looks_at_itself", static_cast<char *>(nullptr));
-        _exit(1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_EQ(status, 0);
 }
 
 } // namespace

@@ -1,0 +1,104 @@
+/*
+ * Ends of the network, for tests of it: each stands for a process, with its own context and worker of UCX.
+ */
+#ifndef GPUCOLL_TEST_NET_ENDS_H
+#define GPUCOLL_TEST_NET_ENDS_H
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+#include "test/unit/unit.h"
+
+extern "C" {
+#include "ucx_tl/net.h"
+}
+
+namespace
+{
+
+const struct gpucoll_net_ops *const ops = &gpucoll_net_ucx;
+
+using Clock = std::chrono::steady_clock;
+
+struct Net {
+    RecordingLog log;
+    std::string devices;
+    struct gpucoll_config config;
+    struct gpucoll_net *net = nullptr;
+    gpucoll_status status;
+
+    explicit Net(const char *chosen = "auto") : devices(chosen)
+    {
+        gpucoll_config_init(&config);
+        EXPECT_EQ(gpucoll_config_set(&config, "net_devices", devices.c_str()), GPUCOLL_OK);
+        status = ops->open(&config, log.get(), &net);
+    }
+    ~Net()
+    {
+        if (net) {
+            ops->close(net);
+        }
+    }
+    Net(const Net &) = delete;
+    Net &operator=(const Net &) = delete;
+
+    struct gpucoll_net_address address() const
+    {
+        struct gpucoll_net_address all;
+        ops->address(net, &all);
+        return all;
+    }
+    struct gpucoll_net_peer *connect(const Net &other)
+    {
+        struct gpucoll_net_peer *peer = nullptr;
+        struct gpucoll_net_address to = other.address();
+        EXPECT_EQ(ops->connect(net, &to, &peer), GPUCOLL_OK);
+        return peer;
+    }
+};
+
+struct Message : gpucoll_net_message {
+    std::vector<unsigned char> data;
+    explicit Message(size_t bytes = 0, unsigned seed = 0)
+        : gpucoll_net_message{GPUCOLL_OK, nullptr}, data(bytes)
+    {
+        for (size_t i = 0; i < bytes; i++) {
+            data[i] = static_cast<unsigned char>(seed + i * 7 + (i >> 8));
+        }
+    }
+    void send(Net &net, struct gpucoll_net_peer *peer, uint64_t tag)
+    {
+        ops->send(net.net, peer, tag, data.data(), data.size(), this);
+    }
+    void receive(Net &net, uint64_t tag) { ops->receive(net.net, tag, data.data(), data.size(), this); }
+};
+
+/* Turns both until the condition holds, for `seconds` at most. */
+inline bool until(Net &a, Net &b, const std::function<bool()> &done, double seconds = 60)
+{
+    auto start = Clock::now();
+    while (!done()) {
+        ops->progress(a.net);
+        ops->progress(b.net);
+        if (std::chrono::duration<double>(Clock::now() - start).count() > seconds) {
+            return false;
+        }
+    }
+    return true;
+}
+
+inline bool ended(Net &net, Message &message)
+{
+    return ops->test(net.net, &message) != GPUCOLL_IN_PROGRESS;
+}
+
+#define OPEN(net)                                                                                            \
+    if ((net).status == GPUCOLL_DECLINED && (net).log.topics().empty()) {                                    \
+        GTEST_SKIP() << "no UCX: " << ((net).log.lines().empty() ? "" : (net).log.lines().back());           \
+    }                                                                                                        \
+    ASSERT_EQ((net).status, GPUCOLL_OK)
+
+} // namespace
+
+#endif

@@ -50,7 +50,8 @@ static void expect(bool wide, void *to, int index, int ranks, int what)
 }
 
 enum which { ALLREDUCE, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN, EXSCAN, COLLECTIVES };
-static const char *const names[] = {"allreduce", "reduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"};
+static const char *const names[] = {"allreduce", "reduce", "reduce_scatter", "reduce_scatter_block",
+                                    "scan",      "exscan"};
 
 static int call(enum which which, const void *send, void *recv, int count, MPI_Datatype type)
 {
@@ -112,7 +113,8 @@ static void run(enum which which, int place, bool wide, bool in_place)
     test_buffer_make(&send, test_memory_kind((uint64_t)(place * 2 + wide)), bytes, 0, false);
     test_buffer_make(&recv, test_memory_kind((uint64_t)(place * 2 + wide)), bytes, 0, false);
     test_buffer_write(in_place ? &recv : &send, 0, values, bytes);
-    test_ok(call(which, in_place ? MPI_IN_PLACE : send.data, recv.data, all, wide ? MPI_DOUBLE : MPI_FLOAT), names[which]);
+    test_ok(call(which, in_place ? MPI_IN_PLACE : send.data, recv.data, all, wide ? MPI_DOUBLE : MPI_FLOAT),
+            names[which]);
     received(which, all, &first, &count, &ranks);
     test_buffer_read(&recv, 0, got, bytes);
     for (int i = 0; i < count; i++)

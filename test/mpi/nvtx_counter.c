@@ -13,7 +13,8 @@ static int domain; /* its address is the handle */
 static void said(const char *how, const nvtxEventAttributes_t *event)
 {
     if (file != NULL)
-        fprintf(file, "%s %s, payload %llu\n", how, event->message.ascii, (unsigned long long)event->payload.ullValue);
+        fprintf(file, "%s %s, payload %llu\n", how, event->message.ascii,
+                (unsigned long long)event->payload.ullValue);
 }
 
 static nvtxDomainHandle_t NVTX_API create(const char *name)

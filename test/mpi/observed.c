@@ -33,7 +33,8 @@ int main(int argc, char **argv)
     test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(float), 0, false);
     test_buffer_make(&recv, TEST_DEVICE, COUNT * sizeof(float), 0, false);
     for (int i = 0; i < CALLS; i++)
-        test_ok(MPI_Allreduce(send.data, recv.data, COUNT, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+        test_ok(MPI_Allreduce(send.data, recv.data, COUNT, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD),
+                "MPI_Allreduce");
     MPI_Op_create(first, 1, &own);
     test_ok(MPI_Allreduce(send.data, recv.data, COUNT, MPI_FLOAT, own, MPI_COMM_WORLD), "MPI_Allreduce");
     MPI_Op_free(&own);

@@ -69,6 +69,15 @@ static uint32_t find_missing(const struct gpucoll_request *request, uint32_t mis
     return stuck != 0 ? request->team->members[stuck - 1].number : missing;
 }
 
+/* Somebody on another host may be silent only because it waits for a rank of its own host, which it can name: it speaks first. */
+static uint64_t limit_ns(const struct gpucoll_team *team, uint32_t missing)
+{
+    const uint64_t timeout_ns = (uint64_t)team->context->config->timeout * 1000000000u;
+    const struct gpucoll_cluster *cluster = team->cluster;
+    const bool far = cluster != NULL && cluster->host_of[missing] != cluster->host;
+    return far ? timeout_ns + timeout_ns / 8 : timeout_ns;
+}
+
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
     return gpucoll_watchdog_far(request, request->team->members[missing].number, doing);
@@ -100,7 +109,7 @@ gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t mi
         }
     }
     int timeout = team->context->config->timeout;
-    if (timeout > 0 && now - request->started_ns > (uint64_t)timeout * 1000000000u) {
+    if (timeout > 0 && now - request->started_ns > limit_ns(team, missing)) {
         char ranks[128];
         list_missing(request, find_missing(request, missing), ranks, sizeof ranks);
         gpucoll_help(log, "timeout", team->members[team->rank].number, timeout, doing, coll, team->name, call,

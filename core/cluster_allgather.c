@@ -59,10 +59,7 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
     if (side == GPUCOLL_BEFORE ? index > 0 : index + 1 >= call->cluster->hosts) {
         return false;
     }
-    copy->at = 0;
-    for (uint32_t before = 0; before < host; before++) {
-        copy->at += gpucoll_stage_block(call, unit, before, call->index).bytes;
-    }
+    copy->at = gpucoll_stage_place(call, unit, host);
     const struct gpucoll_stage_part part = gpucoll_stage_block(call, unit, host, call->index);
     copy->device = call->recv + part.at;
     copy->bytes = part.bytes;
@@ -72,13 +69,8 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
 static bool rail(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
                  struct gpucoll_rail_args *args)
 {
-    uint64_t all = 0;
-    for (uint32_t host = 0; host < call->cluster->hosts; host++) {
-        blocks[host] = gpucoll_stage_block(call, unit, host, call->index).bytes;
-        all += blocks[host];
-    }
     args->coll = GPUCOLL_RAIL_ALLGATHER;
-    return all > 0;
+    return gpucoll_stage_places(call, unit, blocks);
 }
 
 const struct gpucoll_cluster_family gpucoll_cluster_allgather = {

@@ -143,6 +143,10 @@ void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call);
 /* In such a unit: the rank of `host` whose block goes along `rail`, and what of it; no bytes if there is none. */
 struct gpucoll_stage_part gpucoll_stage_block(const struct gpucoll_cluster_call *call, uint64_t unit,
                                               uint32_t host, uint32_t rail);
+/* Of this rank's rail: where the unit's slot has what belongs to a host, one behind the other. */
+uint64_t gpucoll_stage_place(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host);
+/* Bytes of what belongs to each host; false if that is nothing at all. */
+bool gpucoll_stage_places(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks);
 static inline uint32_t gpucoll_stage_group(const struct gpucoll_cluster_call *call, uint64_t unit)
 {
     return (uint32_t)(unit % call->cluster->groups);

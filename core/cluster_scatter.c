@@ -11,19 +11,9 @@ static void shape(struct gpucoll_cluster_call *call)
     call->temp_bytes = call->slot_bytes;
 }
 
-/* Where the slot, and the unit's temporary memory, have what belongs to a host. */
-static uint64_t place_of(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host)
-{
-    uint64_t at = 0;
-    for (uint32_t before = 0; before < host; before++) {
-        at += gpucoll_stage_block(call, unit, before, call->index).bytes;
-    }
-    return at;
-}
-
 static char *sum_place(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host)
 {
-    return gpucoll_stage_temp(call, unit) + place_of(call, unit, host);
+    return gpucoll_stage_temp(call, unit) + gpucoll_stage_place(call, unit, host);
 }
 
 /* Where the own result's piece of this unit goes. */
@@ -92,7 +82,7 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
         return false;
     }
     const struct gpucoll_stage_part part = gpucoll_stage_block(call, unit, host, call->index);
-    copy->at = place_of(call, unit, host);
+    copy->at = gpucoll_stage_place(call, unit, host);
     copy->bytes = part.bytes;
     copy->device = sum_place(call, unit, host);
     if (side == GPUCOLL_BEFORE && call->size == 1) {
@@ -106,14 +96,9 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
 static bool rail(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
                  struct gpucoll_rail_args *args)
 {
-    uint64_t all = 0;
-    for (uint32_t host = 0; host < call->cluster->hosts; host++) {
-        blocks[host] = gpucoll_stage_block(call, unit, host, call->index).bytes;
-        all += blocks[host];
-    }
     args->coll = GPUCOLL_RAIL_REDUCE_SCATTER;
     args->functor = call->functor;
-    return all > 0;
+    return gpucoll_stage_places(call, unit, blocks);
 }
 
 const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter = {

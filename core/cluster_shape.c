@@ -81,3 +81,20 @@ struct gpucoll_stage_part gpucoll_stage_block(const struct gpucoll_cluster_call 
     part.bytes = begin < block->bytes ? smaller(call->part_bytes, block->bytes - begin) : 0;
     return part;
 }
+
+uint64_t gpucoll_stage_place(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host)
+{
+    uint64_t at = 0;
+    for (uint32_t before = 0; before < host; before++) {
+        at += gpucoll_stage_block(call, unit, before, call->index).bytes;
+    }
+    return at;
+}
+
+bool gpucoll_stage_places(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks)
+{
+    for (uint32_t host = 0; host < call->cluster->hosts; host++) {
+        blocks[host] = gpucoll_stage_block(call, unit, host, call->index).bytes;
+    }
+    return gpucoll_stage_place(call, unit, call->cluster->hosts) > 0;
+}

@@ -16,7 +16,9 @@ static void print_memory(const struct gpucoll_ucx *ucx, FILE *file)
     ucp_config_t *config = NULL;
     ucp_context_h context = NULL;
     const char *text = "not known";
+    /* Without the cache of registered memory, as rdma.c: its hooks would stay in the C library. */
     if (ucx->ucp_config_read(NULL, NULL, &config) == UCS_OK &&
+        ucx->ucp_config_modify(config, "RCACHE_ENABLE", "n") == UCS_OK &&
         ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context) == UCS_OK) {
         if (ucx->ucp_context_query(context, &attr) == UCS_OK) {
             text = attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)

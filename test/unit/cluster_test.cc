@@ -8,7 +8,7 @@
 #include <thread>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
-#include "test/unit/sum.h"
+#include "test/unit/tasks.h"
 
 extern "C" {
 #include "core/queue.h"
@@ -281,39 +281,6 @@ TEST(cluster, nobody_leaves_a_barrier_before_all_have_come)
 
 /* ---- several calls at once ---- */
 
-namespace
-{
-class Queue
-{
-  public:
-    Queue(Rank &rank, gpucoll_team *team) { gpucoll_queue_open(&queue, rank.context, team); }
-    ~Queue() { gpucoll_queue_close(&queue); }
-    Queue(const Queue &) = delete;
-    Queue &operator=(const Queue &) = delete;
-
-    gpucoll_queue queue;
-};
-
-struct Task {
-    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
-    {
-        sum.args.form = GPUCOLL_FORM_NONBLOCKING;
-    }
-    void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
-    gpucoll_status wait(Queue &queue)
-    {
-        while (gpucoll_task_status(&task) == GPUCOLL_IN_PROGRESS) {
-            gpucoll_queue_progress(&queue.queue);
-            sched_yield();
-        }
-        return gpucoll_task_status(&task);
-    }
-
-    Sum sum;
-    gpucoll_task task;
-};
-} // namespace
-
 TEST(cluster, many_tasks_at_once)
 {
     for (const char *thread : {"true", "false"}) {
@@ -325,7 +292,7 @@ TEST(cluster, many_tasks_at_once)
                 tasks.back().post(queue);
             }
             for (Task &task : tasks) {
-                ASSERT_EQ(task.wait(queue), GPUCOLL_OK);
+                ASSERT_EQ(task.wait(&queue), GPUCOLL_OK);
                 ASSERT_TRUE(task.sum.right());
             }
         });
@@ -360,9 +327,9 @@ TEST(cluster, two_teams_at_once_with_few_lanes)
                     }
                 }
                 for (int i = 0; i < calls; i++) {
-                    ASSERT_EQ(tasks[i].wait(queue), GPUCOLL_OK);
+                    ASSERT_EQ(tasks[i].wait(&queue), GPUCOLL_OK);
                     ASSERT_TRUE(tasks[i].sum.right());
-                    ASSERT_EQ(other_tasks[i].wait(other_queue), GPUCOLL_OK);
+                    ASSERT_EQ(other_tasks[i].wait(&other_queue), GPUCOLL_OK);
                     ASSERT_TRUE(other_tasks[i].sum.right());
                 }
             }

@@ -41,6 +41,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/stats_test.cc \
 	test/unit/team_test.cc \
 	test/unit/sum.h \
+	test/unit/tasks.h \
 	test/unit/topology_file_test.cc \
 	test/unit/topology_found_test.cc \
 	test/unit/topology_samples.cc \

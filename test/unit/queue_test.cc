@@ -4,7 +4,7 @@
 #include <deque>
 #include <sched.h>
 #include <thread>
-#include "test/unit/sum.h"
+#include "test/unit/tasks.h"
 
 extern "C" {
 #include "core/base/clock.h"
@@ -14,43 +14,6 @@ extern "C" {
 namespace
 {
 constexpr uint64_t second = 1000000000;
-
-/* A queue of one team, closed at the end. */
-class Queue
-{
-  public:
-    Queue(Rank &rank, gpucoll_team *team) { gpucoll_queue_open(&queue, rank.context, team); }
-    ~Queue() { gpucoll_queue_close(&queue); }
-    Queue(const Queue &) = delete;
-    Queue &operator=(const Queue &) = delete;
-
-    gpucoll_queue queue;
-};
-
-/* A sum as a task. */
-struct Task {
-    Task(const Rank &rank, size_t count, int salt) : sum(rank, count, salt)
-    {
-        sum.args.form = GPUCOLL_FORM_NONBLOCKING;
-    }
-    void post(Queue &queue) { ASSERT_EQ(gpucoll_queue_post(&queue.queue, &sum.args, &task), GPUCOLL_OK); }
-    gpucoll_status status() const { return gpucoll_task_status(&task); }
-    /* Looks at the task only; with `queue`, moves that on, too. */
-    gpucoll_status wait(Queue *queue = nullptr, uint64_t most_ns = 60 * second)
-    {
-        for (uint64_t end = gpucoll_now_ns() + most_ns;
-             status() == GPUCOLL_IN_PROGRESS && gpucoll_now_ns() < end;) {
-            if (queue != nullptr) {
-                gpucoll_queue_progress(&queue->queue);
-            }
-            sched_yield();
-        }
-        return status();
-    }
-
-    Sum sum;
-    gpucoll_task task;
-};
 
 const Settings with_thread = {{"progress_thread", "true"}};
 const Settings without_thread = {{"progress_thread", "false"}};

@@ -112,7 +112,7 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     cluster->ops = context->net_ops;
     cluster->ops->address(cluster->net, &end->address);
     end->id = context->net_ids;
-    context->net_ids += 2;
+    context->net_ids = (context->net_ids + 2) % GPUCOLL_NET_IDS;
     struct gpucoll_team *back = make_back(team);
     if (back == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;

@@ -62,7 +62,9 @@ struct gpucoll_net_ops {
 
 extern const struct gpucoll_net_ops gpucoll_net_ucx;
 
-/* `id`: 24 bits, not all of them set, handed out by the receiver; `source`: the sender's rank in the team, 20 bits; `channel`: 20 bits, tells what is
+enum { GPUCOLL_NET_IDS = 0xfffffe }; /* the highest of 24 bits is the network's own */
+
+/* `id`: below GPUCOLL_NET_IDS, handed out by the receiver; `source`: the sender's rank in the team, 20 bits; `channel`: 20 bits, tells what is
  * under way between them at the same time apart. */
 static inline uint64_t gpucoll_net_tag(uint32_t id, uint32_t source, uint32_t channel)
 {

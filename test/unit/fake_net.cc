@@ -32,6 +32,7 @@ struct gpucoll_net {
     bool shaken = false;
     Random random{0};
     int64_t until_failure = -1;
+    bool dead = false;
     std::list<Posted> posted;
     std::list<Arrival> arrivals;
 };
@@ -107,7 +108,7 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
           gpucoll_net_message *message)
 {
     Lock lock(mutex);
-    if (net->until_failure >= 0 && net->until_failure-- == 0) {
+    if (peer->to->dead || (net->until_failure >= 0 && net->until_failure-- == 0)) {
         message->status = GPUCOLL_ERR_SYSTEM;
         return;
     }
@@ -189,10 +190,16 @@ bool progress(gpucoll_net *net)
     return moved;
 }
 
+bool lost(gpucoll_net *, const gpucoll_net_peer *peer)
+{
+    Lock lock(mutex);
+    return peer->to->dead;
+}
+
 } // namespace
 
-const struct gpucoll_net_ops fake_net = {"fake", open_end, close_end, address, connect, disconnect,
-                                         send,   receive,  test,      cancel,  progress};
+const struct gpucoll_net_ops fake_net = {"fake", open_end, close_end, address,  connect, disconnect,
+                                         send,   receive,  test,      cancel,   progress, lost};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
 {
@@ -205,6 +212,12 @@ void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
 {
     Lock lock(mutex);
     net->until_failure = sends;
+}
+
+void fake_net_kill(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    net->dead = true;
 }
 
 FakeNetCount fake_net_count()

@@ -19,6 +19,9 @@ void fake_net_shake(gpucoll_net *net, uint64_t seed);
 /* The send after `sends` more of this end fails. */
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends);
 
+/* Its process is dead: what is sent to it fails, and its peers know. */
+void fake_net_kill(gpucoll_net *net);
+
 /* What there is of all ends. */
 struct FakeNetCount {
     size_t ends;

@@ -91,7 +91,6 @@ TEST_F(net_choice, faster_first_and_never_down_loopback_or_of_containers)
     EXPECT_EQ(choice.list(), "eth1");
     EXPECT_EQ(choice.log.lines().back(), "network device eth1 (tcp, ethernet, 25 Gbit/s), by "
                                          "coll_gpucoll_net_devices = auto");
-    EXPECT_FALSE(choice.devices->forced);
     EXPECT_EQ(Choice(&host, {"lo", "docker0", "eth0"}, "auto").list(), "eth0");
     /* Nothing leads out. */
     EXPECT_EQ(Choice(&host, {"lo", "docker0"}, "auto").list(), "lo,docker0");
@@ -127,7 +126,6 @@ TEST_F(net_choice, names_of_ucx_and_of_the_system)
     EXPECT_EQ(Choice(&host, all, "mlx5_1").list(), "mlx5_1:1,mlx5_1:2");
     EXPECT_EQ(Choice(&host, all, "eth1,lo").list(), "lo,eth1");
     EXPECT_EQ(Choice(&host, all, "all").list(), "lo,eth0,eth1,mlx5_1:1,mlx5_1:2,mlx5_10:1");
-    EXPECT_TRUE(Choice(&host, all, "lo").devices->forced);
     for (const char *wrong : {"eth", "eth0,eth7", "eth0,", "", "mlx5", "mlx5_1:3", "none"}) {
         Choice choice(&host, all, wrong);
         EXPECT_EQ(choice.list(), "declined") << wrong;

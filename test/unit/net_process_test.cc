@@ -124,6 +124,32 @@ TEST_P(net_process, sends_to_a_process_that_was_killed_fail_and_name_it)
     ops->disconnect(a.net, peer);
 }
 
+/* It sends nothing itself, and is told nevertheless. */
+TEST_P(net_process, that_was_killed_is_known_to_be_lost)
+{
+    Net a(GetParam());
+    OPEN(a);
+    Child child(GetParam());
+    struct gpucoll_net_address theirs;
+    struct gpucoll_net_address own = a.address();
+    ASSERT_EQ(read(child.from, &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
+    ASSERT_EQ(write(child.to, &own, sizeof own), static_cast<ssize_t>(sizeof own));
+    struct gpucoll_net_peer *peer = nullptr;
+    ASSERT_EQ(ops->connect(a.net, &theirs, &peer), GPUCOLL_OK);
+    EXPECT_FALSE(ops->lost(a.net, peer));
+    Message sent(1000, 5);
+    Message received(1000);
+    received.receive(a, 2);
+    sent.send(a, peer, 1);
+    ASSERT_TRUE(until(a, a, [&] { return ended(a, sent) && ended(a, received); }));
+    EXPECT_FALSE(ops->lost(a.net, peer));
+    child.end();
+    EXPECT_TRUE(until(
+        a, a, [&] { return ops->lost(a.net, peer); }, 10));
+    EXPECT_TRUE(a.log.topics().empty());
+    ops->disconnect(a.net, peer);
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, net_process, testing::Values("auto", "lo"),
                          [](const auto &info) { return std::string(info.param); });
 

@@ -110,8 +110,8 @@ static bool means(const char *word, size_t length, const char *name)
            (name[length] == '\0' || (name[length] == ':' && memchr(word, ':', length) == NULL));
 }
 
-/* False: `*unknown`, of so many bytes, is a name that no device has. */
-static bool choose_named(struct gpucoll_rdma_devices *devices, const char *names, const char **unknown,
+/* `*unknown`, of so many bytes, is a name that no device has; as it was, if there is none. */
+static void choose_named(struct gpucoll_rdma_devices *devices, const char *names, const char **unknown,
                          size_t *bytes)
 {
     for (const char *at = names; at != NULL; at = strchr(at, ',')) {
@@ -127,10 +127,9 @@ static bool choose_named(struct gpucoll_rdma_devices *devices, const char *names
         if (!found) {
             *unknown = at;
             *bytes = length;
-            return false;
+            return;
         }
     }
-    return true;
 }
 
 /* The names of all devices, or of the chosen ones. */
@@ -215,7 +214,7 @@ gpucoll_status gpucoll_rdma_choose(const struct gpucoll_config *config, const st
             devices->device[i].chosen = true;
         }
     } else {
-        devices->forced = choose_named(devices, wish, &unknown, &length);
+        choose_named(devices, wish, &unknown, &length);
     }
     if (unknown != NULL || devices->count == 0) {
         join(devices, false, names, sizeof names);

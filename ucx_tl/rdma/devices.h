@@ -23,7 +23,6 @@ struct gpucoll_rdma_devices {
     struct gpucoll_rdma_device device[GPUCOLL_RDMA_DEVICES];
     struct gpucoll_topology *topology; /* NULL: not known */
     int gpu;                           /* in the topology, whose data is to travel; -1: not known */
-    bool forced;                       /* the user has named them: no other way is to be taken */
     char list
         [GPUCOLL_RDMA_LIST_BYTES]; /* the chosen ones as UCX takes them; empty: UCX's own variables say it */
 };

@@ -65,6 +65,9 @@ static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
         transfer->why = UCS_ERR_MESSAGE_TRUNCATED;
         status = GPUCOLL_ERR_MISMATCH;
     }
+    if (status == GPUCOLL_OK && transfer->peer != NULL) {
+        atomic_store_explicit(&transfer->peer->lost, false, memory_order_relaxed);
+    }
     atomic_store_explicit(&transfer->state, status, memory_order_release);
 }
 

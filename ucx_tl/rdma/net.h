@@ -30,6 +30,7 @@ struct gpucoll_net_peer {
     ucp_ep_h endpoint; /* NULL: none yet, or it has failed */
     bool failing;      /* the endpoint has failed, and is to be closed */
     bool said;         /* that it has failed */
+    _Atomic bool lost; /* it has failed, and no message has gone out since */
     unsigned uses;     /* connects without their disconnect */
     ucs_status_t why;  /* of the failure */
     struct gpucoll_net_address address;
@@ -71,6 +72,7 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
 void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
                           struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
+bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
 
 gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucoll_net_address *address,

@@ -72,9 +72,16 @@ static void on_failure(void *arg, ucp_ep_h endpoint, ucs_status_t status)
     struct gpucoll_net_peer *peer = arg;
     if (peer->endpoint == endpoint) {
         peer->failing = true;
+        atomic_store_explicit(&peer->lost, true, memory_order_relaxed);
         peer->why = status;
         peer->net->failing = true;
     }
+}
+
+bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer)
+{
+    (void)net;
+    return atomic_load_explicit(&peer->lost, memory_order_relaxed);
 }
 
 ucs_status_t gpucoll_rdma_endpoint(struct gpucoll_net_peer *peer, ucp_ep_h *endpoint)

@@ -17,8 +17,11 @@ static const struct {
     const char *value;
     bool alone; /* not if others in this process use UCX, and have arranged themselves with that */
 } settings[] = {
-    /* A peer that has died without closing its connections, which shared memory does not tell, is found within this. */
+    /* A peer that has died without closing its connections is found within this. */
     {"KEEPALIVE_INTERVAL", "1s", false},
+    /* What passes here is for other hosts. Hosts that are pretended are to behave alike, and shared memory of UCX would leave files
+     * behind where a process is killed. */
+    {"TLS", "^sm", false},
     /* A cache of registered memory needs hooks in the functions that unmap memory: not in somebody else's program. */
     {"RCACHE_ENABLE", "n", true},
 };
@@ -53,9 +56,6 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
     }
     if (devices->list[0] != '\0') {
         status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
-    }
-    if (status == UCS_OK && devices->forced) {
-        status = set(ucx, config, "TLS", "^sm"); /* ranks of one machine, too */
     }
     if (status == UCS_OK && rdma && ucx->alone) {
         status = set(ucx, config, "IB_REG_METHODS", "direct"); /* as RCACHE_ENABLE */
@@ -255,4 +255,5 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .test = gpucoll_rdma_test,
     .cancel = gpucoll_rdma_cancel,
     .progress = progress,
+    .lost = gpucoll_rdma_lost,
 };

@@ -20,21 +20,36 @@ void gpucoll_barrier_start(struct gpucoll_team *team)
     team->barrier_polls = 0;
 }
 
-/* Made only when a rank is late: what the watchdog is told about the barrier. */
+/* What the watchdog is told about the barrier: made only when a rank is late, or something goes wrong. */
+static bool make_watch(struct gpucoll_team *team)
+{
+    if (team->barrier_watch == NULL) {
+        team->barrier_watch = gpucoll_request_for_barrier(team);
+    }
+    return team->barrier_watch != NULL;
+}
+
 static gpucoll_status look_after(struct gpucoll_team *team, uint32_t missing, const char *doing)
 {
     static const uint32_t polls_alone = 4096;
-    if (team->barrier_watch == NULL) {
-        if (++team->barrier_polls < polls_alone) {
-            return GPUCOLL_IN_PROGRESS;
-        }
-        team->barrier_watch = gpucoll_request_for_barrier(team);
-        if (team->barrier_watch == NULL) {
-            return GPUCOLL_ERR_NO_MEMORY;
-        }
+    if (team->barrier_watch == NULL && ++team->barrier_polls < polls_alone) {
+        return GPUCOLL_IN_PROGRESS;
+    }
+    if (!make_watch(team)) {
+        return GPUCOLL_ERR_NO_MEMORY;
     }
     gpucoll_status status = gpucoll_watchdog_far(team->barrier_watch, missing, doing);
     if (status != GPUCOLL_IN_PROGRESS) {
+        gpucoll_watchdog_abandon(team->barrier_watch);
+    }
+    return status;
+}
+
+/* A message of the barrier has failed. */
+static gpucoll_status give_up(struct gpucoll_team *team, uint32_t missing, gpucoll_status status)
+{
+    if (make_watch(team)) {
+        status = gpucoll_watchdog_failed(team->barrier_watch, missing, status);
         gpucoll_watchdog_abandon(team->barrier_watch);
     }
     return status;
@@ -82,7 +97,7 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
             return look_after(team, missing, "waiting for all hosts to enter a barrier");
         }
         if (status != GPUCOLL_OK) {
-            return status;
+            return give_up(team, missing, status);
         }
     }
     if (team->barrier_watch != NULL) {

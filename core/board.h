@@ -39,13 +39,21 @@ struct gpucoll_post {
     uint32_t reserved;
 };
 
+/* Ranks that were missing in a call, as the communicator counts them. */
+struct gpucoll_missing {
+    uint32_t count;    /* more than are named may be */
+    uint32_t rank[11]; /* in the order in which they were found */
+};
+
 /*
  * One team on the owner's board.
  *   head         Calls counted so far, post number `head` included. Stored with release after the post it covers; peers poll
  *                it with acquire.
  *   active_from  The first call that this rank posted instead of passing; 0: none yet. Stored before the head of
  *                that call, so a reader that has seen head >= n knows whether call n was passed.
- *   broken       Non-zero once this rank has given up on the team: peers stop waiting for it.
+ *   broken       Non-zero once this rank has given up on the team: peers stop waiting for it. Stored with release after
+ *   gave_up      the first call that it does not complete, and
+ *   missing      the ranks for which it gave up.
  *   agreed       Calls whose posts this rank reads no more; a writer may reuse a ring entry once no active rank
  *                reads it.
  *   barriers     Barriers of the application that this rank has entered (core/barrier.c).
@@ -63,8 +71,10 @@ struct gpucoll_post {
 struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t active_from;
-    _Atomic uint32_t broken;
     _Atomic uint64_t reach[GPUCOLL_RING];
+    _Alignas(64) _Atomic uint32_t broken;
+    uint64_t gave_up;
+    struct gpucoll_missing missing;
     _Alignas(64) _Atomic uint64_t agreed;
     _Atomic uint64_t offered[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t barriers;

@@ -72,6 +72,14 @@ struct gpucoll_cluster_end {
     struct gpucoll_net_address address;
 };
 
+/* What a rank that gives up tells the ranks of other hosts. Plain data, sent as bytes. */
+struct gpucoll_alarm {
+    uint64_t call; /* the first of the team that it does not complete */
+    uint32_t rank; /* itself */
+    uint32_t reserved;
+    struct gpucoll_missing missing; /* why */
+};
+
 /* Host memory for GPUCOLL_STAGE_SLOTS units, which the calls of a team use one after the other. */
 struct gpucoll_stage_memory {
     struct gpucoll_stage_memory *next;
@@ -107,6 +115,13 @@ struct gpucoll_cluster {
     struct gpucoll_span *greeting; /* while the team is made */
     gpucoll_status greeted;
     uint64_t greeting_since_ns;
+    bool listens;                        /* for an alarm, */
+    struct gpucoll_net_message listener; /* by this, */
+    struct gpucoll_alarm incoming;       /* into this */
+    bool alarmed;                        /* it has heard */
+    struct gpucoll_alarm alarm;          /* this */
+    struct gpucoll_alarm outgoing;       /* its own, */
+    struct gpucoll_net_message *alarms;  /* by rank; NULL: not sent */
     struct gpucoll_span *barrier;        /* of the present barrier */
     struct gpucoll_stage_memory *memory; /* all that was made, the largest first */
     uint64_t begun;                      /* calls that came to their stages, */
@@ -157,7 +172,12 @@ void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
 /* Waits, not for ever, for messages of this rank that are on their way. */
 void gpucoll_cluster_leave(struct gpucoll_cluster *cluster);
 
-enum gpucoll_span_kind { GPUCOLL_SPAN_GREETING, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER };
+enum gpucoll_span_kind {
+    GPUCOLL_SPAN_GREETING,
+    GPUCOLL_SPAN_CALL,
+    GPUCOLL_SPAN_BARRIER,
+    GPUCOLL_SPAN_ALARM /* of a message that is of no span */
+};
 static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)
 {
     return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */
@@ -168,6 +188,20 @@ void gpucoll_cluster_pass(struct gpucoll_team *team);
 /* The ranks of this host have agreed, with `status`, on a call of several hosts: how all hosts decide. As gpucoll_test. */
 gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_status status) GPUCOLL_CHECKED;
+
+/* ---- giving up (core/cluster_alarm.c) ---- */
+
+/* Begins to listen for alarms. */
+void gpucoll_cluster_listen(struct gpucoll_cluster *cluster);
+/* Takes those that have come; after the network's progress. */
+void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
+/* Tells other hosts that this rank completes no call of the team from `call` on, unless they have told it. */
+void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
+                           const struct gpucoll_missing *missing);
+/* Is nothing of it on its way any more? */
+bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster);
+/* Neither listens nor tells any longer. */
+void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 
 /* ---- calls (core/cluster_call.c) ---- */
 

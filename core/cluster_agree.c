@@ -167,6 +167,7 @@ void gpucoll_span_end(struct gpucoll_span *span)
 void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
 {
     cluster->ops->progress(cluster->net);
+    gpucoll_cluster_hear(cluster);
     for (struct gpucoll_span **link = &cluster->leaving; *link != NULL;) {
         struct gpucoll_span *span = *link;
         if (gpucoll_span_is_sent(span)) {
@@ -181,7 +182,7 @@ void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
 void gpucoll_cluster_leave(struct gpucoll_cluster *cluster)
 {
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
-    while (cluster->leaving != NULL && gpucoll_now_ns() < end) {
+    while ((cluster->leaving != NULL || !gpucoll_cluster_alarm_is_out(cluster)) && gpucoll_now_ns() < end) {
         gpucoll_cluster_turn(cluster);
         sched_yield();
     }
@@ -311,6 +312,8 @@ gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
     }
     if (status == GPUCOLL_OK) {
         status = conclude(request, &request->span->known);
+    } else {
+        status = gpucoll_watchdog_failed(request, missing, status);
     }
     gpucoll_span_end(request->span);
     request->span = NULL;

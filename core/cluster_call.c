@@ -231,6 +231,11 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
         return status;
     }
     slot->run = NULL; /* gone, however it ended */
+    if (status != GPUCOLL_OK) {
+        const struct gpucoll_cluster_call *call = request->stages;
+        status =
+            gpucoll_watchdog_failed(request, gpucoll_host_rank(call->cluster, host, call->index), status);
+    }
     return status;
 }
 
@@ -334,6 +339,7 @@ static gpucoll_status take_turn(struct gpucoll_request *request)
         return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
     }
     cluster->back->gpu = request->gpu;
+    cluster->back->outer = request;
     return GPUCOLL_OK;
 }
 

@@ -289,6 +289,7 @@ static gpucoll_status post_probe(struct gpucoll_request *request)
         .form = (enum gpucoll_form)request->form,
     };
     back->gpu = request->gpu;
+    back->outer = request;
     return gpucoll_post(back, &args, &request->stages->probe);
 }
 
@@ -338,6 +339,9 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
         pthread_mutex_lock(&context->lock);
         gpucoll_device_pool_put(&call->gpu->pool, call->temp);
         pthread_mutex_unlock(&context->lock);
+    }
+    if (request->team->cluster->back->outer == request) {
+        request->team->cluster->back->outer = NULL;
     }
     free(call->slot_blocks);
     free(call->blocks);

@@ -191,6 +191,7 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
     if (status != GPUCOLL_OK) {
         return status;
     }
+    gpucoll_cluster_listen(cluster);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting =
         gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_GREETING, 0), &hello, false);
@@ -250,6 +251,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         return;
     }
     free_spans(cluster);
+    gpucoll_cluster_close_alarm(cluster);
     gpucoll_rail_close(&cluster->rail);
     gpucoll_team_destroy(cluster->back);
     for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {

@@ -54,6 +54,7 @@ libgpucoll_la_SOURCES += \
 	core/board.h \
 	core/cluster.h \
 	core/cluster_agree.c \
+	core/cluster_alarm.c \
 	core/cluster_allgather.c \
 	core/cluster_bcast.c \
 	core/cluster_call.c \

@@ -135,8 +135,10 @@ gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucol
 gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing)
 {
     const gpucoll_status status = gpucoll_rail_run_move(run);
-    if (status == GPUCOLL_IN_PROGRESS) {
+    if (status != GPUCOLL_OK) {
         *missing = gpucoll_rail_run_missing(run);
+    }
+    if (status == GPUCOLL_IN_PROGRESS) {
         return status;
     }
     if (status != GPUCOLL_OK) {

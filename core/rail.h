@@ -63,7 +63,8 @@ struct gpucoll_rail_run;
 /* GPUCOLL_OK and a run, or out of memory. */
 gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args,
                                   struct gpucoll_rail_run **run) GPUCOLL_CHECKED;
-/* GPUCOLL_IN_PROGRESS; anything else is final, and the run is gone. `*missing` is a rank that is waited for. */
+/* GPUCOLL_IN_PROGRESS; anything else is final, and the run is gone. `*missing` is a rank that is waited for or, with an error, to or from
+ * which a message failed. */
 gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing) GPUCOLL_CHECKED;
 /* Gives up: no message touches `data` any more, the run is gone. Harmless on NULL. */
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run);

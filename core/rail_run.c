@@ -337,6 +337,7 @@ static gpucoll_status finish_steps(struct gpucoll_rail_run *run, struct gpucoll_
         const struct gpucoll_rail_step *step = &run->steps[flight->step];
         const gpucoll_status status = rail->ops->test(rail->net, &flight->message);
         if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
+            run->awaited = queue;
             return status;
         }
         if (status == GPUCOLL_IN_PROGRESS) {

@@ -83,8 +83,8 @@ struct gpucoll_rail_run {
     struct gpucoll_rail_queue queues[GPUCOLL_RAIL_QUEUES];
     uint32_t nqueues;
     uint32_t unfinished; /* steps */
-    const struct gpucoll_rail_queue
-        *awaited; /* of those whose next message is still under way; receives first */
+    const struct gpucoll_rail_queue *
+        awaited; /* of those whose next message is still under way; receives first; or of one that has failed */
 
     struct gpucoll_rail_flight *flights;
     uint32_t max_flights;
@@ -119,7 +119,7 @@ gpucoll_status gpucoll_rail_run_begin(struct gpucoll_rail_run *run) GPUCOLL_CHEC
 /* Moves on what can move: GPUCOLL_IN_PROGRESS, or final. */
 gpucoll_status gpucoll_rail_run_move(struct gpucoll_rail_run *run) GPUCOLL_CHECKED;
 void gpucoll_rail_run_cancel(struct gpucoll_rail_run *run);
-/* A rank that a message is to come from; else one that has not taken what was sent; else the own. */
+/* A rank to or from which a message has failed; else one that a message is to come from; else one that has not taken what was sent; else the own. */
 uint32_t gpucoll_rail_run_missing(const struct gpucoll_rail_run *run);
 void gpucoll_rail_run_free(struct gpucoll_rail_run *run);
 

@@ -42,18 +42,20 @@ struct gpucoll_team {
     char name[64];
     uint32_t rank;
     uint32_t size;
-    bool inner;              /* its calls are stages of another team's */
-    struct gpucoll_gpu *gpu; /* of calls in which this rank has no buffer; NULL: any */
-    uint32_t region;         /* on the own board */
+    bool inner;                    /* its calls are stages of another team's: */
+    struct gpucoll_request *outer; /* of this one; NULL while there is none */
+    struct gpucoll_gpu *gpu;       /* of calls in which this rank has no buffer; NULL: any */
+    uint32_t region;               /* on the own board */
     struct gpucoll_team_board *board;
-    uint64_t calls;             /* posted or passed */
-    uint64_t decided;           /* calls up to this one are declined, have failed, or have their links */
-    uint32_t ended;             /* bit call % RING: that call has ended before an earlier one */
-    bool active;                /* has posted */
-    bool given_up;              /* a call has failed: nothing is run natively any more */
-    enum gpucoll_reason reason; /* of the latest declined call */
-    uint64_t barriers;          /* of the application, entered */
-    uint32_t barrier_arrived;   /* ranks below this one are known to be in the present one */
+    uint64_t calls;                 /* posted or passed */
+    uint64_t decided;               /* calls up to this one are declined, have failed, or have their links */
+    uint32_t ended;                 /* bit call % RING: that call has ended before an earlier one */
+    bool active;                    /* has posted */
+    bool given_up;                  /* a call has failed: nothing is run natively any more */
+    struct gpucoll_missing missing; /* then: ranks that were */
+    enum gpucoll_reason reason;     /* of the latest declined call */
+    uint64_t barriers;              /* of the application, entered */
+    uint32_t barrier_arrived;       /* ranks below this one are known to be in the present one */
     uint32_t barrier_polls;
     struct gpucoll_request *barrier_watch; /* for the watchdog, of a barrier that waits long; NULL: none */
     struct gpucoll_request *spare;         /* the latest ended request, kept for the next call */

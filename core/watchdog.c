@@ -18,19 +18,56 @@ void gpucoll_watchdog_reset(struct gpucoll_request *request)
     request->polls = 0;
 }
 
-/* The ranks that have not arrived at this call, as the communicator counts them: "2, 5". */
-static void list_missing(const struct gpucoll_request *request, uint32_t missing, char *text, size_t bytes)
+/* The call that is meant: of a stage, the whole. */
+static struct gpucoll_request *whole(struct gpucoll_request *request)
+{
+    return request->team->outer != NULL ? request->team->outer : request;
+}
+
+/* ---- who is missing ---- */
+
+static void note_missing(struct gpucoll_missing *missing, uint32_t rank)
+{
+    const uint32_t most = sizeof missing->rank / sizeof missing->rank[0];
+    const uint32_t named = missing->count < most ? missing->count : most;
+    for (uint32_t i = 0; i < named; i++) {
+        if (missing->rank[i] == rank) {
+            return;
+        }
+    }
+    if (missing->count < most) {
+        missing->rank[missing->count] = rank;
+    }
+    missing->count++;
+}
+
+/* The ranks that have not arrived at this call. */
+static void find_late(const struct gpucoll_request *request, uint32_t missing, struct gpucoll_missing *all)
 {
     const struct gpucoll_team *team = request->team;
-    size_t used = (size_t)snprintf(text, bytes, "%u", missing);
-    for (uint32_t i = 0; i < team->size && used < bytes; i++) {
+    note_missing(all, missing);
+    for (uint32_t i = 0; i < team->size; i++) {
         bool late = request->state == GPUCOLL_AGREEING &&
                     atomic_load_explicit(&team->members[i].board->head, memory_order_acquire) < request->call;
-        if (team->members[i].number != missing && late) {
-            used += (size_t)snprintf(text + used, bytes - used, ", %u", team->members[i].number);
+        if (late) {
+            note_missing(all, team->members[i].number);
         }
     }
 }
+
+/* "2, 5" */
+static void list(const struct gpucoll_missing *missing, char *text, size_t bytes)
+{
+    const uint32_t most = sizeof missing->rank / sizeof missing->rank[0];
+    size_t used = (size_t)snprintf(text, bytes, "%s", missing->count == 0 ? "none" : "");
+    for (uint32_t i = 0; i < missing->count && i <= most && used < bytes; i++) {
+        const char *separator = i > 0 ? ", " : "";
+        used += (size_t)(i < most ? snprintf(text + used, bytes - used, "%s%u", separator, missing->rank[i])
+                                  : snprintf(text + used, bytes - used, " and more"));
+    }
+}
+
+/* ---- what has become of the others ---- */
 
 static bool process_gone(const struct gpucoll_process_id *process)
 {
@@ -39,22 +76,77 @@ static bool process_gone(const struct gpucoll_process_id *process)
     return self.pid_space == process->pid_space && kill((pid_t)process->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* A rank that has given up or whose process is gone; its topic. NULL if all seem to be there. */
-static const char *find_lost(const struct gpucoll_team *team, uint32_t *rank)
+static gpucoll_status show_gave_up(const struct gpucoll_request *call, uint32_t rank,
+                                   const struct gpucoll_missing *missing)
 {
+    struct gpucoll_team *team = call->team;
+    char ranks[128];
+    team->missing = *missing;
+    list(missing, ranks, sizeof ranks);
+    gpucoll_help(team->context->log, "peer-gave-up", rank, gpucoll_coll_name(call->coll), team->name,
+                 (unsigned long long)call->call, ranks);
+    return GPUCOLL_ERR_TIMEOUT;
+}
+
+static gpucoll_status show_gone(const struct gpucoll_request *call, uint32_t rank, const char *topic)
+{
+    struct gpucoll_team *team = call->team;
+    note_missing(&team->missing, rank);
+    gpucoll_help(team->context->log, topic, rank, gpucoll_coll_name(call->coll), team->name,
+                 (unsigned long long)call->call);
+    return GPUCOLL_ERR_TIMEOUT;
+}
+
+/* Barriers are counted by themselves, so calls that were given up do not tell whether they will be complete. */
+static bool is_barrier(const struct gpucoll_request *call)
+{
+    return call == call->team->barrier_watch;
+}
+
+/* Has a rank of another host told that it gave this call up, or, with `any`, some call of the team? */
+static gpucoll_status look_at_alarm(const struct gpucoll_request *call, bool any)
+{
+    const struct gpucoll_cluster *cluster = call->team->cluster;
+    if (cluster == NULL || !cluster->alarmed) {
+        return GPUCOLL_IN_PROGRESS;
+    }
+    const struct gpucoll_alarm *alarm = &cluster->alarm;
+    const bool meant = !is_barrier(call) && alarm->call <= call->call;
+    return meant || any ? show_gave_up(call, alarm->rank, &alarm->missing) : GPUCOLL_IN_PROGRESS;
+}
+
+/* The same of the ranks of this host. */
+static gpucoll_status look_at_boards(const struct gpucoll_request *call, bool any)
+{
+    const struct gpucoll_team *team = call->team;
     for (uint32_t i = 0; i < team->size; i++) {
-        *rank = i;
-        if (i == team->rank) {
+        const struct gpucoll_team_board *board = team->members[i].board;
+        if (i == team->rank || atomic_load_explicit(&board->broken, memory_order_acquire) == 0) {
             continue;
         }
-        if (atomic_load_explicit(&team->members[i].board->broken, memory_order_acquire) != 0) {
-            return "peer-gave-up";
-        }
-        if (process_gone(&team->members[i].peer->process)) {
-            return "peer-died";
+        if (any || (!is_barrier(call) && board->gave_up <= call->call)) {
+            return show_gave_up(call, team->members[i].number, &board->missing);
         }
     }
-    return NULL;
+    return GPUCOLL_IN_PROGRESS;
+}
+
+/* Are the others there? */
+static gpucoll_status look_at_peers(const struct gpucoll_request *call)
+{
+    const struct gpucoll_team *team = call->team;
+    const struct gpucoll_cluster *cluster = team->cluster;
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (i != team->rank && process_gone(&team->members[i].peer->process)) {
+            return show_gone(call, team->members[i].number, "peer-died");
+        }
+    }
+    for (uint32_t i = 0; cluster != NULL && i < cluster->size; i++) {
+        if (cluster->peers[i] != NULL && cluster->ops->lost(cluster->net, cluster->peers[i])) {
+            return show_gone(call, i, "peer-lost");
+        }
+    }
+    return GPUCOLL_IN_PROGRESS;
 }
 
 /* Who keeps the request waiting: a kernel that is told to stop says which rank it was waiting for. */
@@ -83,45 +175,102 @@ gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missin
     return gpucoll_watchdog_far(request, request->team->members[missing].number, doing);
 }
 
+/* All of this after a second: who only is slow still gets to the end of its calls. */
+static gpucoll_status look_around(struct gpucoll_request *request, uint64_t now)
+{
+    const struct gpucoll_request *call = whole(request);
+    const bool any = now - request->looked_ns > suspicion_ns;
+    gpucoll_status status = GPUCOLL_IN_PROGRESS;
+    if (any || call->team->cluster != NULL) {
+        status = look_at_boards(call, any);
+    }
+    if (any && status == GPUCOLL_IN_PROGRESS) {
+        request->looked_ns = now;
+        status = look_at_alarm(call, true);
+        status = status == GPUCOLL_IN_PROGRESS ? look_at_peers(call) : status;
+    }
+    return status;
+}
+
+static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing, const char *doing)
+{
+    const struct gpucoll_request *call = whole(request);
+    struct gpucoll_team *team = call->team;
+    char ranks[128];
+    find_late(request, find_missing(request, missing), &team->missing);
+    list(&team->missing, ranks, sizeof ranks);
+    gpucoll_help(team->context->log, "timeout", team->members[team->rank].number,
+                 team->context->config->timeout, doing, gpucoll_coll_name(call->coll), team->name,
+                 (unsigned long long)call->call, ranks);
+    return GPUCOLL_ERR_TIMEOUT;
+}
+
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (request->coll == GPUCOLL_WARMUP || ++request->polls < polls_per_look) {
+    if (request->coll == GPUCOLL_WARMUP) {
         return GPUCOLL_IN_PROGRESS;
     }
+    gpucoll_status status = look_at_alarm(whole(request), false);
+    if (status != GPUCOLL_IN_PROGRESS || ++request->polls < polls_per_look) {
+        return status;
+    }
     request->polls = 0;
-    uint64_t now = gpucoll_now_ns();
+    const uint64_t now = gpucoll_now_ns();
     if (request->started_ns == 0) {
         request->started_ns = now;
         request->looked_ns = now;
-        return GPUCOLL_IN_PROGRESS;
     }
+    status = look_around(request, now);
+    if (status != GPUCOLL_IN_PROGRESS) {
+        return status;
+    }
+    const struct gpucoll_team *team = whole(request)->team;
+    return team->context->config->timeout > 0 && now - request->started_ns > limit_ns(team, missing)
+               ? time_out(request, missing, doing)
+               : GPUCOLL_IN_PROGRESS;
+}
+
+gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t missing,
+                                       gpucoll_status status)
+{
+    const gpucoll_status told = look_at_alarm(request, false);
+    if (told != GPUCOLL_IN_PROGRESS) {
+        return told;
+    }
+    return status == GPUCOLL_ERR_SYSTEM ? show_gone(request, missing, "peer-lost") : status;
+}
+
+/* ---- giving up ---- */
+
+/* The first call of the team that this rank does not complete: none that has not ended does. */
+static uint64_t first_given_up(const struct gpucoll_request *request)
+{
     const struct gpucoll_team *team = request->team;
-    const struct gpucoll_log *log = team->context->log;
-    const char *coll = gpucoll_coll_name(request->coll);
-    unsigned long long call = request->call;
-    if (now - request->looked_ns > suspicion_ns) {
-        request->looked_ns = now;
-        uint32_t rank = 0;
-        const char *topic = find_lost(team, &rank);
-        if (topic != NULL) {
-            gpucoll_help(log, topic, team->members[rank].number, coll, team->name, call);
-            return GPUCOLL_ERR_TIMEOUT;
-        }
+    if (team->active) {
+        return atomic_load_explicit(&team->board->agreed, memory_order_relaxed) + 1;
     }
-    int timeout = team->context->config->timeout;
-    if (timeout > 0 && now - request->started_ns > limit_ns(team, missing)) {
-        char ranks[128];
-        list_missing(request, find_missing(request, missing), ranks, sizeof ranks);
-        gpucoll_help(log, "timeout", team->members[team->rank].number, timeout, doing, coll, team->name, call,
-                     ranks);
-        return GPUCOLL_ERR_TIMEOUT;
+    return request == team->barrier_watch ? team->calls + 1 : request->call;
+}
+
+/* The peers are to see it. */
+static void publish(struct gpucoll_request *request)
+{
+    struct gpucoll_team *team = request->team;
+    if (team->board != NULL && !team->given_up) {
+        team->board->gave_up = first_given_up(request);
+        team->board->missing = whole(request)->team->missing;
+        atomic_store_explicit(&team->board->broken, 1, memory_order_release);
     }
-    return GPUCOLL_IN_PROGRESS;
+    team->given_up = true;
 }
 
 void gpucoll_watchdog_abandon(struct gpucoll_request *request)
 {
-    struct gpucoll_team *team = request->team;
+    const struct gpucoll_team *team = request->team;
+    if (team->cluster != NULL) { /* first: to stop a call may take its time */
+        gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
+        publish(request);
+    }
     gpucoll_cluster_stop(request);
     if (request->lane != NULL) {
         request->lane->poisoned = true;
@@ -131,8 +280,5 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
         /* When the caller has the error, the buffers are its own again. */
         request->gpu->device->accel->ops->stream_stop(request->lane->stream);
     }
-    team->given_up = true;
-    if (team->board != NULL) {
-        atomic_store_explicit(&team->board->broken, 1, memory_order_release);
-    }
+    publish(request);
 }

@@ -1,21 +1,30 @@
 /*
  * The watchdog: no wait of the engine is without an end. It looks at the clock only now and then, so a poll costs a
  * counter.
+ *
+ * What is said of a local call, which is a stage of a call of several hosts, is said of that one.
  */
 #ifndef GPUCOLL_WATCHDOG_H
 #define GPUCOLL_WATCHDOG_H
 
 #include "core/request.h"
 
-/* To be called on each unsuccessful poll. GPUCOLL_IN_PROGRESS; or, when the wait has lasted config->timeout seconds, when
- * `missing` has given up on the team, or when its process is gone, GPUCOLL_ERR_TIMEOUT with topic "timeout",
- * "peer-gave-up" or "peer-died" shown. `doing` is a constant clause for the message. */
+/* To be called on each unsuccessful poll. GPUCOLL_IN_PROGRESS; or, when the wait has lasted config->timeout seconds, when a rank has given up
+ * on the team, when its process is gone, or the connection to it has failed, GPUCOLL_ERR_TIMEOUT with topic "timeout", "peer-gave-up",
+ * "peer-died" or "peer-lost" shown. A rank that gives up is noticed at once by those of other hosts, which it tells
+ * (core/cluster_alarm.c), and by its own in a call of several hosts; else, and what has become of the others, after a second.
+ * `doing` is a constant clause for the message. */
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing,
                                 const char *doing) GPUCOLL_CHECKED;
 
 /* The same for a rank of another host: `missing` is its rank in the communicator. */
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing,
                                     const char *doing) GPUCOLL_CHECKED;
+
+/* A message to or from `missing`, a rank of another host, has failed with `status`: shows for which call if the connection did, or that
+ * another rank has given it up. How the call ends. */
+gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t missing,
+                                       gpucoll_status status) GPUCOLL_CHECKED;
 
 /* Starts the wait anew: something has moved. */
 void gpucoll_watchdog_reset(struct gpucoll_request *request);

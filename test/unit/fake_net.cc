@@ -198,8 +198,8 @@ bool lost(gpucoll_net *, const gpucoll_net_peer *peer)
 
 } // namespace
 
-const struct gpucoll_net_ops fake_net = {"fake", open_end, close_end, address,  connect, disconnect,
-                                         send,   receive,  test,      cancel,   progress, lost};
+const struct gpucoll_net_ops fake_net = {"fake", open_end, close_end, address, connect,  disconnect,
+                                         send,   receive,  test,      cancel,  progress, lost};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
 {

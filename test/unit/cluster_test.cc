@@ -1,6 +1,6 @@
 /*
  * Teams of several hosts: the collectives that run on them, by shapes of hosts, sizes and buffers; what makes all hosts decline; ranks
- * that pass, differ or do not come.
+ * that pass or differ.
  */
 #include <algorithm>
 #include <atomic>
@@ -249,19 +249,6 @@ TEST(cluster, without_agreement_of_hosts_calls_run_as_well)
 
 /* ---- the barrier ---- */
 
-namespace
-{
-gpucoll_status enter_barrier(gpucoll_team *team)
-{
-    gpucoll_barrier_start(team);
-    gpucoll_status status;
-    while ((status = gpucoll_barrier_test(team)) == GPUCOLL_IN_PROGRESS) {
-        sched_yield();
-    }
-    return status;
-}
-} // namespace
-
 TEST(cluster, nobody_leaves_a_barrier_before_all_have_come)
 {
     for (const Hosts &hosts : shapes) {
@@ -336,85 +323,5 @@ TEST(cluster, two_teams_at_once_with_few_lanes)
             rank.barrier();
             gpucoll_team_destroy(other);
         });
-    }
-}
-
-/* ---- ranks that do not come ---- */
-
-namespace
-{
-/* Ranks of these hosts call, but one: each of the others is to name it, or one that has given up before. */
-void expect_missing(const Hosts &hosts, uint32_t missing, bool in_barrier)
-{
-    on_hosts(hosts, {{"timeout", "1"}}, [&](Rank &rank) {
-        Sum first(rank, 100, 0);
-        EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
-        if (rank.number != missing) {
-            Sum sum(rank, 100, 1);
-            EXPECT_EQ(in_barrier ? enter_barrier(rank.team) : rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
-            ASSERT_EQ(rank.log.topics().size(), 1u);
-            const std::string topic = rank.log.topics()[0];
-            EXPECT_TRUE(topic == "timeout" || topic == "peer-gave-up") << topic;
-            if (topic == "timeout" && hosts[rank.number] == hosts[missing]) {
-                EXPECT_NE(rank.log.text_of(topic).find("Missing ranks:  " + std::to_string(missing) + "\n"),
-                          std::string::npos)
-                    << rank.log.text_of(topic);
-            }
-        }
-        rank.barrier();
-    });
-}
-} // namespace
-
-TEST(cluster, names_a_rank_that_never_comes_as_the_communicator_counts)
-{
-    for (bool in_barrier : {false, true}) {
-        expect_missing({1, 0, 0, 1}, 3, in_barrier);
-        expect_missing(hosts_of({1, 1}), 1, in_barrier);
-    }
-}
-
-TEST(cluster, a_call_that_is_given_up_ends_on_all)
-{
-    on_hosts(hosts_of({2, 1}), {{"timeout", "1"}}, [](Rank &rank) {
-        Sum sum(rank, 100, 1);
-        gpucoll_request *request = nullptr;
-        ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
-        if (rank.number == 2) {
-            gpucoll_cancel(request);
-        } else {
-            EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
-        }
-        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
-        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
-        rank.barrier();
-    });
-}
-
-/* Whatever message it is that fails: everybody's call ends with an error, and nothing is left over. */
-TEST(cluster, a_message_that_fails_ends_the_call_on_all)
-{
-    static gpucoll_net_ops failing = fake_net;
-    static std::atomic<uint32_t> sends{0};
-    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
-        gpucoll_status status = fake_net.open(config, log, net);
-        fake_net_fail_send(*net, sends);
-        return status;
-    };
-    for (uint32_t before : {3, 8, 13, 22}) { /* the first is the greeting's */
-        sends = before;
-        on_hosts(
-            hosts_of({2, 2}), {{"timeout", "1"}, {"chunk", "4K"}},
-            [](Rank &rank) {
-                gpucoll_status status = GPUCOLL_OK;
-                for (int turn = 0; turn < 20 && status == GPUCOLL_OK; turn++) {
-                    Sum sum(rank, 10000, turn);
-                    status = rank.call(sum.args);
-                    EXPECT_TRUE(status != GPUCOLL_OK || sum.right());
-                }
-                EXPECT_LT(status, 0) << gpucoll_status_name(status);
-                rank.barrier();
-            },
-            false, &failing);
     }
 }

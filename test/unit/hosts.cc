@@ -37,6 +37,16 @@ void spread(Meeting &meeting, const Hosts &hosts)
     };
 }
 
+gpucoll_status enter_barrier(gpucoll_team *team)
+{
+    gpucoll_barrier_start(team);
+    gpucoll_status status;
+    while ((status = gpucoll_barrier_test(team)) == GPUCOLL_IN_PROGRESS) {
+        sched_yield();
+    }
+    return status;
+}
+
 static void play(uint32_t number, Meeting &meeting, const Settings &settings, const Body &body, bool bare,
                  const gpucoll_net_ops *net)
 {

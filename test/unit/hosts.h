@@ -17,6 +17,9 @@ std::string text_of(const Hosts &hosts);
 /* Tells each rank of `meeting` that the ranks of other hosts than its own are on other machines. */
 void spread(Meeting &meeting, const Hosts &hosts);
 
+/* A barrier of the team, to its end. */
+gpucoll_status enter_barrier(gpucoll_team *team);
+
 /* Runs `body` on the ranks of these hosts, which are a team. `bare`: the context is there, not the team. */
 void on_hosts(const Hosts &hosts, const Settings &settings, const Body &body, bool bare = false,
               const gpucoll_net_ops *net = &fake_net);

@@ -1,0 +1,281 @@
+/*
+ * Ranks of several hosts that do not come, give up, or die: the others are told, and say whom they missed.
+ */
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+#include <unistd.h>
+#include "test/unit/hosts.h"
+#include "test/unit/sum.h"
+
+using Clock = std::chrono::steady_clock;
+
+namespace
+{
+/* Who waits that long has not been told. */
+const Settings patient = {{"timeout", "60"}};
+const std::chrono::seconds soon(25);
+
+/* What was said last, after why a message failed, names the call and these ranks. */
+void expect_named(Rank &rank, const std::string &missing)
+{
+    ASSERT_FALSE(rank.log.topics().empty());
+    const std::string topic = rank.log.topics().back();
+    const std::string text = rank.log.text_of(topic);
+    const std::string ranks = topic == "peer-lost" || topic == "peer-died"
+                                  ? "rank " + missing
+                                  : "Missing ranks:  " + missing + "\n";
+    for (const std::string &words : {ranks, std::string("allreduce"), std::string("team 0\n")}) {
+        EXPECT_NE(text.find(words), std::string::npos) << words << " is not in: " << text;
+    }
+}
+} // namespace
+
+namespace
+{
+/* Ranks of these hosts call, but one: each of the others is to name it, or one that has given up before. */
+void expect_missing(const Hosts &hosts, uint32_t missing, bool in_barrier)
+{
+    on_hosts(hosts, {{"timeout", "1"}}, [&](Rank &rank) {
+        Sum first(rank, 100, 0);
+        EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
+        if (rank.number != missing) {
+            Sum sum(rank, 100, 1);
+            EXPECT_EQ(in_barrier ? enter_barrier(rank.team) : rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            ASSERT_EQ(rank.log.topics().size(), 1u);
+            const std::string topic = rank.log.topics()[0];
+            EXPECT_TRUE(topic == "timeout" || topic == "peer-gave-up") << topic;
+            if (topic == "timeout" && hosts[rank.number] == hosts[missing]) {
+                EXPECT_NE(rank.log.text_of(topic).find("Missing ranks:  " + std::to_string(missing) + "\n"),
+                          std::string::npos)
+                    << rank.log.text_of(topic);
+            }
+        }
+        rank.barrier();
+    });
+}
+} // namespace
+
+TEST(cluster_failure, names_a_rank_that_never_comes_as_the_communicator_counts)
+{
+    for (bool in_barrier : {false, true}) {
+        expect_missing({1, 0, 0, 1}, 3, in_barrier);
+        expect_missing(hosts_of({1, 1}), 1, in_barrier);
+    }
+}
+
+TEST(cluster_failure, a_call_that_is_given_up_ends_on_all_at_once)
+{
+    for (const Hosts &hosts : {hosts_of({2, 1}), hosts_of({1, 3, 1, 2})}) {
+        on_hosts(hosts, patient, [](Rank &rank) {
+            Sum sum(rank, 100, 1);
+            gpucoll_request *request = nullptr;
+            ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+            const auto begin = Clock::now();
+            if (rank.number == 2) {
+                gpucoll_cancel(request);
+            } else {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+                EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+                expect_named(rank, "none");
+            }
+            EXPECT_LT(Clock::now() - begin, soon);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
+            rank.barrier();
+        });
+    }
+}
+
+/* The rank does not come. Those of its host wait for it, and tell the others. */
+TEST(cluster_failure, other_hosts_are_told_who_was_missing)
+{
+    const Hosts hosts = hosts_of({2, 2, 1});
+    on_hosts(hosts, {{"timeout", "3"}}, [&](Rank &rank) {
+        Sum sum(rank, 100, 1);
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+        if (rank.number != 3) {
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            const std::string topic = hosts[rank.number] == hosts[3] ? "timeout" : "peer-gave-up";
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{topic});
+            expect_named(rank, "3");
+        }
+        rank.barrier();
+        /* So does the one that comes too late. */
+        if (rank.number == 3) {
+            const auto begin = Clock::now();
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_LT(Clock::now() - begin, soon);
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+        }
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+        rank.barrier();
+    });
+}
+
+/* A call that all can still complete is not ended by one that comes after it. */
+TEST(cluster_failure, an_earlier_call_goes_on)
+{
+    on_hosts(hosts_of({1, 1}), patient, [](Rank &rank) {
+        Sum first(rank, 100, 1);
+        Sum second(rank, 100, 2);
+        gpucoll_request *request = nullptr;
+        if (rank.number == 0) {
+            EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
+            ASSERT_EQ(gpucoll_post(rank.team, &second.args, &request), GPUCOLL_OK);
+            gpucoll_cancel(request);
+            rank.barrier();
+        } else {
+            ASSERT_EQ(gpucoll_post(rank.team, &first.args, &request), GPUCOLL_OK);
+            gpucoll_status status = GPUCOLL_IN_PROGRESS;
+            for (int looks = 0; looks < 1000 && status == GPUCOLL_IN_PROGRESS; looks++) {
+                status = gpucoll_test(request);
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+            EXPECT_EQ(status, GPUCOLL_OK);
+            EXPECT_TRUE(first.right());
+            rank.barrier();
+            EXPECT_EQ(rank.call(second.args), GPUCOLL_ERR_TIMEOUT);
+        }
+        EXPECT_EQ(rank.call(first.args), GPUCOLL_DECLINED);
+        rank.barrier();
+    });
+}
+
+namespace
+{
+thread_local gpucoll_net *my_net; /* of the rank that is this thread */
+
+const gpucoll_net_ops &mortal_net()
+{
+    static gpucoll_net_ops mortal = fake_net;
+    mortal.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        gpucoll_status status = fake_net.open(config, log, net);
+        my_net = *net;
+        return status;
+    };
+    return mortal;
+}
+} // namespace
+
+/* Its connections fail; those who had none are told by those who had. Before the call, and in the middle of it. */
+TEST(cluster_failure, a_lost_connection_ends_the_call_on_all)
+{
+    for (bool in_call : {false, true}) {
+        for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 2, 1, 2})}) {
+            on_hosts(
+                hosts, patient,
+                [&](Rank &rank) {
+                    Sum sum(rank, 300000, 1);
+                    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+                    gpucoll_request *request = nullptr;
+                    const auto begin = Clock::now();
+                    if (rank.number == 3) {
+                        ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+                        for (int looks = 0; looks < (in_call ? 200 : 0) && request != nullptr; looks++) {
+                            request = gpucoll_test(request) == GPUCOLL_IN_PROGRESS ? request : nullptr;
+                        }
+                        fake_net_kill(my_net);
+                    } else {
+                        gpucoll_status status = GPUCOLL_OK;
+                        while (status == GPUCOLL_OK) { /* it may have done its part of the first */
+                            status = rank.call(sum.args);
+                        }
+                        EXPECT_EQ(status, GPUCOLL_ERR_TIMEOUT);
+                        EXPECT_LT(Clock::now() - begin, soon);
+                        const std::string topic = rank.log.topics().back();
+                        EXPECT_TRUE(topic == "peer-lost" || topic == "peer-gave-up") << topic;
+                        expect_named(rank, "3");
+                        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+                    }
+                    rank.barrier();
+                    if (request != nullptr) {
+                        gpucoll_cancel(request);
+                    }
+                },
+                false, &mortal_net());
+        }
+    }
+}
+
+/* Whatever message it is that fails: everybody's call ends with an error, and nothing is left over. */
+TEST(cluster_failure, a_message_that_fails_ends_the_call_on_all)
+{
+    static gpucoll_net_ops failing = fake_net;
+    static std::atomic<uint32_t> sends{0};
+    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        gpucoll_status status = fake_net.open(config, log, net);
+        fake_net_fail_send(*net, sends);
+        return status;
+    };
+    for (uint32_t before : {3, 8, 13, 22}) { /* the first is the greeting's */
+        sends = before;
+        on_hosts(
+            hosts_of({2, 2}), {{"timeout", "1"}, {"chunk", "4K"}},
+            [](Rank &rank) {
+                gpucoll_status status = GPUCOLL_OK;
+                for (int turn = 0; turn < 20 && status == GPUCOLL_OK; turn++) {
+                    Sum sum(rank, 10000, turn);
+                    status = rank.call(sum.args);
+                    EXPECT_TRUE(status != GPUCOLL_OK || sum.right());
+                }
+                EXPECT_LT(status, 0) << gpucoll_status_name(status);
+                rank.barrier();
+            },
+            false, &failing);
+    }
+}
+
+/* ---- death ---- */
+
+namespace
+{
+/* What UCX leaves behind where it uses shared memory. */
+std::vector<std::string> files_of_ucx()
+{
+    std::vector<std::string> files;
+    for (const auto &entry : std::filesystem::directory_iterator("/dev/shm")) {
+        const std::string name = entry.path().filename();
+        if (name.find("ucx_shm") != std::string::npos) {
+            files.push_back(name);
+        }
+    }
+    return files;
+}
+} // namespace
+
+/* Over UCX. Rank 3 shares a host with rank 2, a rail with rank 1, and nothing with rank 0. */
+TEST(cluster_failure, a_process_that_is_killed_is_told_to_all)
+{
+    if (gpucoll_net_ucx.send == nullptr) {
+        GTEST_SKIP() << "built without UCX";
+    }
+    const std::vector<std::string> files = files_of_ucx();
+    on_processes(
+        4, {{"timeout", "60"}, {"hosts", "2"}, {"net_devices", "lo"}},
+        [&](Rank &rank) {
+            static Sum *sum = new Sum(rank, 1000000, 1);
+            EXPECT_EQ(rank.call(sum->args), GPUCOLL_OK);
+            if (rank.number == 3) {
+                gpucoll_request *request = nullptr;
+                EXPECT_EQ(gpucoll_post(rank.team, &sum->args, &request), GPUCOLL_OK);
+                for (int looks = 0; looks < 50 && gpucoll_test(request) == GPUCOLL_IN_PROGRESS; looks++) {
+                    std::this_thread::sleep_for(std::chrono::microseconds(100));
+                }
+                kill(getpid(), SIGKILL);
+            }
+            const auto begin = Clock::now();
+            gpucoll_status status = GPUCOLL_OK;
+            while (status == GPUCOLL_OK) {
+                status = rank.call(sum->args);
+            }
+            EXPECT_EQ(status, GPUCOLL_ERR_TIMEOUT);
+            EXPECT_LT(Clock::now() - begin, soon);
+            expect_named(rank, "3");
+            EXPECT_EQ(rank.call(sum->args), GPUCOLL_DECLINED);
+        },
+        3);
+    EXPECT_EQ(files_of_ucx(), files);
+}

@@ -73,6 +73,24 @@ if [[ late =~ $only ]]; then
     clean late
 fi
 
+# Between hosts: who is left hears of it long before the timeout, and says who is missing. The rank that dies has a shell for a parent,
+# which goes on for a while: or else mpirun would end the job before them.
+# shellcheck disable=SC2016
+under_shell='if [ "$OMPI_COMM_WORLD_RANK" != "$0" ]; then exec "$@"; fi; "$@"; sleep 20; exit 1'
+if [ -n "${3:-}" ] && [[ survivors_are_told =~ $only ]]; then
+    launch --mca coll_gpucoll_timeout 300 sh -c "$under_shell" "$last" "$PROGRAMS/faults" --mode=kill
+    if timed_out; then
+        fail survivors_are_told "the job did not end"
+    elif [ "$(grep -c 'the call returned an error' "$output")" -ne "$last" ]; then
+        fail survivors_are_told "not all other ranks got an error"
+    elif ! says "Missing ranks: *$last\$" || ! says "\(connection to\|process of\) rank $last\b"; then
+        fail survivors_are_told "the text does not name rank $last as missing"
+    else
+        pass survivors_are_told
+    fi
+    clean survivors_are_told
+fi
+
 works late_team "Missing ranks: *$last" --mca coll_gpucoll_timeout 2 "$PROGRAMS/faults" --mode=late_team
 works late_staged 'Collective: *iallreduce' --mca coll_gpucoll_timeout 2 --mca coll_gpucoll_nonblocking false \
     "$PROGRAMS/faults" --mode=late_staged

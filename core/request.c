@@ -93,7 +93,9 @@ static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status
     if (status == GPUCOLL_OK) {
         status = gpucoll_cluster_probe(request);
     }
-    return status == GPUCOLL_IN_PROGRESS ? status : gpucoll_cluster_agree(request, status);
+    /* An error is this rank's own: its alarm tells the others. */
+    const bool failed = status < 0 && status != GPUCOLL_ERR_MISMATCH;
+    return status == GPUCOLL_IN_PROGRESS || failed ? status : gpucoll_cluster_agree(request, status);
 }
 
 /* All hosts run the call. */

@@ -58,8 +58,8 @@ struct gpucoll_net_ops {
     void (*cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Moves what is under way; true if something has happened. */
     bool (*progress)(struct gpucoll_net *net);
-    /* Has the connection to the peer failed, and nothing that was sent since gone out? What came from it may be lost, too. Does not turn
-     * progress. */
+    /* Has the connection to the peer failed since the last connect, and nothing that was sent since gone out? What came from it may be lost,
+     * too. Does not turn progress. */
     bool (*lost)(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
 };
 

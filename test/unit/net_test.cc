@@ -226,7 +226,8 @@ TEST_P(net, a_send_that_is_cancelled_is_dropped_by_its_receiver)
     EXPECT_TRUE(b.log.topics().empty());
 }
 
-/* Its receiver does not look: then the connection is broken, which the other side notices with its next long message at the latest. */
+/* Its receiver does not look: then the connection is broken, which the other side notices as soon as it looks. It does so before the next
+ * message here: with assertions on, UCX 1.13 may abort a process whose new connection by TCP meets one that its peer has not seen fail. */
 TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
 {
     Net a(GetParam());
@@ -243,6 +244,8 @@ TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
         ops->cancel(a.net, never.get());
         EXPECT_NE(never->status, GPUCOLL_IN_PROGRESS);
         never.reset();
+        until(
+            a, b, [] { return false; }, 0.05);
         (void)exchange(a, to_b, b, to_a, 4 << 20);
         EXPECT_TRUE(exchange(a, to_b, b, to_a, 8));
         EXPECT_TRUE(exchange(a, to_b, b, to_a, 4 << 20));

@@ -40,6 +40,8 @@ gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucol
     }
     if (peer != NULL) {
         peer->uses++;
+        /* What failed before is of no account to who connects now. */
+        atomic_store_explicit(&peer->lost, false, memory_order_relaxed);
     }
     pthread_mutex_unlock(&net->lock);
     *out = peer;

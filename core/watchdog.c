@@ -80,7 +80,7 @@ static gpucoll_status show_gave_up(const struct gpucoll_request *call, uint32_t 
                                    const struct gpucoll_missing *missing)
 {
     struct gpucoll_team *team = call->team;
-    char ranks[128];
+    char ranks[256];
     team->missing = *missing;
     list(missing, ranks, sizeof ranks);
     gpucoll_help(team->context->log, "peer-gave-up", rank, gpucoll_coll_name(call->coll), team->name,
@@ -196,7 +196,7 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
 {
     const struct gpucoll_request *call = whole(request);
     struct gpucoll_team *team = call->team;
-    char ranks[128];
+    char ranks[256];
     find_late(request, find_missing(request, missing), &team->missing);
     list(&team->missing, ranks, sizeof ranks);
     gpucoll_help(team->context->log, "timeout", team->members[team->rank].number,

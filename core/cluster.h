@@ -92,7 +92,7 @@ struct gpucoll_cluster {
     uint32_t *first;                 /* by host: where its ranks begin in `ranks`; one more than hosts */
     uint32_t *ranks;                 /* by host, then index */
     uint32_t *span_id;               /* by rank */
-    struct gpucoll_net_peer **peers; /* by rank; NULL: this rank sends nothing there */
+    struct gpucoll_net_peer **peers; /* by rank; NULL: of the own host */
     struct gpucoll_net *net;
     const struct gpucoll_net_ops *ops;
     struct gpucoll_team *back;
@@ -157,7 +157,8 @@ void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
 /* Waits, not for ever, for messages of this rank that are on their way. */
 void gpucoll_cluster_leave(struct gpucoll_cluster *cluster);
 
-enum gpucoll_span_kind { GPUCOLL_SPAN_GREETING, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER };
+/* The last is of no span: it keeps the tags of core/cluster_pairs.h apart, which have the other 18 bits. */
+enum gpucoll_span_kind { GPUCOLL_SPAN_GREETING, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER, GPUCOLL_SPAN_PAIRS };
 static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)
 {
     return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include "core/base/clock.h"
+#include "core/cluster_pairs.h"
 #include "core/watchdog.h"
 
 static struct gpucoll_stage_slot *slot_of(struct gpucoll_cluster_call *call, uint64_t unit)
@@ -180,6 +181,11 @@ static gpucoll_status post_ops(struct gpucoll_request *request, bool *moved)
 
 /* ---- slots ---- */
 
+static bool uses_rail(const struct gpucoll_cluster_call *call)
+{
+    return call->cluster->on_rail && call->pairs == NULL;
+}
+
 /* Queues the unit's copies of one side. Copies of a queue end in order: the last tells of all. */
 static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, struct gpucoll_stage_slot *slot,
                                   enum gpucoll_side side)
@@ -187,8 +193,8 @@ static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, struc
     struct gpucoll_stage_copy copy;
     gpucoll_status status = GPUCOLL_OK;
     slot->copied.number = 0;
-    for (uint32_t i = 0; call->cluster->on_rail && status == GPUCOLL_OK &&
-                         call->family->copy(call, slot->unit, side, i, &copy);
+    for (uint32_t i = 0;
+         uses_rail(call) && status == GPUCOLL_OK && call->family->copy(call, slot->unit, side, i, &copy);
          i++) {
         char *host = slot_memory(call, slot->unit) + copy.at;
         const bool out = side == GPUCOLL_BEFORE;
@@ -211,7 +217,7 @@ static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpuco
     call->next_rail++;
     slot->run = NULL;
     slot->state = GPUCOLL_SLOT_RAIL;
-    if (!call->cluster->on_rail || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
+    if (!uses_rail(call) || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
         return GPUCOLL_OK;
     }
     args.data = slot_memory(call, slot->unit);
@@ -296,7 +302,8 @@ static gpucoll_status move_slots(struct gpucoll_request *request, bool *moved)
 
 static bool has_ended(const struct gpucoll_cluster_call *call)
 {
-    bool ended = at_end(call) && call->popped == call->posted;
+    bool ended = at_end(call) && call->popped == call->posted &&
+                 (call->pairs == NULL || gpucoll_pairs_are_through(call->pairs));
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         ended &= call->slot[i].state == GPUCOLL_SLOT_FREE;
     }
@@ -308,6 +315,13 @@ static gpucoll_status look_after(struct gpucoll_request *request)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     bool copies = false;
+    if (call->pairs != NULL && !gpucoll_pairs_are_through(call->pairs)) {
+        uint32_t missing = call->cluster->rank;
+        const bool waits = gpucoll_pairs_missing(call->pairs, &missing);
+        return gpucoll_watchdog_far(request, missing,
+                                    waits ? "waiting for data of another host"
+                                          : "copying between its GPU and the host");
+    }
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         if (call->slot[i].run != NULL) {
             return gpucoll_watchdog_far(request,
@@ -352,6 +366,9 @@ gpucoll_status gpucoll_cluster_progress(struct gpucoll_request *request)
         if (status == GPUCOLL_OK) {
             status = post_ops(request, &moved);
         }
+        if (status == GPUCOLL_OK && call->pairs != NULL) {
+            status = gpucoll_pairs_move(call, &moved);
+        }
         any |= moved;
     }
     if (status != GPUCOLL_OK || has_ended(call)) {
@@ -372,7 +389,7 @@ static bool copies_in_flight(const struct gpucoll_cluster_call *call)
             return true;
         }
     }
-    return false;
+    return call->pairs != NULL && gpucoll_pairs_copy(call);
 }
 
 void gpucoll_cluster_stop(struct gpucoll_request *request)
@@ -404,6 +421,9 @@ void gpucoll_cluster_stop(struct gpucoll_request *request)
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         gpucoll_rail_cancel(call->slot[i].run);
         call->slot[i].run = NULL;
+    }
+    if (call->pairs != NULL) {
+        gpucoll_pairs_cancel(call);
     }
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
     while (copies_in_flight(call) && gpucoll_now_ns() < end) {

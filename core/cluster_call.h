@@ -39,6 +39,8 @@ struct gpucoll_stage_copy {
 struct gpucoll_cluster_call;
 
 struct gpucoll_cluster_family {
+    bool
+        in_pairs; /* between hosts it does not go along rails: core/cluster_pairs.h. Then it has neither `copy` nor `rail` */
     enum gpucoll_coll
         local[2]; /* local calls, where a host has several ranks; twice the same if there is but one */
     /* From bytes and blocks: units, part_bytes, slot_bytes and temp_bytes. */
@@ -96,10 +98,11 @@ struct gpucoll_cluster_call {
     int functor;
     const char *send; /* of one block: where it begins */
     char *recv;
-    uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block */
+    uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block or run */
     struct gpucoll_block
         *blocks;        /* by rank of the communicator: what all-gather receives, reduce_scatter sends */
     uint32_t signature; /* of their lengths */
+    struct gpucoll_pairs *pairs; /* NULL: it goes along rails */
 
     uint64_t units;
     uint64_t part_bytes; /* of a unit, most that goes along one rail; with blocks: of each */
@@ -128,6 +131,7 @@ extern const struct gpucoll_cluster_family gpucoll_cluster_reduce;
 extern const struct gpucoll_cluster_family gpucoll_cluster_bcast;
 extern const struct gpucoll_cluster_family gpucoll_cluster_allgather;
 extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter;
+extern const struct gpucoll_cluster_family gpucoll_cluster_move;
 
 /* A unit whose ranks' parts, one a rail, lie one behind the other in a buffer of call->bytes. */
 struct gpucoll_stage_part {

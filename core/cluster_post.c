@@ -6,17 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/agreement.h"
-#include "core/exchange.h"
+#include "core/cluster_pairs.h"
 #include "core/watchdog.h"
 
 static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] = {
     [GPUCOLL_ALLREDUCE] = &gpucoll_cluster_allreduce,
     [GPUCOLL_ALLGATHER] = &gpucoll_cluster_allgather,
     [GPUCOLL_ALLGATHERV] = &gpucoll_cluster_allgather,
+    [GPUCOLL_ALLTOALL] = &gpucoll_cluster_move,
+    [GPUCOLL_ALLTOALLV] = &gpucoll_cluster_move,
+    [GPUCOLL_ALLTOALLW] = &gpucoll_cluster_move,
     [GPUCOLL_BCAST] = &gpucoll_cluster_bcast,
+    [GPUCOLL_GATHER] = &gpucoll_cluster_move,
+    [GPUCOLL_GATHERV] = &gpucoll_cluster_move,
     [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce,
     [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter,
     [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter,
+    [GPUCOLL_SCATTER] = &gpucoll_cluster_move,
+    [GPUCOLL_SCATTERV] = &gpucoll_cluster_move,
 };
 
 bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll)
@@ -93,6 +100,46 @@ static bool has_layouts(const struct gpucoll_cluster *cluster, struct gpucoll_la
     return false;
 }
 
+static bool has_layout(const struct gpucoll_block *block, const struct gpucoll_block *blocks,
+                       struct gpucoll_layout *const *layouts)
+{
+    return block != NULL && block->bytes > 0 && layouts != NULL && layouts[block - blocks] != NULL;
+}
+
+/* Of a call that goes pair by pair. */
+static bool note_pairs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const uint32_t own = call->cluster->rank;
+    call->send = request->send;
+    call->recv = request->recv;
+    call->pairs = gpucoll_pairs_new(call->cluster, args, &call->bytes);
+    for (uint32_t i = 0; i < call->cluster->size && !request->unable; i++) {
+        request->unable =
+            has_layout(gpucoll_exchange_send_block(args, own, i), args->send_blocks, args->send_layouts) ||
+            has_layout(gpucoll_exchange_recv_block(args, own, i), args->recv_blocks, args->recv_layouts);
+    }
+    return call->pairs != NULL;
+}
+
+/* Of a call that goes along the rails. */
+static bool note_parts(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const struct gpucoll_block *blocks = common_blocks(args);
+    if (blocks != NULL && !note_blocks(call, blocks)) {
+        return false;
+    }
+    note_buffers(call, request, args);
+    const bool reduces = gpucoll_coll_reduces(args->coll);
+    request->unable |=
+        args->send_blocks != NULL && has_layouts(cluster, args->send_layouts, blocks != NULL && reduces);
+    request->unable |=
+        args->recv_blocks != NULL && has_layouts(cluster, args->recv_layouts, blocks != NULL && !reduces);
+    return true;
+}
+
 gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
@@ -116,16 +163,9 @@ gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struc
     call->op = args->op;
     call->type = args->type;
     call->functor = request->functor;
-    const struct gpucoll_block *blocks = common_blocks(args);
-    if (blocks != NULL && !note_blocks(call, blocks)) {
+    if (!(call->family->in_pairs ? note_pairs : note_parts)(request, args)) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    note_buffers(call, request, args);
-    const bool reduces = gpucoll_coll_reduces(args->coll);
-    request->unable |=
-        args->send_blocks != NULL && has_layouts(cluster, args->send_layouts, blocks != NULL && reduces);
-    request->unable |=
-        args->recv_blocks != NULL && has_layouts(cluster, args->recv_layouts, blocks != NULL && !reduces);
     request->bytes = call->bytes;
     call->family->shape(call);
     return GPUCOLL_OK;
@@ -196,6 +236,9 @@ bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpuco
     const bool reduces = gpucoll_coll_reduces(request->coll);
     const bool is_root = call->cluster->rank == call->root;
     *pointer = NULL;
+    if (call->pairs != NULL) {
+        return gpucoll_exchange_runs_are_able(request, &call->pairs->list, buffer, pointer);
+    }
     if (call->blocks != NULL) {
         return blocks_are_able(call, accel, reduces, buffer, pointer);
     }
@@ -238,6 +281,10 @@ bool gpucoll_cluster_reserve(struct gpucoll_request *request)
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
     call->gpu = request->gpu;
+    if (call->pairs != NULL) {
+        call->slots = call->slot_bytes > 0 ? take_slots(cluster, call->slot_bytes) : NULL;
+        return call->slot_bytes == 0 || call->slots != NULL;
+    }
     if (!cluster->on_rail || call->units == 0) {
         return true;
     }
@@ -341,6 +388,7 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     }
     free(call->slot_blocks);
     free(call->blocks);
+    free(call->pairs);
     free(call);
     request->stages = NULL;
 }

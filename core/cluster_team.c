@@ -129,31 +129,19 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     return GPUCOLL_OK;
 }
 
-static gpucoll_status connect_to(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends,
-                                 uint32_t rank)
+/* To all ranks of other hosts, as any of them may be sent to. Of those that are never, the network keeps the address, once a process. */
+static gpucoll_status connect_far(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
-    if (cluster->peers[rank] != NULL) {
-        return GPUCOLL_OK;
-    }
-    return cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
-}
-
-/* To those that this rank tells what its host has decided. */
-static gpucoll_status connect_spans(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
-{
-    const uint32_t own_size = gpucoll_host_size(cluster, cluster->host);
     gpucoll_status status = GPUCOLL_OK;
-    for (uint32_t round = 0; round < cluster->rounds; round++) {
-        const uint32_t host = (cluster->host + (1u << round)) % cluster->hosts;
-        for (uint32_t i = cluster->index_of[cluster->rank];
-             i < gpucoll_host_size(cluster, host) && status == GPUCOLL_OK; i += own_size) {
-            status = connect_to(cluster, ends, gpucoll_host_rank(cluster, host, i));
+    for (uint32_t rank = 0; rank < cluster->size && status == GPUCOLL_OK; rank++) {
+        if (cluster->host_of[rank] != cluster->host) {
+            status = cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
         }
     }
     return status;
 }
 
-static gpucoll_status connect_rail(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
+static void fill_rail(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
     struct gpucoll_rail *rail = &cluster->rail;
     rail->ops = cluster->ops;
@@ -161,16 +149,11 @@ static gpucoll_status connect_rail(struct gpucoll_cluster *cluster, const struct
     rail->rank = cluster->host;
     rail->size = cluster->hosts;
     rail->id = ends[cluster->rank].id;
-    gpucoll_status status = GPUCOLL_OK;
-    for (uint32_t host = 0; host < cluster->hosts && cluster->on_rail && status == GPUCOLL_OK; host++) {
+    for (uint32_t host = 0; host < cluster->hosts && cluster->on_rail; host++) {
         const uint32_t rank = gpucoll_host_rank(cluster, host, cluster->index_of[cluster->rank]);
         rail->peer_id[host] = ends[rank].id;
-        if (host != cluster->host) {
-            status = connect_to(cluster, ends, rank);
-            rail->peer[host] = cluster->peers[rank];
-        }
+        rail->peer[host] = cluster->peers[rank];
     }
-    return status;
 }
 
 static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends)
@@ -184,13 +167,11 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
         back->members[i].board =
             gpucoll_board_team(&back->members[i].peer->board, ends[back->members[i].number].region);
     }
-    gpucoll_status status = connect_spans(cluster, ends);
-    if (status == GPUCOLL_OK) {
-        status = connect_rail(cluster, ends);
-    }
+    gpucoll_status status = connect_far(cluster, ends);
     if (status != GPUCOLL_OK) {
         return status;
     }
+    fill_rail(cluster, ends);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting =
         gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_GREETING, 0), &hello, false);

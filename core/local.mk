@@ -58,6 +58,9 @@ libgpucoll_la_SOURCES += \
 	core/cluster_bcast.c \
 	core/cluster_call.c \
 	core/cluster_call.h \
+	core/cluster_move.c \
+	core/cluster_pairs.c \
+	core/cluster_pairs.h \
 	core/cluster_post.c \
 	core/cluster_reduce.c \
 	core/cluster_scatter.c \

@@ -23,7 +23,8 @@
 enum {
     GPUCOLL_SPAN_ROUNDS = 20, /* log2 of the most hosts */
     GPUCOLL_STAGE_SLOTS = 4,  /* units of a call that are on their way at once */
-    GPUCOLL_STAGE_OPS = 8     /* local calls of a call that are outstanding at once */
+    GPUCOLL_STAGE_OPS = 8,    /* local calls of a call that are outstanding at once */
+    GPUCOLL_CLUSTER_IDS = 3   /* for tags, of each rank of a team */
 };
 
 /* How a host can find a call; the worst of all hosts' counts. */
@@ -67,7 +68,7 @@ struct gpucoll_span {
 struct gpucoll_cluster_end {
     int32_t opened;  /* a gpucoll_status */
     uint32_t region; /* of the back team */
-    uint32_t id;     /* for tags: of its rail, and the next one of its spans */
+    uint32_t id; /* for tags: of its rail, the next one of its spans and pairs, then one of the rail of all */
     uint32_t reserved;
     struct gpucoll_net_address address;
 };
@@ -92,11 +93,13 @@ struct gpucoll_cluster {
     uint32_t *first;                 /* by host: where its ranks begin in `ranks`; one more than hosts */
     uint32_t *ranks;                 /* by host, then index */
     uint32_t *span_id;               /* by rank */
-    struct gpucoll_net_peer **peers; /* by rank; NULL: of the own host */
+    uint32_t *all_id;                /* by rank */
+    struct gpucoll_net_peer **peers; /* by rank; the own: NULL */
     struct gpucoll_net *net;
     const struct gpucoll_net_ops *ops;
     struct gpucoll_team *back;
     struct gpucoll_rail rail;
+    struct gpucoll_rail all; /* of all ranks, for what has to follow their order */
     bool on_rail;
     uint32_t rounds; /* of a span, */
     uint32_t span_sends;

@@ -181,21 +181,15 @@ static gpucoll_status post_ops(struct gpucoll_request *request, bool *moved)
 
 /* ---- slots ---- */
 
-static bool uses_rail(const struct gpucoll_cluster_call *call)
-{
-    return call->cluster->on_rail && call->pairs == NULL;
-}
-
 /* Queues the unit's copies of one side. Copies of a queue end in order: the last tells of all. */
-static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, struct gpucoll_stage_slot *slot,
-                                  enum gpucoll_side side)
+static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, const struct gpucoll_rail *rail,
+                                  struct gpucoll_stage_slot *slot, enum gpucoll_side side)
 {
     struct gpucoll_stage_copy copy;
     gpucoll_status status = GPUCOLL_OK;
     slot->copied.number = 0;
     for (uint32_t i = 0;
-         uses_rail(call) && status == GPUCOLL_OK && call->family->copy(call, slot->unit, side, i, &copy);
-         i++) {
+         rail != NULL && status == GPUCOLL_OK && call->family->copy(call, slot->unit, side, i, &copy); i++) {
         char *host = slot_memory(call, slot->unit) + copy.at;
         const bool out = side == GPUCOLL_BEFORE;
         struct gpucoll_copy_ticket ticket = {0};
@@ -217,7 +211,7 @@ static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpuco
     call->next_rail++;
     slot->run = NULL;
     slot->state = GPUCOLL_SLOT_RAIL;
-    if (!uses_rail(call) || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
+    if (rail == NULL || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
         return GPUCOLL_OK;
     }
     args.data = slot_memory(call, slot->unit);
@@ -227,13 +221,13 @@ static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpuco
 
 static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_stage_slot *slot)
 {
-    uint32_t host = 0;
+    uint32_t missing = 0;
     if (slot->run == NULL) {
         return GPUCOLL_OK;
     }
-    gpucoll_status status = gpucoll_rail_test(slot->run, &host);
+    gpucoll_status status = gpucoll_rail_test(slot->run, &missing);
     if (status == GPUCOLL_IN_PROGRESS) {
-        request->stages->missing_host = host;
+        request->stages->missing = missing;
         return status;
     }
     slot->run = NULL; /* gone, however it ended */
@@ -243,8 +237,8 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
 /* One step of a slot; GPUCOLL_IN_PROGRESS if there is none to take now. */
 static gpucoll_status move_slot(struct gpucoll_request *request, struct gpucoll_stage_slot *slot)
 {
-    struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
+    struct gpucoll_rail *rail = gpucoll_stage_rail(call, request->team->cluster);
     gpucoll_status status = GPUCOLL_IN_PROGRESS;
     switch (slot->state) {
     case GPUCOLL_SLOT_FREE:
@@ -255,18 +249,18 @@ static gpucoll_status move_slot(struct gpucoll_request *request, struct gpucoll_
             return GPUCOLL_IN_PROGRESS;
         }
         slot->state = GPUCOLL_SLOT_OUT;
-        return give_copies(call, slot, GPUCOLL_BEFORE);
+        return give_copies(call, rail, slot, GPUCOLL_BEFORE);
     case GPUCOLL_SLOT_OUT:
         status = gpucoll_copy_done(call->gpu, slot->copied);
         slot->state = status == GPUCOLL_OK ? GPUCOLL_SLOT_WAITS : slot->state;
         return status;
     case GPUCOLL_SLOT_WAITS:
-        return slot->unit == call->next_rail ? start_rail(call, &cluster->rail, slot) : GPUCOLL_IN_PROGRESS;
+        return slot->unit == call->next_rail ? start_rail(call, rail, slot) : GPUCOLL_IN_PROGRESS;
     case GPUCOLL_SLOT_RAIL:
         status = end_rail(request, slot);
         if (status == GPUCOLL_OK) {
             slot->state = GPUCOLL_SLOT_IN;
-            status = give_copies(call, slot, GPUCOLL_AFTER);
+            status = give_copies(call, rail, slot, GPUCOLL_AFTER);
         }
         return status;
     case GPUCOLL_SLOT_IN:
@@ -310,6 +304,14 @@ static bool has_ended(const struct gpucoll_cluster_call *call)
     return ended;
 }
 
+/* The rank that a rail run waits for, as the communicator counts. */
+static uint32_t missing_rank(const struct gpucoll_cluster_call *call)
+{
+    return call->family->between == GPUCOLL_BETWEEN_RANKS
+               ? call->missing
+               : gpucoll_host_rank(call->cluster, call->missing, call->index);
+}
+
 /* Local calls look after themselves. */
 static gpucoll_status look_after(struct gpucoll_request *request)
 {
@@ -324,9 +326,7 @@ static gpucoll_status look_after(struct gpucoll_request *request)
     }
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         if (call->slot[i].run != NULL) {
-            return gpucoll_watchdog_far(request,
-                                        gpucoll_host_rank(call->cluster, call->missing_host, call->index),
-                                        "waiting for data of another host");
+            return gpucoll_watchdog_far(request, missing_rank(call), "waiting for data of another host");
         }
         copies |= call->slot[i].state == GPUCOLL_SLOT_OUT || call->slot[i].state == GPUCOLL_SLOT_IN;
     }

@@ -48,7 +48,7 @@ static void op(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpuc
 }
 
 const struct gpucoll_cluster_family gpucoll_cluster_move = {
-    .in_pairs = true,
+    .between = GPUCOLL_BETWEEN_PAIRS,
     .local = {GPUCOLL_ALLTOALLV, GPUCOLL_ALLTOALLV},
     .shape = shape,
     .ops = ops,

@@ -202,14 +202,20 @@ static gpucoll_status move_side(struct gpucoll_cluster_call *call, struct gpucol
                                 bool *moved)
 {
     const uint32_t window = call->pairs->window;
+    bool copying = false;
     for (uint64_t number = side->through; number < side->begun; number++) {
-        gpucoll_status status;
-        while ((status = move_message(call, side, &side->messages[number % window])) == GPUCOLL_OK) {
+        struct gpucoll_pair_message *message = &side->messages[number % window];
+        gpucoll_status status = GPUCOLL_IN_PROGRESS;
+        /* Messages of a pair are told apart by their order alone: none is sent before the one before it, though its copy may end while
+         * this looks from one to the next. */
+        const bool waits = copying && message->state == GPUCOLL_PAIR_COPIED_OUT;
+        while (!waits && (status = move_message(call, side, message)) == GPUCOLL_OK) {
             *moved = true;
         }
         if (status != GPUCOLL_IN_PROGRESS) {
             return status;
         }
+        copying |= message->state == GPUCOLL_PAIR_COPIED_OUT;
     }
     while (side->through < side->begun &&
            side->messages[side->through % window].state == GPUCOLL_PAIR_THROUGH) {

@@ -17,11 +17,13 @@ static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] =
     [GPUCOLL_ALLTOALLV] = &gpucoll_cluster_move,
     [GPUCOLL_ALLTOALLW] = &gpucoll_cluster_move,
     [GPUCOLL_BCAST] = &gpucoll_cluster_bcast,
+    [GPUCOLL_EXSCAN] = &gpucoll_cluster_exscan,
     [GPUCOLL_GATHER] = &gpucoll_cluster_move,
     [GPUCOLL_GATHERV] = &gpucoll_cluster_move,
     [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce,
     [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter,
     [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter,
+    [GPUCOLL_SCAN] = &gpucoll_cluster_scan,
     [GPUCOLL_SCATTER] = &gpucoll_cluster_move,
     [GPUCOLL_SCATTERV] = &gpucoll_cluster_move,
 };
@@ -31,9 +33,9 @@ bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_co
     if (coll == GPUCOLL_BARRIER) {
         return true;
     }
-    /* Sums of hosts are not in the order of ranks. */
+    /* Sums of hosts are not in the order of ranks, but for what goes through all ranks in their order. */
     const bool ordered = cluster->context->config->deterministic && gpucoll_coll_reduces(coll);
-    return families[coll] != NULL && !ordered;
+    return families[coll] != NULL && (!ordered || families[coll]->between == GPUCOLL_BETWEEN_RANKS);
 }
 
 /* The blocks that all ranks name alike; NULL: this collective has none. */
@@ -163,7 +165,7 @@ gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struc
     call->op = args->op;
     call->type = args->type;
     call->functor = request->functor;
-    if (!(call->family->in_pairs ? note_pairs : note_parts)(request, args)) {
+    if (!(call->family->between == GPUCOLL_BETWEEN_PAIRS ? note_pairs : note_parts)(request, args)) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
     request->bytes = call->bytes;
@@ -228,13 +230,28 @@ static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpuc
     return joins(accel, single, bytes, buffer, pointer) && apart;
 }
 
+/* Has this rank a result, of a call without blocks? */
+static bool receives_buffer(const struct gpucoll_cluster_call *call, enum gpucoll_coll coll)
+{
+    const uint32_t rank = call->cluster->rank;
+    switch (coll) {
+    case GPUCOLL_REDUCE:
+        return rank == call->root;
+    case GPUCOLL_BCAST:
+        return rank != call->root;
+    case GPUCOLL_EXSCAN:
+        return rank > 0;
+    default:
+        return true;
+    }
+}
+
 bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                              const void **pointer)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     struct gpucoll_accel *accel = request->team->context->accel;
     const bool reduces = gpucoll_coll_reduces(request->coll);
-    const bool is_root = call->cluster->rank == call->root;
     *pointer = NULL;
     if (call->pairs != NULL) {
         return gpucoll_exchange_runs_are_able(request, &call->pairs->list, buffer, pointer);
@@ -242,8 +259,8 @@ bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpuco
     if (call->blocks != NULL) {
         return blocks_are_able(call, accel, reduces, buffer, pointer);
     }
-    const bool sends = reduces || is_root;
-    const bool receives = request->coll == GPUCOLL_ALLREDUCE || is_root == reduces;
+    const bool sends = reduces || call->cluster->rank == call->root;
+    const bool receives = receives_buffer(call, request->coll);
     return (!sends || joins(accel, call->send, call->bytes, buffer, pointer)) &&
            (!receives || joins(accel, call->recv, call->bytes, buffer, pointer)) &&
            (!sends || !receives || call->send == call->recv ||
@@ -285,7 +302,7 @@ bool gpucoll_cluster_reserve(struct gpucoll_request *request)
         call->slots = call->slot_bytes > 0 ? take_slots(cluster, call->slot_bytes) : NULL;
         return call->slot_bytes == 0 || call->slots != NULL;
     }
-    if (!cluster->on_rail || call->units == 0) {
+    if (gpucoll_stage_rail(call, cluster) == NULL || call->units == 0) {
         return true;
     }
     if (call->blocks != NULL) {
@@ -343,7 +360,8 @@ gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request)
 {
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
-    if (cluster->back->size == 1) {
+    const bool has_local = call->family == NULL || call->family->between != GPUCOLL_BETWEEN_RANKS;
+    if (cluster->back->size == 1 || !has_local) {
         return GPUCOLL_OK;
     }
     if (request->state != GPUCOLL_PROBING) {

@@ -69,12 +69,13 @@ gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, u
     cluster->first = calloc(hosts + 1, sizeof *cluster->first);
     cluster->ranks = calloc(team->size, sizeof *cluster->ranks);
     cluster->span_id = calloc(team->size, sizeof *cluster->span_id);
+    cluster->all_id = calloc(team->size, sizeof *cluster->all_id);
     cluster->peers = calloc(team->size, sizeof *cluster->peers);
     cluster->rail.peer = calloc(hosts, sizeof *cluster->rail.peer);
     cluster->rail.peer_id = calloc(hosts, sizeof *cluster->rail.peer_id);
     if (cluster->index_of == NULL || cluster->first == NULL || cluster->ranks == NULL ||
-        cluster->span_id == NULL || cluster->peers == NULL || cluster->rail.peer == NULL ||
-        cluster->rail.peer_id == NULL) {
+        cluster->span_id == NULL || cluster->all_id == NULL || cluster->peers == NULL ||
+        cluster->rail.peer == NULL || cluster->rail.peer_id == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
     sort_ranks(cluster);
@@ -112,7 +113,10 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     cluster->ops = context->net_ops;
     cluster->ops->address(cluster->net, &end->address);
     end->id = context->net_ids;
-    context->net_ids = (context->net_ids + 2) % GPUCOLL_NET_IDS;
+    context->net_ids += GPUCOLL_CLUSTER_IDS;
+    if (context->net_ids > GPUCOLL_NET_IDS - GPUCOLL_CLUSTER_IDS) {
+        context->net_ids = 0;
+    }
     struct gpucoll_team *back = make_back(team);
     if (back == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
@@ -129,19 +133,19 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     return GPUCOLL_OK;
 }
 
-/* To all ranks of other hosts, as any of them may be sent to. Of those that are never, the network keeps the address, once a process. */
-static gpucoll_status connect_far(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
+/* To all ranks, as any of them may be sent to. Of those that are never, the network keeps the address, once a process. */
+static gpucoll_status connect_ranks(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
     gpucoll_status status = GPUCOLL_OK;
     for (uint32_t rank = 0; rank < cluster->size && status == GPUCOLL_OK; rank++) {
-        if (cluster->host_of[rank] != cluster->host) {
+        if (rank != cluster->rank) {
             status = cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
         }
     }
     return status;
 }
 
-static void fill_rail(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
+static void fill_rails(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
     struct gpucoll_rail *rail = &cluster->rail;
     rail->ops = cluster->ops;
@@ -149,6 +153,15 @@ static void fill_rail(struct gpucoll_cluster *cluster, const struct gpucoll_clus
     rail->rank = cluster->host;
     rail->size = cluster->hosts;
     rail->id = ends[cluster->rank].id;
+    cluster->all = (struct gpucoll_rail){
+        .ops = cluster->ops,
+        .net = cluster->net,
+        .rank = cluster->rank,
+        .size = cluster->size,
+        .id = cluster->all_id[cluster->rank],
+        .peer = cluster->peers,
+        .peer_id = cluster->all_id,
+    };
     for (uint32_t host = 0; host < cluster->hosts && cluster->on_rail; host++) {
         const uint32_t rank = gpucoll_host_rank(cluster, host, cluster->index_of[cluster->rank]);
         rail->peer_id[host] = ends[rank].id;
@@ -162,16 +175,17 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
     struct gpucoll_team *back = cluster->back;
     for (uint32_t i = 0; i < cluster->size; i++) {
         cluster->span_id[i] = ends[i].id + 1;
+        cluster->all_id[i] = ends[i].id + 2;
     }
     for (uint32_t i = 0; i < back->size && back->board != NULL; i++) {
         back->members[i].board =
             gpucoll_board_team(&back->members[i].peer->board, ends[back->members[i].number].region);
     }
-    gpucoll_status status = connect_far(cluster, ends);
+    gpucoll_status status = connect_ranks(cluster, ends);
     if (status != GPUCOLL_OK) {
         return status;
     }
-    fill_rail(cluster, ends);
+    fill_rails(cluster, ends);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting =
         gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_GREETING, 0), &hello, false);
@@ -232,6 +246,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     }
     free_spans(cluster);
     gpucoll_rail_close(&cluster->rail);
+    gpucoll_rail_close(&cluster->all);
     gpucoll_team_destroy(cluster->back);
     for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
         if (cluster->peers[i] != NULL) {
@@ -247,6 +262,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     free(cluster->rail.peer);
     free(cluster->rail.peer_id);
     free(cluster->peers);
+    free(cluster->all_id);
     free(cluster->span_id);
     free(cluster->ranks);
     free(cluster->first);

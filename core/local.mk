@@ -64,6 +64,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster_post.c \
 	core/cluster_reduce.c \
 	core/cluster_scatter.c \
+	core/cluster_scan.c \
 	core/cluster_shape.c \
 	core/cluster_team.c \
 	core/context.c \
@@ -120,6 +121,7 @@ libgpucoll_la_SOURCES += \
 	core/rail_ring.c \
 	core/rail_run.c \
 	core/rail_run.h \
+	core/rail_scan.c \
 	core/rail_tree.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \

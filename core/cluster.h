@@ -6,7 +6,8 @@
  *   - the table of hosts and their ranks. Hosts may differ in ranks, and their ranks need not be contiguous
  *   - the *back* team of the same ranks, on which the local stages of a call are posted
  *   - rails (core/rail.h), as many as the smallest host has ranks: rail r joins the ranks with local index r. A rank with a higher index is
- *     on none, and takes part in local stages alone
+ *     on none, and takes part in local stages alone. What does not divide like that goes pair by pair (core/cluster_pairs.h), or along a
+ *     rail of all ranks (core/cluster_scan.c)
  *
  * A call that the ranks of a host have agreed on goes two steps more:
  *   SPANNING  the hosts tell each other what they agreed on (struct gpucoll_span), and all decide alike

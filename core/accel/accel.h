@@ -44,6 +44,14 @@ struct gpucoll_device_id {
     unsigned char uuid[16];
 };
 
+/* Equal pieces of a buffer: `rows` of `bytes` bytes, each `stride` bytes behind the one before. Offsets count from the buffer's. */
+struct gpucoll_rows {
+    ptrdiff_t offset;
+    size_t bytes;
+    ptrdiff_t stride;
+    size_t rows;
+};
+
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
@@ -85,6 +93,10 @@ struct gpucoll_accel_ops {
     /* Copies between any two kinds of memory and returns when the bytes have arrived. */
     gpucoll_status (*copy)(struct gpucoll_accel *accel, void *to, const void *from,
                            size_t bytes) GPUCOLL_CHECKED;
+    /* Copies `count` > 0 sets of rows, which are not empty and of one allocation at either end, to where they lie in `to` from where they
+     * lie in `from`; returns when all have arrived. */
+    gpucoll_status (*copy_rows)(struct gpucoll_accel *accel, void *to, const void *from,
+                                const struct gpucoll_rows *rows, size_t count) GPUCOLL_CHECKED;
     /* Host memory that copies run fast to and from. */
     gpucoll_status (*host_alloc)(struct gpucoll_accel *accel, size_t bytes, void **pointer) GPUCOLL_CHECKED;
     void (*host_free)(struct gpucoll_accel *accel, void *pointer);

@@ -157,6 +157,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .active = cuda_active,
     .classify = cuda_classify,
     .copy = gpucoll_cuda_copy,
+    .copy_rows = gpucoll_cuda_copy_rows,
     .host_alloc = gpucoll_cuda_host_alloc,
     .host_free = gpucoll_cuda_host_free,
     .synchronize = gpucoll_cuda_synchronize,

@@ -87,6 +87,8 @@ void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel);
 
 gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *accel, void *to, const void *from,
                                  size_t bytes) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_copy_rows(struct gpucoll_accel *accel, void *to, const void *from,
+                                      const struct gpucoll_rows *rows, size_t count) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *accel, size_t bytes,
                                        void **pointer) GPUCOLL_CHECKED;
 void gpucoll_cuda_host_free(struct gpucoll_accel *accel, void *pointer);

@@ -154,38 +154,123 @@ static CUresult copy_by_host(const struct gpucoll_cuda_accel *accel, const struc
     return result;
 }
 
+/* The ends of a copy: where copies to and from each are queued, NULL for host memory. */
+struct ends {
+    struct gpucoll_cuda_place *to;
+    struct gpucoll_cuda_place *from;
+    int ordinal; /* for messages: the source's, else the target's */
+};
+
+static gpucoll_status find_ends(struct gpucoll_cuda_accel *accel, const void *to, const void *from,
+                                struct ends *ends)
+{
+    struct gpucoll_cuda_pointer target;
+    struct gpucoll_cuda_pointer source;
+    gpucoll_status status = GPUCOLL_OK;
+    *ends = (struct ends){.ordinal = -1};
+    if (gpucoll_cuda_look(accel, to, &target)) {
+        ends->ordinal = target.ordinal;
+        status = gpucoll_cuda_find_place(accel, &target, &ends->to);
+    }
+    if (status == GPUCOLL_OK && gpucoll_cuda_look(accel, from, &source)) {
+        ends->ordinal = source.ordinal;
+        status = gpucoll_cuda_find_place(accel, &source, &ends->from);
+    }
+    return status;
+}
+
 gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *base, void *to, const void *from, size_t bytes)
 {
     struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
-    struct gpucoll_cuda_pointer target;
-    struct gpucoll_cuda_pointer source;
+    struct ends ends;
     if (bytes == 0) {
         return GPUCOLL_OK;
     }
-    bool to_device = gpucoll_cuda_look(accel, to, &target);
-    bool from_device = gpucoll_cuda_look(accel, from, &source);
-    if (!to_device && !from_device) {
-        memmove(to, from, bytes);
-        return GPUCOLL_OK;
-    }
-    struct gpucoll_cuda_place *to_place = NULL;
-    struct gpucoll_cuda_place *from_place = NULL;
-    gpucoll_status status = GPUCOLL_OK;
-    if (to_device) {
-        status = gpucoll_cuda_find_place(accel, &target, &to_place);
-    }
-    if (from_device && status == GPUCOLL_OK) {
-        status = gpucoll_cuda_find_place(accel, &source, &from_place);
-    }
+    gpucoll_status status = find_ends(accel, to, from, &ends);
     if (status != GPUCOLL_OK) {
         return status;
     }
-    CUresult result = copy_on(accel, from_place ? from_place : to_place, to, from, bytes);
-    if (result != CUDA_SUCCESS && to_place && from_place && to_place != from_place) {
-        result = copy_by_host(accel, to_place, to, from_place, from, bytes);
+    if (!ends.to && !ends.from) {
+        memmove(to, from, bytes);
+        return GPUCOLL_OK;
     }
-    return gpucoll_cuda_check(accel, from_device ? source.ordinal : target.ordinal, "copying a buffer",
-                              result);
+    CUresult result = copy_on(accel, ends.from ? ends.from : ends.to, to, from, bytes);
+    if (result != CUDA_SUCCESS && ends.to && ends.from && ends.to != ends.from) {
+        result = copy_by_host(accel, ends.to, to, ends.from, from, bytes);
+    }
+    return gpucoll_cuda_check(accel, ends.ordinal, "copying a buffer", result);
+}
+
+static void *moved(const void *pointer, ptrdiff_t offset)
+{
+    return (void *)((uintptr_t)pointer + (uintptr_t)offset);
+}
+
+/* Regular rows are one copy of two dimensions: a copy of its own takes the host 2 us, however short. */
+static CUresult queue_rows(const struct gpucoll_cuda_accel *accel, const struct ends *ends, void *to,
+                           const void *from, const struct gpucoll_rows *rows)
+{
+    CUstream stream = (ends->from ? ends->from : ends->to)->copies;
+    CUresult result = CUDA_SUCCESS;
+    if (rows->rows > 1 && rows->stride >= (ptrdiff_t)rows->bytes && rows->stride <= INT32_MAX) {
+        const CUDA_MEMCPY2D copy = {
+            .srcMemoryType = ends->from ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST,
+            .srcHost = from,
+            .srcDevice = (CUdeviceptr)(uintptr_t)from,
+            .srcPitch = (size_t)rows->stride,
+            .dstMemoryType = ends->to ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST,
+            .dstHost = to,
+            .dstDevice = (CUdeviceptr)(uintptr_t)to,
+            .dstPitch = (size_t)rows->stride,
+            .WidthInBytes = rows->bytes,
+            .Height = rows->rows,
+        };
+        return accel->cuda->cuMemcpy2DAsync(&copy, stream);
+    }
+    for (size_t row = 0; row < rows->rows && result == CUDA_SUCCESS; row++) {
+        const ptrdiff_t at = (ptrdiff_t)row * rows->stride;
+        result = accel->cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)moved(to, at),
+                                            (CUdeviceptr)(uintptr_t)moved(from, at), rows->bytes, stream);
+    }
+    return result;
+}
+
+static gpucoll_status copy_rows_singly(struct gpucoll_accel *accel, void *to, const void *from,
+                                       const struct gpucoll_rows *rows, size_t count)
+{
+    gpucoll_status status = GPUCOLL_OK;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t row = 0; row < rows[i].rows && status == GPUCOLL_OK; row++) {
+            const ptrdiff_t at = rows[i].offset + (ptrdiff_t)row * rows[i].stride;
+            status = gpucoll_cuda_copy(accel, moved(to, at), moved(from, at), rows[i].bytes);
+        }
+    }
+    return status;
+}
+
+gpucoll_status gpucoll_cuda_copy_rows(struct gpucoll_accel *base, void *to, const void *from,
+                                      const struct gpucoll_rows *rows, size_t count)
+{
+    struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
+    struct ends ends;
+    gpucoll_status status = find_ends(accel, moved(to, rows->offset), moved(from, rows->offset), &ends);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
+    if ((ends.to != NULL) == (ends.from != NULL)) {
+        return copy_rows_singly(base, to, from, rows, count);
+    }
+    const struct gpucoll_cuda_place *place = ends.from ? ends.from : ends.to;
+    bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        result = queue_rows(accel, &ends, moved(to, rows[i].offset), moved(from, rows[i].offset), &rows[i]);
+    }
+    /* After an error too: what was queued before it still touches the buffers. */
+    CUresult waited = accel->cuda->cuStreamSynchronize(place->copies);
+    gpucoll_cuda_leave(accel, entered);
+    return gpucoll_cuda_check(accel, ends.ordinal, "copying the pieces of a buffer",
+                              result != CUDA_SUCCESS ? result : waited);
 }
 
 gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *base, const void *address)

@@ -43,6 +43,7 @@
     F(cuMemAlloc)                                                                                            \
     F(cuMemGetAddressRange)                                                                                  \
     F(cuMemFree)                                                                                             \
+    F(cuMemcpy2DAsync)                                                                                       \
     F(cuMemcpyAsync)                                                                                         \
     F(cuMemsetD8Async)                                                                                       \
     F(cuMemHostRegister)                                                                                     \

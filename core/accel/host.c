@@ -78,6 +78,19 @@ static gpucoll_status host_copy(struct gpucoll_accel *accel, void *to, const voi
     return GPUCOLL_OK;
 }
 
+static gpucoll_status host_copy_rows(struct gpucoll_accel *accel, void *to, const void *from,
+                                     const struct gpucoll_rows *rows, size_t count)
+{
+    (void)accel;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t row = 0; row < rows[i].rows; row++) {
+            const uintptr_t at = (uintptr_t)(rows[i].offset + (ptrdiff_t)row * rows[i].stride);
+            memcpy((void *)((uintptr_t)to + at), (const void *)((uintptr_t)from + at), rows[i].bytes);
+        }
+    }
+    return GPUCOLL_OK;
+}
+
 static gpucoll_status host_alloc(struct gpucoll_accel *accel, size_t bytes, void **pointer)
 {
     (void)accel;
@@ -317,6 +330,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .active = host_active,
     .classify = host_classify,
     .copy = host_copy,
+    .copy_rows = host_copy_rows,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .synchronize = host_synchronize,

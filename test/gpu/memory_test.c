@@ -160,6 +160,49 @@ static void test_copy(struct gpus *gpus, const struct kind *to, const struct kin
     gpus_report(gpus, right, "copy from %s to %s", from->name, to->name);
 }
 
+/* Sets that share no byte: each has a third of the buffer. One goes downwards, one is a single row. */
+static void draw_rows(struct gpucoll_rows rows[3], uint64_t *random)
+{
+    const size_t third = BYTES / 3;
+    for (int i = 0; i < 3; i++) {
+        const size_t bytes = 1 + next_random(random) % 64;
+        const size_t stride = bytes + next_random(random) % 100;
+        const size_t count = i == 2 ? 1 : 1 + (third - bytes) / stride;
+        rows[i] = (struct gpucoll_rows){(ptrdiff_t)(third * (size_t)i), bytes, (ptrdiff_t)stride, count};
+    }
+    rows[1].offset += (ptrdiff_t)(rows[1].rows - 1) * rows[1].stride;
+    rows[1].stride = -rows[1].stride;
+}
+
+static void test_copy_rows(struct gpus *gpus, const struct kind *to, const struct kind *from,
+                           uint64_t *random)
+{
+    static char sent[BYTES];
+    static char expected[BYTES];
+    static char got[BYTES];
+    enum { SHIFT = 4096 }; /* pointers that are not in the memory themselves */
+    struct gpucoll_accel *accel = gpus->accel;
+    struct gpucoll_rows rows[3];
+    draw_rows(rows, random);
+    fill_elements(0, sent, BYTES, random);
+    memset(expected, 0xa5, BYTES);
+    bool right = accel->ops->copy(accel, from->pointer, sent, BYTES) == GPUCOLL_OK &&
+                 accel->ops->copy(accel, to->pointer, expected, BYTES) == GPUCOLL_OK;
+    for (int i = 0; i < 3; i++) {
+        for (size_t row = 0; row < rows[i].rows; row++) {
+            const ptrdiff_t at = rows[i].offset + (ptrdiff_t)row * rows[i].stride;
+            memcpy(expected + at, sent + at, rows[i].bytes);
+        }
+        rows[i].offset += SHIFT;
+    }
+    right = right &&
+            accel->ops->copy_rows(accel, (char *)((uintptr_t)to->pointer - SHIFT),
+                                  (char *)((uintptr_t)from->pointer - SHIFT), rows, 3) == GPUCOLL_OK &&
+            accel->ops->copy(accel, got, to->pointer, BYTES) == GPUCOLL_OK &&
+            memcmp(expected, got, BYTES) == 0;
+    gpus_report(gpus, right, "copy rows from %s to %s", from->name, to->name);
+}
+
 void test_memory(struct gpus *gpus)
 {
     int last = gpus->count - 1;
@@ -187,6 +230,7 @@ void test_memory(struct gpus *gpus)
         const struct kind *from = &kinds[i % KINDS];
         if (to != from && to->pointer && from->pointer) {
             test_copy(gpus, to, from, &random);
+            test_copy_rows(gpus, to, from, &random);
         }
     }
     struct gpucoll_buffer buffer;

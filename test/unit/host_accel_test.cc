@@ -203,6 +203,18 @@ TEST_F(host_accel, allocator_serves_many_threads)
     }
 }
 
+TEST_F(host_accel, copies_rows_and_nothing_between_them)
+{
+    const char sent[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    auto *a = static_cast<char *>(gpucoll_host_malloc(sizeof sent, GPUCOLL_MEMORY_DEVICE));
+    const gpucoll_rows rows[] = {{1, 2, 5, 3}, {20, 1, -2, 2}, {30, 4, 0, 1}};
+    memset(a, '.', sizeof sent);
+    a[sizeof sent - 1] = 0;
+    EXPECT_EQ(ops->copy_rows(accel, a, sent, rows, 3), GPUCOLL_OK);
+    EXPECT_STREQ(a, ".12...67...bc.....i.k.........uvwx..");
+    gpucoll_host_free(a);
+}
+
 TEST_F(host_accel, copies_between_any_two_kinds)
 {
     auto *a = static_cast<char *>(gpucoll_host_malloc(100, GPUCOLL_MEMORY_DEVICE));

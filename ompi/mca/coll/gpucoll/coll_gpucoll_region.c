@@ -260,6 +260,118 @@ int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run,
     return rc == OMPI_SUCCESS && joiner.bytes > 0 ? run(arg, joiner.offset, joiner.bytes) : rc;
 }
 
+/* Runs of equal length at equal distances become one set of rows. */
+struct weaver {
+    gpucoll_rows_fn take;
+    void *arg;
+    struct gpucoll_rows set;
+};
+
+static int flush(struct weaver *weaver)
+{
+    return weaver->set.rows > 0 ? weaver->take(weaver->arg, &weaver->set) : OMPI_SUCCESS;
+}
+
+static int weave(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    struct weaver *weaver = arg;
+    struct gpucoll_rows *set = &weaver->set;
+    const ptrdiff_t distance = offset - (set->offset + (ptrdiff_t)(set->rows - 1) * set->stride);
+    if (set->rows > 0 && set->bytes == bytes && (set->rows == 1 || distance == set->stride)) {
+        set->stride = distance;
+        set->rows++;
+        return OMPI_SUCCESS;
+    }
+    int rc = flush(weaver);
+    *set = (struct gpucoll_rows){offset, bytes, 0, 1};
+    return rc;
+}
+
+/* Hands on each run of a block's first element as a set: that run of all elements. */
+struct spread {
+    gpucoll_rows_fn take;
+    void *arg;
+    ptrdiff_t stride;
+    size_t rows;
+};
+
+static int spread_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    const struct spread *spread = arg;
+    struct gpucoll_rows set = {offset, bytes, spread->stride, spread->rows};
+    if (set.stride < 0) { /* from the last element upwards */
+        set.offset += (ptrdiff_t)(set.rows - 1) * set.stride;
+        set.stride = -set.stride;
+    }
+    if (set.stride == (ptrdiff_t)bytes) {
+        set = (struct gpucoll_rows){set.offset, bytes * set.rows, 0, 1};
+    }
+    return spread->take(spread->arg, &set);
+}
+
+static int count_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    (void)offset;
+    (void)bytes;
+    ++*(size_t *)arg;
+    return OMPI_SUCCESS;
+}
+
+static int count_set(void *arg, const struct gpucoll_rows *set)
+{
+    (void)set;
+    ++*(size_t *)arg;
+    return OMPI_SUCCESS;
+}
+
+static int block_runs(const struct block *block, gpucoll_run_fn run, void *arg)
+{
+    struct joiner joiner = {.run = run, .arg = arg};
+    int rc = walk_block(block, &joiner);
+    return rc == OMPI_SUCCESS && joiner.bytes > 0 ? run(arg, joiner.offset, joiner.bytes) : rc;
+}
+
+static int weave_block(const struct block *block, gpucoll_rows_fn take, void *arg)
+{
+    struct weaver weaver = {.take = take, .arg = arg};
+    int rc = block_runs(block, weave, &weaver);
+    return rc == OMPI_SUCCESS ? flush(&weaver) : rc;
+}
+
+/* Are there fewer sets if each holds one run of all elements than if each holds neighbouring runs? */
+static bool spreads(const struct block *block)
+{
+    const struct block one = {block->offset, 1, block->type};
+    size_t runs = 0;
+    size_t sets = 0;
+    if (block->count == 1 || block_runs(&one, count_run, &runs) != OMPI_SUCCESS ||
+        weave_block(&one, count_set, &sets) != OMPI_SUCCESS) {
+        return false;
+    }
+    return runs < sets * block->count;
+}
+
+static int block_rows(const struct block *block, gpucoll_rows_fn take, void *arg)
+{
+    const struct block one = {block->offset, 1, block->type};
+    struct spread spread = {take, arg, block->type->ub - block->type->lb, block->count};
+    if (is_run(block) || !spreads(block)) {
+        return weave_block(block, take, arg);
+    }
+    return block_runs(&one, spread_run, &spread);
+}
+
+int gpucoll_region_rows(const struct gpucoll_region *region, gpucoll_rows_fn take, void *arg)
+{
+    int rc = OMPI_SUCCESS;
+    struct block block = first_block(region);
+    const int end = region->first + region->blocks;
+    for (int i = region->first; i < end && rc == OMPI_SUCCESS; next_block(region, ++i, &block)) {
+        rc = is_empty(&block) ? OMPI_SUCCESS : block_rows(&block, take, arg);
+    }
+    return rc;
+}
+
 static void retain(ompi_datatype_t *type)
 {
     if (!ompi_datatype_is_predefined(type)) {

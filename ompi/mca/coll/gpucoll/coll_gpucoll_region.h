@@ -7,6 +7,7 @@
 #define COLL_GPUCOLL_REGION_H
 
 #include "coll_gpucoll_compat.h"
+#include "core/accel/accel.h"
 #include "core/gpucoll.h"
 
 enum gpucoll_arrangement {
@@ -62,6 +63,10 @@ bool gpucoll_region_blocks(const struct gpucoll_region *region, bool padded, str
  * returns that. */
 typedef int (*gpucoll_run_fn)(void *arg, ptrdiff_t offset, size_t bytes);
 int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run, void *arg);
+
+/* The same bytes in any order as sets of equal rows, as few as are easily found. */
+typedef int (*gpucoll_rows_fn)(void *arg, const struct gpucoll_rows *rows);
+int gpucoll_region_rows(const struct gpucoll_region *region, gpucoll_rows_fn take, void *arg);
 
 /* Makes the region independent of the caller's arrays and of MPI_Type_free: for calls that end later. False
  * if out of memory. gpucoll_region_drop undoes it and is harmless on a region not kept. */

@@ -8,8 +8,7 @@
 #include "coll_gpucoll_pool.h"
 
 /* A copy of a few bytes between device and host takes 6 to 7 us, in which 256 KiB could have passed at the 40
- * GB/s that one of four busy GPUs gets: reading up to so many unwanted bytes is cheaper than one more copy.
- */
+ * GB/s that one of four busy GPUs gets: reading up to so many unwanted bytes is cheaper than one more copy. */
 static const size_t copy_cost_bytes = (size_t)256 << 10;
 
 /* Buffers whose pieces are further apart than this, in absolute addresses under MPI_BOTTOM, get address space
@@ -145,49 +144,79 @@ int gpucoll_stage_alloc(struct gpucoll_call *call)
     return rc;
 }
 
-/* Copies runs between `from` and `to`, the two places where the buffer lies. */
+enum { BATCH_ROWS = 64 }; /* sets of rows that are copied with one wait */
+
+/* Copies between `from` and `to`, the two places where the buffer lies. */
 struct copy {
     char *to;
     const char *from;
     const char *call;
+    size_t bytes; /* copied so far, and in `rows` */
+    size_t count;
+    struct gpucoll_rows rows[BATCH_ROWS];
 };
 
-static int copy_run(void *arg, ptrdiff_t offset, size_t bytes)
+static int copy_batch(struct copy *copy)
 {
-    const struct copy *copy = arg;
-    void *to = (void *)((uintptr_t)copy->to + (uintptr_t)offset);
-    const void *from = (const void *)((uintptr_t)copy->from + (uintptr_t)offset);
-    gpucoll_status status = accel()->ops->copy(accel(), to, from, bytes);
+    if (copy->count == 0) {
+        return OMPI_SUCCESS;
+    }
+    gpucoll_status status = accel()->ops->copy_rows(accel(), copy->to, copy->from, copy->rows, copy->count);
+    copy->count = 0;
     if (status != GPUCOLL_OK) {
-        gpucoll_help(accel()->log, "staging-copy", copy->call, bytes, gpucoll_status_name(status));
+        gpucoll_help(accel()->log, "staging-copy", copy->call, copy->bytes, gpucoll_status_name(status));
         return gpucoll_mpi_error(status);
     }
-    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, bytes);
     return OMPI_SUCCESS;
 }
 
-struct run_budget {
-    size_t runs;
+static int add_rows(void *arg, const struct gpucoll_rows *rows)
+{
+    struct copy *copy = arg;
+    copy->rows[copy->count++] = *rows;
+    copy->bytes += rows->bytes * rows->rows;
+    return copy->count == BATCH_ROWS ? copy_batch(copy) : OMPI_SUCCESS;
+}
+
+/* By itself: under MPI_BOTTOM each run may be of another allocation. */
+static int copy_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    const struct gpucoll_rows rows = {offset, bytes, 0, 1};
+    int rc = add_rows(arg, &rows);
+    return rc == OMPI_SUCCESS ? copy_batch(arg) : rc;
+}
+
+static int copy_region(struct copy *copy, const struct gpucoll_staged *buffer,
+                       const struct gpucoll_region *region)
+{
+    int rc = buffer->user == MPI_BOTTOM ? gpucoll_region_runs(region, copy_run, copy)
+                                        : gpucoll_region_rows(region, add_rows, copy);
+    rc = rc == OMPI_SUCCESS ? copy_batch(copy) : rc;
+    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, copy->bytes);
+    return rc;
+}
+
+struct copy_budget {
+    size_t copies;
     size_t most;
 };
 
-static int count_run(void *arg, ptrdiff_t offset, size_t bytes)
+static int count_copy(void *arg, const struct gpucoll_rows *rows)
 {
-    (void)offset;
-    (void)bytes;
-    struct run_budget *budget = arg;
-    return ++budget->runs > budget->most ? MPI_ERR_OTHER : OMPI_SUCCESS;
+    (void)rows;
+    struct copy_budget *budget = arg;
+    return ++budget->copies > budget->most ? MPI_ERR_OTHER : OMPI_SUCCESS;
 }
 
-/* Is one copy of all from the first to the last byte, gaps included, faster than a copy for each run? */
+/* Is one copy of all from the first to the last byte, gaps included, faster than a copy for each set of rows? */
 static bool read_at_once(const struct gpucoll_staged *buffer, const struct gpucoll_extent *extent)
 {
     size_t span = (size_t)(extent->high - extent->low);
-    struct run_budget budget = {.most = (span - extent->bytes) / copy_cost_bytes + 1};
+    struct copy_budget budget = {.most = (span - extent->bytes) / copy_cost_bytes + 1};
     if (buffer->user == MPI_BOTTOM) {
         return false; /* what lies between may be anybody's */
     }
-    return span <= extent->bytes || gpucoll_region_runs(&buffer->in, count_run, &budget) != OMPI_SUCCESS;
+    return span <= extent->bytes || gpucoll_region_rows(&buffer->in, count_copy, &budget) != OMPI_SUCCESS;
 }
 
 static int copy_in(struct gpucoll_call *call, struct gpucoll_staged *buffer)
@@ -204,9 +233,10 @@ static int copy_in(struct gpucoll_call *call, struct gpucoll_staged *buffer)
         }
     }
     if (read_at_once(buffer, &extent)) {
+        gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, (size_t)(extent.high - extent.low));
         return copy_run(&copy, extent.low, (size_t)(extent.high - extent.low));
     }
-    return gpucoll_region_runs(&buffer->in, copy_run, &copy);
+    return copy_region(&copy, buffer, &buffer->in);
 }
 
 static int copy_out(struct gpucoll_call *call, struct gpucoll_staged *buffer)
@@ -215,7 +245,7 @@ static int copy_out(struct gpucoll_call *call, struct gpucoll_staged *buffer)
         return OMPI_SUCCESS;
     }
     struct copy copy = {.to = buffer->user, .from = buffer->pointer, .call = call->name};
-    return gpucoll_region_runs(&buffer->out, copy_run, &copy);
+    return copy_region(&copy, buffer, &buffer->out);
 }
 
 int gpucoll_stage_in(struct gpucoll_call *call)

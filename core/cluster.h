@@ -6,7 +6,8 @@
  *   - the table of hosts and their ranks. Hosts may differ in ranks, and their ranks need not be contiguous
  *   - the *back* team of the same ranks, on which the local stages of a call are posted
  *   - rails (core/rail.h), as many as the smallest host has ranks: rail r joins the ranks with local index r. A rank with a higher index is
- *     on none, and takes part in local stages alone
+ *     on none, and takes part in local stages alone. What does not divide like that goes pair by pair (core/cluster_pairs.h), or along a
+ *     rail of all ranks (core/cluster_scan.c)
  *
  * A call that the ranks of a host have agreed on goes two steps more:
  *   SPANNING  the hosts tell each other what they agreed on (struct gpucoll_span), and all decide alike
@@ -23,7 +24,8 @@
 enum {
     GPUCOLL_SPAN_ROUNDS = 20, /* log2 of the most hosts */
     GPUCOLL_STAGE_SLOTS = 4,  /* units of a call that are on their way at once */
-    GPUCOLL_STAGE_OPS = 8     /* local calls of a call that are outstanding at once */
+    GPUCOLL_STAGE_OPS = 8,    /* local calls of a call that are outstanding at once */
+    GPUCOLL_CLUSTER_IDS = 3   /* for tags, of each rank of a team */
 };
 
 /* How a host can find a call; the worst of all hosts' counts. */
@@ -67,7 +69,7 @@ struct gpucoll_span {
 struct gpucoll_cluster_end {
     int32_t opened;  /* a gpucoll_status */
     uint32_t region; /* of the back team */
-    uint32_t id;     /* for tags: of its rail, and the next one of its spans */
+    uint32_t id; /* for tags: of its rail, the next one of its spans and pairs, then one of the rail of all */
     uint32_t reserved;
     struct gpucoll_net_address address;
 };
@@ -100,11 +102,13 @@ struct gpucoll_cluster {
     uint32_t *first;                 /* by host: where its ranks begin in `ranks`; one more than hosts */
     uint32_t *ranks;                 /* by host, then index */
     uint32_t *span_id;               /* by rank */
-    struct gpucoll_net_peer **peers; /* by rank; NULL: this rank sends nothing there */
+    uint32_t *all_id;                /* by rank */
+    struct gpucoll_net_peer **peers; /* by rank; the own: NULL */
     struct gpucoll_net *net;
     const struct gpucoll_net_ops *ops;
     struct gpucoll_team *back;
     struct gpucoll_rail rail;
+    struct gpucoll_rail all; /* of all ranks, for what has to follow their order */
     bool on_rail;
     uint32_t rounds; /* of a span, */
     uint32_t span_sends;
@@ -172,12 +176,10 @@ void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
 /* Waits, not for ever, for messages of this rank that are on their way. */
 void gpucoll_cluster_leave(struct gpucoll_cluster *cluster);
 
-enum gpucoll_span_kind {
-    GPUCOLL_SPAN_GREETING,
-    GPUCOLL_SPAN_CALL,
-    GPUCOLL_SPAN_BARRIER,
-    GPUCOLL_SPAN_ALARM /* of a message that is of no span */
-};
+/* Two bits of a channel. The last is of no span: it keeps the tags of core/cluster_pairs.h apart, which have the other 18 bits. */
+enum gpucoll_span_kind { GPUCOLL_SPAN_ONCE, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER, GPUCOLL_SPAN_PAIRS };
+/* Numbers of ONCE; the alarm is of no span either. */
+enum { GPUCOLL_ONCE_GREETING, GPUCOLL_ONCE_ALARM };
 static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)
 {
     return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include "core/base/clock.h"
+#include "core/cluster_pairs.h"
 #include "core/watchdog.h"
 
 static struct gpucoll_stage_slot *slot_of(struct gpucoll_cluster_call *call, uint64_t unit)
@@ -181,15 +182,14 @@ static gpucoll_status post_ops(struct gpucoll_request *request, bool *moved)
 /* ---- slots ---- */
 
 /* Queues the unit's copies of one side. Copies of a queue end in order: the last tells of all. */
-static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, struct gpucoll_stage_slot *slot,
-                                  enum gpucoll_side side)
+static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, const struct gpucoll_rail *rail,
+                                  struct gpucoll_stage_slot *slot, enum gpucoll_side side)
 {
     struct gpucoll_stage_copy copy;
     gpucoll_status status = GPUCOLL_OK;
     slot->copied.number = 0;
-    for (uint32_t i = 0; call->cluster->on_rail && status == GPUCOLL_OK &&
-                         call->family->copy(call, slot->unit, side, i, &copy);
-         i++) {
+    for (uint32_t i = 0;
+         rail != NULL && status == GPUCOLL_OK && call->family->copy(call, slot->unit, side, i, &copy); i++) {
         char *host = slot_memory(call, slot->unit) + copy.at;
         const bool out = side == GPUCOLL_BEFORE;
         struct gpucoll_copy_ticket ticket = {0};
@@ -211,7 +211,7 @@ static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpuco
     call->next_rail++;
     slot->run = NULL;
     slot->state = GPUCOLL_SLOT_RAIL;
-    if (!call->cluster->on_rail || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
+    if (rail == NULL || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
         return GPUCOLL_OK;
     }
     args.data = slot_memory(call, slot->unit);
@@ -221,13 +221,13 @@ static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpuco
 
 static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_stage_slot *slot)
 {
-    uint32_t host = 0;
+    uint32_t missing = 0;
     if (slot->run == NULL) {
         return GPUCOLL_OK;
     }
-    gpucoll_status status = gpucoll_rail_test(slot->run, &host);
+    gpucoll_status status = gpucoll_rail_test(slot->run, &missing);
     if (status == GPUCOLL_IN_PROGRESS) {
-        request->stages->missing_host = host;
+        request->stages->missing = missing;
         return status;
     }
     slot->run = NULL; /* gone, however it ended */
@@ -242,8 +242,8 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
 /* One step of a slot; GPUCOLL_IN_PROGRESS if there is none to take now. */
 static gpucoll_status move_slot(struct gpucoll_request *request, struct gpucoll_stage_slot *slot)
 {
-    struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
+    struct gpucoll_rail *rail = gpucoll_stage_rail(call, request->team->cluster);
     gpucoll_status status = GPUCOLL_IN_PROGRESS;
     switch (slot->state) {
     case GPUCOLL_SLOT_FREE:
@@ -254,18 +254,18 @@ static gpucoll_status move_slot(struct gpucoll_request *request, struct gpucoll_
             return GPUCOLL_IN_PROGRESS;
         }
         slot->state = GPUCOLL_SLOT_OUT;
-        return give_copies(call, slot, GPUCOLL_BEFORE);
+        return give_copies(call, rail, slot, GPUCOLL_BEFORE);
     case GPUCOLL_SLOT_OUT:
         status = gpucoll_copy_done(call->gpu, slot->copied);
         slot->state = status == GPUCOLL_OK ? GPUCOLL_SLOT_WAITS : slot->state;
         return status;
     case GPUCOLL_SLOT_WAITS:
-        return slot->unit == call->next_rail ? start_rail(call, &cluster->rail, slot) : GPUCOLL_IN_PROGRESS;
+        return slot->unit == call->next_rail ? start_rail(call, rail, slot) : GPUCOLL_IN_PROGRESS;
     case GPUCOLL_SLOT_RAIL:
         status = end_rail(request, slot);
         if (status == GPUCOLL_OK) {
             slot->state = GPUCOLL_SLOT_IN;
-            status = give_copies(call, slot, GPUCOLL_AFTER);
+            status = give_copies(call, rail, slot, GPUCOLL_AFTER);
         }
         return status;
     case GPUCOLL_SLOT_IN:
@@ -301,11 +301,20 @@ static gpucoll_status move_slots(struct gpucoll_request *request, bool *moved)
 
 static bool has_ended(const struct gpucoll_cluster_call *call)
 {
-    bool ended = at_end(call) && call->popped == call->posted;
+    bool ended = at_end(call) && call->popped == call->posted &&
+                 (call->pairs == NULL || gpucoll_pairs_are_through(call->pairs));
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         ended &= call->slot[i].state == GPUCOLL_SLOT_FREE;
     }
     return ended;
+}
+
+/* The rank that a rail run waits for, as the communicator counts. */
+static uint32_t missing_rank(const struct gpucoll_cluster_call *call)
+{
+    return call->family->between == GPUCOLL_BETWEEN_RANKS
+               ? call->missing
+               : gpucoll_host_rank(call->cluster, call->missing, call->index);
 }
 
 /* Local calls look after themselves. */
@@ -313,11 +322,16 @@ static gpucoll_status look_after(struct gpucoll_request *request)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     bool copies = false;
+    if (call->pairs != NULL && !gpucoll_pairs_are_through(call->pairs)) {
+        uint32_t missing = call->cluster->rank;
+        const bool waits = gpucoll_pairs_missing(call->pairs, &missing);
+        return gpucoll_watchdog_far(request, missing,
+                                    waits ? "waiting for data of another host"
+                                          : "copying between its GPU and the host");
+    }
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         if (call->slot[i].run != NULL) {
-            return gpucoll_watchdog_far(request,
-                                        gpucoll_host_rank(call->cluster, call->missing_host, call->index),
-                                        "waiting for data of another host");
+            return gpucoll_watchdog_far(request, missing_rank(call), "waiting for data of another host");
         }
         copies |= call->slot[i].state == GPUCOLL_SLOT_OUT || call->slot[i].state == GPUCOLL_SLOT_IN;
     }
@@ -358,6 +372,9 @@ gpucoll_status gpucoll_cluster_progress(struct gpucoll_request *request)
         if (status == GPUCOLL_OK) {
             status = post_ops(request, &moved);
         }
+        if (status == GPUCOLL_OK && call->pairs != NULL) {
+            status = gpucoll_pairs_move(call, &moved);
+        }
         any |= moved;
     }
     if (status != GPUCOLL_OK || has_ended(call)) {
@@ -378,7 +395,7 @@ static bool copies_in_flight(const struct gpucoll_cluster_call *call)
             return true;
         }
     }
-    return false;
+    return call->pairs != NULL && gpucoll_pairs_copy(call);
 }
 
 void gpucoll_cluster_stop(struct gpucoll_request *request)
@@ -410,6 +427,9 @@ void gpucoll_cluster_stop(struct gpucoll_request *request)
     for (int i = 0; i < GPUCOLL_STAGE_SLOTS; i++) {
         gpucoll_rail_cancel(call->slot[i].run);
         call->slot[i].run = NULL;
+    }
+    if (call->pairs != NULL) {
+        gpucoll_pairs_cancel(call);
     }
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
     while (copies_in_flight(call) && gpucoll_now_ns() < end) {

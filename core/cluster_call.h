@@ -38,7 +38,15 @@ struct gpucoll_stage_copy {
 
 struct gpucoll_cluster_call;
 
+/* How data goes between hosts. */
+enum gpucoll_between {
+    GPUCOLL_BETWEEN_RAILS,
+    GPUCOLL_BETWEEN_PAIRS, /* from any rank to any other: core/cluster_pairs.h. No `copy`, no `rail` */
+    GPUCOLL_BETWEEN_RANKS  /* along the rail of all ranks, also those of one host: no local calls, no `op` */
+};
+
 struct gpucoll_cluster_family {
+    enum gpucoll_between between;
     enum gpucoll_coll
         local[2]; /* local calls, where a host has several ranks; twice the same if there is but one */
     /* From bytes and blocks: units, part_bytes, slot_bytes and temp_bytes. */
@@ -96,10 +104,11 @@ struct gpucoll_cluster_call {
     int functor;
     const char *send; /* of one block: where it begins */
     char *recv;
-    uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block */
+    uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block or run */
     struct gpucoll_block
         *blocks;        /* by rank of the communicator: what all-gather receives, reduce_scatter sends */
     uint32_t signature; /* of their lengths */
+    struct gpucoll_pairs *pairs; /* NULL: it goes along rails */
 
     uint64_t units;
     uint64_t part_bytes; /* of a unit, most that goes along one rail; with blocks: of each */
@@ -115,10 +124,10 @@ struct gpucoll_cluster_call {
     uint64_t step; /* place in the order: unit whose calls BEFORE come next, or came last */
     enum gpucoll_side side;
     uint32_t next_op;
-    uint64_t next_rail;    /* unit whose rail run is to start next */
-    uint32_t missing_host; /* of the rail, waited for last */
-    uint64_t posted;       /* local calls, counted once each, */
-    uint64_t popped;       /* and those that have run, from the first on */
+    uint64_t next_rail; /* unit whose rail run is to start next */
+    uint32_t missing;   /* of the rail, waited for last */
+    uint64_t posted;    /* local calls, counted once each, */
+    uint64_t popped;    /* and those that have run, from the first on */
     struct gpucoll_posted_op ops[GPUCOLL_STAGE_OPS];
     struct gpucoll_stage_slot slot[GPUCOLL_STAGE_SLOTS];
 };
@@ -128,6 +137,9 @@ extern const struct gpucoll_cluster_family gpucoll_cluster_reduce;
 extern const struct gpucoll_cluster_family gpucoll_cluster_bcast;
 extern const struct gpucoll_cluster_family gpucoll_cluster_allgather;
 extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter;
+extern const struct gpucoll_cluster_family gpucoll_cluster_move;
+extern const struct gpucoll_cluster_family gpucoll_cluster_scan;
+extern const struct gpucoll_cluster_family gpucoll_cluster_exscan;
 
 /* A unit whose ranks' parts, one a rail, lie one behind the other in a buffer of call->bytes. */
 struct gpucoll_stage_part {
@@ -138,6 +150,9 @@ struct gpucoll_stage_part gpucoll_stage_part(const struct gpucoll_cluster_call *
                                              uint32_t rail);
 /* units, part_bytes and slot_bytes of such a call. */
 void gpucoll_stage_shape_parts(struct gpucoll_cluster_call *call);
+/* A unit of which every rank has all; units, part_bytes and slot_bytes of such a call. */
+struct gpucoll_stage_part gpucoll_stage_whole(const struct gpucoll_cluster_call *call, uint64_t unit);
+void gpucoll_stage_shape_whole(struct gpucoll_cluster_call *call);
 /* Of a call with blocks: those that lie `group` times the rails behind are of the same units. */
 void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call);
 /* In such a unit: the rank of `host` whose block goes along `rail`, and what of it; no bytes if there is none. */
@@ -150,6 +165,16 @@ bool gpucoll_stage_places(const struct gpucoll_cluster_call *call, uint64_t unit
 static inline uint32_t gpucoll_stage_group(const struct gpucoll_cluster_call *call, uint64_t unit)
 {
     return (uint32_t)(unit % call->cluster->groups);
+}
+
+/* The rail that the call goes along; NULL: this rank is on none, or the call goes along none. */
+static inline struct gpucoll_rail *gpucoll_stage_rail(const struct gpucoll_cluster_call *call,
+                                                      struct gpucoll_cluster *cluster)
+{
+    if (call->family->between == GPUCOLL_BETWEEN_RANKS) {
+        return &cluster->all;
+    }
+    return cluster->on_rail && call->family->between == GPUCOLL_BETWEEN_RAILS ? &cluster->rail : NULL;
 }
 
 /* Where a unit's temporary memory is. */

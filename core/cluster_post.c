@@ -6,17 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/agreement.h"
-#include "core/exchange.h"
+#include "core/cluster_pairs.h"
 #include "core/watchdog.h"
 
 static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] = {
     [GPUCOLL_ALLREDUCE] = &gpucoll_cluster_allreduce,
     [GPUCOLL_ALLGATHER] = &gpucoll_cluster_allgather,
     [GPUCOLL_ALLGATHERV] = &gpucoll_cluster_allgather,
+    [GPUCOLL_ALLTOALL] = &gpucoll_cluster_move,
+    [GPUCOLL_ALLTOALLV] = &gpucoll_cluster_move,
+    [GPUCOLL_ALLTOALLW] = &gpucoll_cluster_move,
     [GPUCOLL_BCAST] = &gpucoll_cluster_bcast,
+    [GPUCOLL_EXSCAN] = &gpucoll_cluster_exscan,
+    [GPUCOLL_GATHER] = &gpucoll_cluster_move,
+    [GPUCOLL_GATHERV] = &gpucoll_cluster_move,
     [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce,
     [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter,
     [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter,
+    [GPUCOLL_SCAN] = &gpucoll_cluster_scan,
+    [GPUCOLL_SCATTER] = &gpucoll_cluster_move,
+    [GPUCOLL_SCATTERV] = &gpucoll_cluster_move,
 };
 
 bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll)
@@ -24,9 +33,9 @@ bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_co
     if (coll == GPUCOLL_BARRIER) {
         return true;
     }
-    /* Sums of hosts are not in the order of ranks. */
+    /* Sums of hosts are not in the order of ranks, but for what goes through all ranks in their order. */
     const bool ordered = cluster->context->config->deterministic && gpucoll_coll_reduces(coll);
-    return families[coll] != NULL && !ordered;
+    return families[coll] != NULL && (!ordered || families[coll]->between == GPUCOLL_BETWEEN_RANKS);
 }
 
 /* The blocks that all ranks name alike; NULL: this collective has none. */
@@ -93,6 +102,46 @@ static bool has_layouts(const struct gpucoll_cluster *cluster, struct gpucoll_la
     return false;
 }
 
+static bool has_layout(const struct gpucoll_block *block, const struct gpucoll_block *blocks,
+                       struct gpucoll_layout *const *layouts)
+{
+    return block != NULL && block->bytes > 0 && layouts != NULL && layouts[block - blocks] != NULL;
+}
+
+/* Of a call that goes pair by pair. */
+static bool note_pairs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const uint32_t own = call->cluster->rank;
+    call->send = request->send;
+    call->recv = request->recv;
+    call->pairs = gpucoll_pairs_new(call->cluster, args, &call->bytes);
+    for (uint32_t i = 0; i < call->cluster->size && !request->unable; i++) {
+        request->unable =
+            has_layout(gpucoll_exchange_send_block(args, own, i), args->send_blocks, args->send_layouts) ||
+            has_layout(gpucoll_exchange_recv_block(args, own, i), args->recv_blocks, args->recv_layouts);
+    }
+    return call->pairs != NULL;
+}
+
+/* Of a call that goes along the rails. */
+static bool note_parts(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const struct gpucoll_block *blocks = common_blocks(args);
+    if (blocks != NULL && !note_blocks(call, blocks)) {
+        return false;
+    }
+    note_buffers(call, request, args);
+    const bool reduces = gpucoll_coll_reduces(args->coll);
+    request->unable |=
+        args->send_blocks != NULL && has_layouts(cluster, args->send_layouts, blocks != NULL && reduces);
+    request->unable |=
+        args->recv_blocks != NULL && has_layouts(cluster, args->recv_layouts, blocks != NULL && !reduces);
+    return true;
+}
+
 gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
@@ -116,16 +165,9 @@ gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struc
     call->op = args->op;
     call->type = args->type;
     call->functor = request->functor;
-    const struct gpucoll_block *blocks = common_blocks(args);
-    if (blocks != NULL && !note_blocks(call, blocks)) {
+    if (!(call->family->between == GPUCOLL_BETWEEN_PAIRS ? note_pairs : note_parts)(request, args)) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    note_buffers(call, request, args);
-    const bool reduces = gpucoll_coll_reduces(args->coll);
-    request->unable |=
-        args->send_blocks != NULL && has_layouts(cluster, args->send_layouts, blocks != NULL && reduces);
-    request->unable |=
-        args->recv_blocks != NULL && has_layouts(cluster, args->recv_layouts, blocks != NULL && !reduces);
     request->bytes = call->bytes;
     call->family->shape(call);
     return GPUCOLL_OK;
@@ -188,19 +230,37 @@ static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpuc
     return joins(accel, single, bytes, buffer, pointer) && apart;
 }
 
+/* Has this rank a result, of a call without blocks? */
+static bool receives_buffer(const struct gpucoll_cluster_call *call, enum gpucoll_coll coll)
+{
+    const uint32_t rank = call->cluster->rank;
+    switch (coll) {
+    case GPUCOLL_REDUCE:
+        return rank == call->root;
+    case GPUCOLL_BCAST:
+        return rank != call->root;
+    case GPUCOLL_EXSCAN:
+        return rank > 0;
+    default:
+        return true;
+    }
+}
+
 bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                              const void **pointer)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     struct gpucoll_accel *accel = request->team->context->accel;
     const bool reduces = gpucoll_coll_reduces(request->coll);
-    const bool is_root = call->cluster->rank == call->root;
     *pointer = NULL;
+    if (call->pairs != NULL) {
+        return gpucoll_exchange_runs_are_able(request, &call->pairs->list, buffer, pointer);
+    }
     if (call->blocks != NULL) {
         return blocks_are_able(call, accel, reduces, buffer, pointer);
     }
-    const bool sends = reduces || is_root;
-    const bool receives = request->coll == GPUCOLL_ALLREDUCE || is_root == reduces;
+    const bool sends = reduces || call->cluster->rank == call->root;
+    const bool receives = receives_buffer(call, request->coll);
     return (!sends || joins(accel, call->send, call->bytes, buffer, pointer)) &&
            (!receives || joins(accel, call->recv, call->bytes, buffer, pointer)) &&
            (!sends || !receives || call->send == call->recv ||
@@ -238,7 +298,11 @@ bool gpucoll_cluster_reserve(struct gpucoll_request *request)
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
     call->gpu = request->gpu;
-    if (!cluster->on_rail || call->units == 0) {
+    if (call->pairs != NULL) {
+        call->slots = call->slot_bytes > 0 ? take_slots(cluster, call->slot_bytes) : NULL;
+        return call->slot_bytes == 0 || call->slots != NULL;
+    }
+    if (gpucoll_stage_rail(call, cluster) == NULL || call->units == 0) {
         return true;
     }
     if (call->blocks != NULL) {
@@ -297,7 +361,8 @@ gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request)
 {
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
-    if (cluster->back->size == 1) {
+    const bool has_local = call->family == NULL || call->family->between != GPUCOLL_BETWEEN_RANKS;
+    if (cluster->back->size == 1 || !has_local) {
         return GPUCOLL_OK;
     }
     if (request->state != GPUCOLL_PROBING) {
@@ -345,6 +410,7 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     }
     free(call->slot_blocks);
     free(call->blocks);
+    free(call->pairs);
     free(call);
     request->stages = NULL;
 }

@@ -58,6 +58,19 @@ struct gpucoll_stage_part gpucoll_stage_part(const struct gpucoll_cluster_call *
     return (struct gpucoll_stage_part){.at = begin + at, .bytes = smaller(part, left - at)};
 }
 
+void gpucoll_stage_shape_whole(struct gpucoll_cluster_call *call)
+{
+    call->part_bytes = part_of(call, call->bytes, most_part);
+    call->units = units_of(call->bytes, call->part_bytes);
+    call->slot_bytes = call->part_bytes;
+}
+
+struct gpucoll_stage_part gpucoll_stage_whole(const struct gpucoll_cluster_call *call, uint64_t unit)
+{
+    const uint64_t begin = unit * call->part_bytes;
+    return (struct gpucoll_stage_part){.at = begin, .bytes = smaller(call->bytes - begin, call->part_bytes)};
+}
+
 void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call)
 {
     const uint32_t hosts = call->cluster->hosts;

@@ -69,12 +69,13 @@ gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, u
     cluster->first = calloc(hosts + 1, sizeof *cluster->first);
     cluster->ranks = calloc(team->size, sizeof *cluster->ranks);
     cluster->span_id = calloc(team->size, sizeof *cluster->span_id);
+    cluster->all_id = calloc(team->size, sizeof *cluster->all_id);
     cluster->peers = calloc(team->size, sizeof *cluster->peers);
     cluster->rail.peer = calloc(hosts, sizeof *cluster->rail.peer);
     cluster->rail.peer_id = calloc(hosts, sizeof *cluster->rail.peer_id);
     if (cluster->index_of == NULL || cluster->first == NULL || cluster->ranks == NULL ||
-        cluster->span_id == NULL || cluster->peers == NULL || cluster->rail.peer == NULL ||
-        cluster->rail.peer_id == NULL) {
+        cluster->span_id == NULL || cluster->all_id == NULL || cluster->peers == NULL ||
+        cluster->rail.peer == NULL || cluster->rail.peer_id == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
     sort_ranks(cluster);
@@ -112,7 +113,10 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     cluster->ops = context->net_ops;
     cluster->ops->address(cluster->net, &end->address);
     end->id = context->net_ids;
-    context->net_ids = (context->net_ids + 2) % GPUCOLL_NET_IDS;
+    context->net_ids += GPUCOLL_CLUSTER_IDS;
+    if (context->net_ids > GPUCOLL_NET_IDS - GPUCOLL_CLUSTER_IDS) {
+        context->net_ids = 0;
+    }
     struct gpucoll_team *back = make_back(team);
     if (back == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
@@ -129,31 +133,19 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     return GPUCOLL_OK;
 }
 
-static gpucoll_status connect_to(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends,
-                                 uint32_t rank)
+/* To all ranks, as any of them may be sent to. Of those that are never, the network keeps the address, once a process. */
+static gpucoll_status connect_ranks(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
-    if (cluster->peers[rank] != NULL) {
-        return GPUCOLL_OK;
-    }
-    return cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
-}
-
-/* To those that this rank tells what its host has decided. */
-static gpucoll_status connect_spans(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
-{
-    const uint32_t own_size = gpucoll_host_size(cluster, cluster->host);
     gpucoll_status status = GPUCOLL_OK;
-    for (uint32_t round = 0; round < cluster->rounds; round++) {
-        const uint32_t host = (cluster->host + (1u << round)) % cluster->hosts;
-        for (uint32_t i = cluster->index_of[cluster->rank];
-             i < gpucoll_host_size(cluster, host) && status == GPUCOLL_OK; i += own_size) {
-            status = connect_to(cluster, ends, gpucoll_host_rank(cluster, host, i));
+    for (uint32_t rank = 0; rank < cluster->size && status == GPUCOLL_OK; rank++) {
+        if (rank != cluster->rank) {
+            status = cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
         }
     }
     return status;
 }
 
-static gpucoll_status connect_rail(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
+static void fill_rails(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
     struct gpucoll_rail *rail = &cluster->rail;
     rail->ops = cluster->ops;
@@ -161,16 +153,20 @@ static gpucoll_status connect_rail(struct gpucoll_cluster *cluster, const struct
     rail->rank = cluster->host;
     rail->size = cluster->hosts;
     rail->id = ends[cluster->rank].id;
-    gpucoll_status status = GPUCOLL_OK;
-    for (uint32_t host = 0; host < cluster->hosts && cluster->on_rail && status == GPUCOLL_OK; host++) {
+    cluster->all = (struct gpucoll_rail){
+        .ops = cluster->ops,
+        .net = cluster->net,
+        .rank = cluster->rank,
+        .size = cluster->size,
+        .id = cluster->all_id[cluster->rank],
+        .peer = cluster->peers,
+        .peer_id = cluster->all_id,
+    };
+    for (uint32_t host = 0; host < cluster->hosts && cluster->on_rail; host++) {
         const uint32_t rank = gpucoll_host_rank(cluster, host, cluster->index_of[cluster->rank]);
         rail->peer_id[host] = ends[rank].id;
-        if (host != cluster->host) {
-            status = connect_to(cluster, ends, rank);
-            rail->peer[host] = cluster->peers[rank];
-        }
+        rail->peer[host] = cluster->peers[rank];
     }
-    return status;
 }
 
 static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends)
@@ -179,22 +175,21 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
     struct gpucoll_team *back = cluster->back;
     for (uint32_t i = 0; i < cluster->size; i++) {
         cluster->span_id[i] = ends[i].id + 1;
+        cluster->all_id[i] = ends[i].id + 2;
     }
     for (uint32_t i = 0; i < back->size && back->board != NULL; i++) {
         back->members[i].board =
             gpucoll_board_team(&back->members[i].peer->board, ends[back->members[i].number].region);
     }
-    gpucoll_status status = connect_spans(cluster, ends);
-    if (status == GPUCOLL_OK) {
-        status = connect_rail(cluster, ends);
-    }
+    gpucoll_status status = connect_ranks(cluster, ends);
     if (status != GPUCOLL_OK) {
         return status;
     }
+    fill_rails(cluster, ends);
     gpucoll_cluster_listen(cluster);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting =
-        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_GREETING, 0), &hello, false);
+        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, false);
     cluster->greeting_since_ns = gpucoll_now_ns();
     return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
 }
@@ -253,6 +248,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     free_spans(cluster);
     gpucoll_cluster_close_alarm(cluster);
     gpucoll_rail_close(&cluster->rail);
+    gpucoll_rail_close(&cluster->all);
     gpucoll_team_destroy(cluster->back);
     for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
         if (cluster->peers[i] != NULL) {
@@ -268,6 +264,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     free(cluster->rail.peer);
     free(cluster->rail.peer_id);
     free(cluster->peers);
+    free(cluster->all_id);
     free(cluster->span_id);
     free(cluster->ranks);
     free(cluster->first);

@@ -75,51 +75,63 @@ static void fix_own(struct gpucoll_kernel_run *own, bool reduces)
     }
 }
 
-const struct gpucoll_block *gpucoll_exchange_send_block(const struct gpucoll_team *team,
-                                                        const struct gpucoll_coll_args *args, uint32_t peer)
+const struct gpucoll_block *gpucoll_exchange_send_block(const struct gpucoll_coll_args *args, uint32_t own,
+                                                        uint32_t peer)
 {
     const struct row *row = &rows[args->coll];
-    bool any = args->send_blocks != NULL && has_run(row->pairs, team->rank, peer, args->root);
+    bool any = args->send_blocks != NULL && has_run(row->pairs, own, peer, args->root);
     return any ? &args->send_blocks[row->send_each ? peer : 0] : NULL;
 }
 
-const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_team *team,
-                                                        const struct gpucoll_coll_args *args, uint32_t peer)
+const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_coll_args *args, uint32_t own,
+                                                        uint32_t peer)
 {
     const struct row *row = &rows[args->coll];
-    bool any = args->recv_blocks != NULL && has_run(row->pairs, peer, team->rank, args->root);
+    bool any = args->recv_blocks != NULL && has_run(row->pairs, peer, own, args->root);
     return any ? &args->recv_blocks[row->recv_each ? peer : 0] : NULL;
 }
 
-void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+uint64_t gpucoll_exchange_list_runs(const struct gpucoll_coll_args *args, const struct gpucoll_run_list *runs)
 {
-    const struct gpucoll_team *team = request->team;
     const bool reduces = gpucoll_coll_reduces(args->coll);
-    struct gpucoll_kernel_run *runs = request->runs.run;
-    memset(runs, 0, gpucoll_kernel_runs_bytes(team->size));
+    struct gpucoll_kernel_run *own = &runs->run[runs->own];
+    memset(runs->run, 0, gpucoll_kernel_runs_bytes(runs->size));
     bool receives = false;
-    for (uint32_t i = 0; i < team->size; i++) {
-        const struct gpucoll_block *sent = gpucoll_exchange_send_block(team, args, i);
+    for (uint32_t i = 0; i < runs->size; i++) {
+        const struct gpucoll_block *sent = gpucoll_exchange_send_block(args, runs->own, i);
         if (sent != NULL) {
-            runs[i].send = (const char *)args->send + sent->offset;
-            runs[i].send_bytes = sent->bytes;
+            runs->run[i].send = (const char *)args->send + sent->offset;
+            runs->run[i].send_bytes = sent->bytes;
         }
-        const struct gpucoll_block *received = gpucoll_exchange_recv_block(team, args, i);
+        const struct gpucoll_block *received = gpucoll_exchange_recv_block(args, runs->own, i);
         if (received != NULL) {
-            runs[i].recv = (char *)args->recv + received->offset;
-            runs[i].recv_bytes = received->bytes;
+            runs->run[i].recv = (char *)args->recv + received->offset;
+            runs->run[i].recv_bytes = received->bytes;
             receives = true;
         }
     }
     if (reduces && receives) { /* also where the own part is not among what is reduced */
-        runs[team->rank].recv = (char *)args->recv + args->recv_blocks[0].offset;
-        runs[team->rank].recv_bytes = args->recv_blocks[0].bytes;
+        own->recv = (char *)args->recv + args->recv_blocks[0].offset;
+        own->recv_bytes = args->recv_blocks[0].bytes;
     }
-    fix_own(&runs[team->rank], reduces);
-    request->bytes = 0;
-    for (uint32_t i = 0; i < team->size; i++) {
-        request->bytes = longer(request->bytes, longer(runs[i].send_bytes, runs[i].recv_bytes));
+    fix_own(own, reduces);
+    uint64_t longest = 0;
+    for (uint32_t i = 0; i < runs->size; i++) {
+        longest = longer(longest, longer(runs->run[i].send_bytes, runs->run[i].recv_bytes));
     }
+    return longest;
+}
+
+/* Those of a request. */
+static struct gpucoll_run_list runs_of(struct gpucoll_request *request)
+{
+    return (struct gpucoll_run_list){request->runs.run, request->team->rank, request->team->size};
+}
+
+void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    const struct gpucoll_run_list runs = runs_of(request);
+    request->bytes = gpucoll_exchange_list_runs(args, &runs);
     request->idle = request->bytes == 0;
 }
 
@@ -138,11 +150,12 @@ static void widen(struct range *range, const void *pointer, uint64_t bytes)
 }
 
 /* May the run that is received from `source` be where it is, beside what is sent to `peer`? */
-static bool is_apart(const struct gpucoll_request *request, uint32_t source, uint32_t peer)
+static bool is_apart(const struct gpucoll_request *request, const struct gpucoll_run_list *runs,
+                     uint32_t source, uint32_t peer)
 {
-    const struct gpucoll_kernel_run *recv = &request->runs.run[source];
-    const struct gpucoll_kernel_run *send = &request->runs.run[peer];
-    const uint32_t own = request->team->rank;
+    const struct gpucoll_kernel_run *recv = &runs->run[source];
+    const struct gpucoll_kernel_run *send = &runs->run[peer];
+    const uint32_t own = runs->own;
     const bool reduces = gpucoll_coll_reduces(request->coll);
     if ((reduces && source != own) || recv->recv_bytes == 0 || send->send_bytes == 0) {
         return true; /* not written, or not read */
@@ -161,22 +174,21 @@ static bool is_apart(const struct gpucoll_request *request, uint32_t source, uin
     return (reduces || source == peer) && to == from && recv->recv_bytes == send->send_bytes;
 }
 
-static bool buffers_are_apart(const struct gpucoll_request *request)
+static bool buffers_are_apart(const struct gpucoll_request *request, const struct gpucoll_run_list *runs)
 {
-    const uint32_t size = request->team->size;
-    const struct gpucoll_kernel_run *runs = request->runs.run;
     struct range sent = {UINTPTR_MAX, 0};
     struct range received = {UINTPTR_MAX, 0};
-    for (uint32_t i = 0; i < size; i++) {
-        widen(&sent, runs[i].send, gpucoll_packing_sends(request, i) ? 0 : runs[i].send_bytes);
-        widen(&received, runs[i].recv, gpucoll_packing_receives(request, i) ? 0 : runs[i].recv_bytes);
+    for (uint32_t i = 0; i < runs->size; i++) {
+        const struct gpucoll_kernel_run *run = &runs->run[i];
+        widen(&sent, run->send, gpucoll_packing_sends(request, i) ? 0 : run->send_bytes);
+        widen(&received, run->recv, gpucoll_packing_receives(request, i) ? 0 : run->recv_bytes);
     }
     if (sent.end <= received.begin || received.end <= sent.begin) {
         return true;
     }
-    for (uint32_t source = 0; source < size; source++) {
-        for (uint32_t peer = 0; peer < size; peer++) {
-            if (!is_apart(request, source, peer)) {
+    for (uint32_t source = 0; source < runs->size; source++) {
+        for (uint32_t peer = 0; peer < runs->size; peer++) {
+            if (!is_apart(request, runs, source, peer)) {
                 return false;
             }
         }
@@ -199,15 +211,16 @@ static bool joins(struct gpucoll_accel *accel, const void *place, struct gpucoll
     return true;
 }
 
-bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
-                              const void **pointer)
+bool gpucoll_exchange_runs_are_able(const struct gpucoll_request *request,
+                                    const struct gpucoll_run_list *runs, struct gpucoll_buffer *buffer,
+                                    const void **pointer)
 {
     struct gpucoll_accel *accel = request->team->context->accel;
     bool sent = false;
     bool received = false;
     *pointer = NULL;
-    for (uint32_t i = 0; i < request->team->size; i++) {
-        const struct gpucoll_kernel_run *run = &request->runs.run[i];
+    for (uint32_t i = 0; i < runs->size; i++) {
+        const struct gpucoll_kernel_run *run = &runs->run[i];
         /* A buffer is one allocation, so one of its places tells; but with the base NULL (MPI_BOTTOM) blocks
          * may be anywhere. */
         if (run->send_bytes > 0 && (!sent || request->send == NULL) &&
@@ -221,7 +234,14 @@ bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpuc
         sent |= run->send_bytes > 0;
         received |= run->recv_bytes > 0;
     }
-    return buffers_are_apart(request);
+    return buffers_are_apart(request, runs);
+}
+
+bool gpucoll_exchange_is_able(struct gpucoll_request *request, struct gpucoll_buffer *buffer,
+                              const void **pointer)
+{
+    const struct gpucoll_run_list runs = runs_of(request);
+    return gpucoll_exchange_runs_are_able(request, &runs, buffer, pointer);
 }
 
 bool gpucoll_exchange_sends_same(enum gpucoll_coll coll)

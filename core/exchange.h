@@ -18,19 +18,34 @@ static inline bool gpucoll_is_exchange(enum gpucoll_coll coll)
 /* Bytes of a block where MPI wants them equal on all ranks, else 0. */
 uint64_t gpucoll_exchange_even_bytes(const struct gpucoll_coll_args *args);
 
-/* The block that this rank sends to `peer`, or receives from it; NULL: none. */
-const struct gpucoll_block *gpucoll_exchange_send_block(const struct gpucoll_team *team,
-                                                        const struct gpucoll_coll_args *args, uint32_t peer);
-const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_team *team,
-                                                        const struct gpucoll_coll_args *args, uint32_t peer);
+/* The block that rank `own` sends to `peer`, or receives from it; NULL: none. */
+const struct gpucoll_block *gpucoll_exchange_send_block(const struct gpucoll_coll_args *args, uint32_t own,
+                                                        uint32_t peer);
+const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_coll_args *args, uint32_t own,
+                                                        uint32_t peer);
 
+/* The runs of rank `own`, one for each of all ranks. Those of a request are of the ranks of one host; those of a call of several hosts
+ * (core/cluster_pairs.h) are of the communicator's. */
+struct gpucoll_run_list {
+    struct gpucoll_kernel_run *run; /* by rank */
+    uint32_t own;
+    uint32_t size;
+};
+
+/* Fills them in. Returns the bytes of the longest. */
+uint64_t gpucoll_exchange_list_runs(const struct gpucoll_coll_args *args,
+                                    const struct gpucoll_run_list *runs);
 /* Fills request->runs, idle, and bytes, for now of this rank's longest run. */
 void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 
 /* Can the runs be exchanged by kernels: device memory of one GPU, and no place that is read and written
  * otherwise than kernel_abi.h allows? Then `buffer` describes the GPU's memory and `*pointer` is of it; NULL
  * if the rank is idle. */
-bool gpucoll_exchange_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
+bool gpucoll_exchange_runs_are_able(const struct gpucoll_request *request,
+                                    const struct gpucoll_run_list *runs, struct gpucoll_buffer *buffer,
+                                    const void **pointer);
+/* The request's own. */
+bool gpucoll_exchange_is_able(struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                               const void **pointer);
 
 /* Does the rank send the same bytes to all that it sends to? */

@@ -59,9 +59,13 @@ libgpucoll_la_SOURCES += \
 	core/cluster_bcast.c \
 	core/cluster_call.c \
 	core/cluster_call.h \
+	core/cluster_move.c \
+	core/cluster_pairs.c \
+	core/cluster_pairs.h \
 	core/cluster_post.c \
 	core/cluster_reduce.c \
 	core/cluster_scatter.c \
+	core/cluster_scan.c \
 	core/cluster_shape.c \
 	core/cluster_team.c \
 	core/context.c \
@@ -118,6 +122,7 @@ libgpucoll_la_SOURCES += \
 	core/rail_ring.c \
 	core/rail_run.c \
 	core/rail_run.h \
+	core/rail_scan.c \
 	core/rail_tree.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \

@@ -86,13 +86,15 @@ static struct end make_end(const struct gpucoll_block *block, const struct gpuco
 static struct end send_end(const struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                            uint32_t rank)
 {
-    return make_end(gpucoll_exchange_send_block(team, args, rank), args->send_blocks, args->send_layouts);
+    return make_end(gpucoll_exchange_send_block(args, team->rank, rank), args->send_blocks,
+                    args->send_layouts);
 }
 
 static struct end recv_end(const struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                            uint32_t rank)
 {
-    return make_end(gpucoll_exchange_recv_block(team, args, rank), args->recv_blocks, args->recv_layouts);
+    return make_end(gpucoll_exchange_recv_block(args, team->rank, rank), args->recv_blocks,
+                    args->recv_layouts);
 }
 
 static void note(struct gpucoll_packed_run *noted, const struct end *end, const void *base, uint32_t rank)

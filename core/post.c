@@ -36,8 +36,7 @@ static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_requ
 
 /* Can this rank's buffers be used natively? Then `buffer` and `*pointer` say where they are; NULL: this rank
  * has none. */
-static bool is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
-                    const void **pointer)
+static bool is_able(struct gpucoll_request *request, struct gpucoll_buffer *buffer, const void **pointer)
 {
     if (request->stages != NULL) {
         return gpucoll_cluster_is_able(request, buffer, pointer);

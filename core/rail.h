@@ -10,8 +10,9 @@
  *
  * Algorithms, with h hosts and n bytes:
  *   recursive doubling   log2 h messages of n bytes; few bytes. Hosts beyond a power of two fold theirs in first (Rabenseifner 2004).
- *                        bcast, reduce: binomial trees; the others: dissemination (Bruck et al. 1997)
- *   ring                 2 (h - 1) messages of n / h bytes; many bytes (Patarasu and Yuan 2009). bcast, reduce: a chain of hosts
+ *                        bcast, reduce: binomial trees; allgather, reduce_scatter, barrier: dissemination
+ *                        (Bruck et al. 1997); scans: Hillis and Steele 1986
+ *   ring                 2 (h - 1) messages of n / h bytes; many bytes (Patarasu and Yuan 2009). bcast, reduce, scans: a chain of hosts
  *   double binary tree   2 trees of n / 2 bytes, no host inner in both; many hosts (Sanders, Speck and Traff 2009)
  */
 #ifndef GPUCOLL_RAIL_H
@@ -26,13 +27,16 @@ enum gpucoll_rail_coll {
     GPUCOLL_RAIL_ALLGATHER, /* data: the blocks of all ranks, one behind the other; the own is in its place */
     GPUCOLL_RAIL_REDUCE_SCATTER, /* data: a block for each rank; the own one becomes the sum, the rest undefined */
     GPUCOLL_RAIL_BARRIER,        /* no data */
+    GPUCOLL_RAIL_SCAN,           /* data: n bytes in, the sum of those of the ranks up to this one out */
+    GPUCOLL_RAIL_EXSCAN          /* data: n bytes in; at gpucoll_rail_second(n) the sum of the ranks before */
+                                 /* this one out, of rank 0 undefined */
 };
 
 enum gpucoll_rail_algorithm {
     GPUCOLL_RAIL_AUTO,
     GPUCOLL_RAIL_DOUBLING,
     GPUCOLL_RAIL_RING,
-    GPUCOLL_RAIL_TREE /* not of allgather, reduce_scatter and barrier: as AUTO there; nor has barrier a ring */
+    GPUCOLL_RAIL_TREE /* of allreduce, reduce and bcast; else as AUTO. Nor has barrier a ring */
 };
 
 struct gpucoll_rail {
@@ -70,6 +74,12 @@ gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run);
 /* Frees what is kept for runs to come; none is under way. The rail may be used on. */
 void gpucoll_rail_close(struct gpucoll_rail *rail);
+
+/* Where the second half of an exscan's data begins. */
+static inline uint64_t gpucoll_rail_second(uint64_t bytes)
+{
+    return (bytes + 63) / 64 * 64; /* on a cache line of its own: elements of every type are aligned */
+}
 
 /* What AUTO takes for `bytes` of data (with blocks: of all of them) of `size` ranks. */
 enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes);

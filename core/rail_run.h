@@ -136,5 +136,6 @@ struct gpucoll_rail_row {
 extern const struct gpucoll_rail_row gpucoll_rail_doubling_rows[]; /* the last has no program */
 extern const struct gpucoll_rail_row gpucoll_rail_ring_rows[];
 extern const struct gpucoll_rail_row gpucoll_rail_tree_rows[];
+extern const struct gpucoll_rail_row gpucoll_rail_scan_rows[];
 
 #endif

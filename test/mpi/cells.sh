@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# docs/collectives.md says which collectives run natively: so they must, and where no transport is allowed none may.
+# docs/collectives.md says which collectives run natively: so they must, on one host and on several, and where no transport is
+# allowed none may.
 set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
@@ -9,10 +10,10 @@ if [ ! -f "$table" ]; then
     skip table "there is no docs/collectives.md beside these tests"
     exit 0
 fi
-for case in 'as_said' 'no_transport --staged'; do
-    read -r name option <<<"$case"
-    launch --mca coll_gpucoll_transports "$([ "$name" = as_said ] && echo all || echo none)" \
-        "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
+for case in 'as_said' 'hosts|--mca coll_gpucoll_hosts 2' 'no_transport|--mca coll_gpucoll_transports none|--staged'; do
+    IFS='|' read -r name arguments option <<<"$case"
+    read -ra arguments <<<"$arguments"
+    launch ${arguments[@]+"${arguments[@]}"} "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
     sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $name/\2#p" "$output"
     ! timed_out || fail "$name" "not finished"
     says '^DONE' || fail "$name" "ended with status $status"

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
+#include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -64,6 +65,24 @@ TEST(cluster_failure, names_a_rank_that_never_comes_as_the_communicator_counts)
         expect_missing({1, 0, 0, 1}, 3, in_barrier);
         expect_missing(hosts_of({1, 1}), 1, in_barrier);
     }
+}
+
+/* In the middle of a call, which without agreement of hosts begins before all have come. */
+TEST(cluster_failure, names_the_rank_whose_operand_is_missing)
+{
+    on_hosts(hosts_of({1, 1, 1}), {{"timeout", "1"}, {"agree_hosts", "false"}}, [](Rank &rank) {
+        if (rank.number == 2) {
+            ExchangeCall call;
+            call.kind = {GPUCOLL_SCAN, UPWARDS, false, false, false};
+            call.type = GPUCOLL_INT32;
+            call.count = 200000; /* along the chain: from rank 1 */
+            ExchangePart part(call, rank.number, rank.meeting.size);
+            EXPECT_EQ(rank.call(part.args()), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_NE(rank.log.text_of("timeout").find("Missing ranks:  1\n"), std::string::npos)
+                << rank.log.text_of("timeout");
+        }
+        rank.barrier();
+    });
 }
 
 TEST(cluster_failure, a_call_that_is_given_up_ends_on_all_at_once)

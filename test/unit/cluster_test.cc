@@ -78,9 +78,6 @@ TEST(cluster, exchanges_of_every_size_root_and_shape)
     for (const Hosts &hosts : shapes) {
         on_hosts(hosts, small_units, [](Rank &rank) {
             for (const Kind &kind : kinds) {
-                if (!gpucoll_team_runs(rank.team, kind.coll)) {
-                    continue;
-                }
                 const bool rooted = kind.shape == TO_ROOT || kind.shape == FROM_ROOT;
                 for (size_t count : {1, 300, 7001}) {
                     for (uint32_t root = 0; root < (rooted ? rank.meeting.size : 1); root++) {
@@ -108,33 +105,55 @@ TEST(cluster, the_collectives_that_it_runs)
                 names += std::string(gpucoll_coll_name(static_cast<gpucoll_coll>(coll))) + " ";
             }
         }
-        EXPECT_EQ(names,
-                  "allreduce allgather allgatherv bcast reduce reduce_scatter reduce_scatter_block barrier ");
+        EXPECT_EQ(
+            names,
+            "allreduce allgather allgatherv alltoall alltoallv alltoallw bcast exscan gather gatherv reduce "
+            "reduce_scatter reduce_scatter_block scan scatter scatterv barrier ");
     });
 }
 
-TEST(cluster, other_collectives_are_declined_by_all_and_the_next_one_runs)
-{
-    on_hosts(hosts_of({2, 1}), {}, [](Rank &rank) {
-        for (const Kind &kind : kinds) {
-            if (!gpucoll_team_runs(rank.team, kind.coll)) {
-                ExchangePart part(call_of(kind, 10), rank.number, rank.meeting.size);
-                EXPECT_EQ(rank.call(part.args()), GPUCOLL_DECLINED) << part.text();
-                EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_HOSTS);
-                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 100, false);
-            }
-        }
-    });
-}
-
+/* But for those that go through the ranks in their order. */
 TEST(cluster, reductions_in_rank_order_are_declined)
 {
     on_hosts(hosts_of({2, 1}), {{"deterministic", "true"}}, [](Rank &rank) {
         Sum sum(rank, 10, 0);
         EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
         EXPECT_TRUE(sum.untouched());
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_HOSTS);
         EXPECT_TRUE(gpucoll_team_runs(rank.team, GPUCOLL_BCAST));
     });
+}
+
+TEST(cluster, scans_in_rank_order_have_the_bits_of_one_host)
+{
+    const size_t count = 5003;
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {{"deterministic", "true"}, {"chunk", "4K"}}, [&](Rank &rank) {
+            for (gpucoll_coll coll : {GPUCOLL_SCAN, GPUCOLL_EXSCAN}) {
+                const uint32_t operands = rank.number + (coll == GPUCOLL_SCAN);
+                std::vector<Bytes> inputs = make_inputs(GPUCOLL_FLOAT32, count, 7, rank.meeting.size);
+                const Bytes mine = inputs[rank.number];
+                inputs.resize(operands);
+                Buffer send(mine.size());
+                Buffer recv(mine.size());
+                std::copy(mine.begin(), mine.end(), send.data());
+                const gpucoll_block block = {0, mine.size()};
+                gpucoll_coll_args args = {};
+                args.coll = coll;
+                args.op = GPUCOLL_SUM;
+                args.type = GPUCOLL_FLOAT32;
+                args.send = send.data();
+                args.recv = recv.data();
+                args.send_blocks = &block;
+                args.recv_blocks = operands > 0 ? &block : nullptr;
+                EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+                if (operands > 0) {
+                    const Bytes expected = reduce_in_order(GPUCOLL_SUM, GPUCOLL_FLOAT32, inputs);
+                    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), recv.data()));
+                }
+            }
+        });
+    }
 }
 
 namespace
@@ -162,9 +181,8 @@ TEST(cluster, messages_that_are_late)
             [](Rank &rank) {
                 for (const Kind &kind : kinds) {
                     ExchangePart part(call_of(kind, 3000), rank.number, rank.meeting.size);
-                    const bool runs = gpucoll_team_runs(rank.team, kind.coll);
-                    EXPECT_EQ(rank.call(part.args()), runs ? GPUCOLL_OK : GPUCOLL_DECLINED) << part.text();
-                    EXPECT_TRUE(!runs || part.right()) << part.text();
+                    EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text();
+                    EXPECT_TRUE(part.right()) << part.text();
                     gpucoll_barrier_start(rank.team);
                     while (gpucoll_barrier_test(rank.team) == GPUCOLL_IN_PROGRESS) {
                         sched_yield();
@@ -242,8 +260,9 @@ TEST(cluster, without_agreement_of_hosts_calls_run_as_well)
         for (size_t count : {1, 100, 5000}) {
             check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, count, true);
         }
-        ExchangePart part(call_of(kinds[2], 10), rank.number, rank.meeting.size);
-        EXPECT_EQ(rank.call(part.args()), GPUCOLL_DECLINED);
+        for (const Kind &kind : kinds) {
+            check(rank, call_of(kind, 10));
+        }
     });
 }
 

@@ -11,6 +11,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
 	test/unit/cluster_failure_test.cc \
+	test/unit/cluster_pairs_test.cc \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
 	test/unit/direct_test.cc \

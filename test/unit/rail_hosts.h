@@ -135,6 +135,10 @@ class Call
         if (coll == GPUCOLL_RAIL_ALLGATHER || coll == GPUCOLL_RAIL_BCAST) {
             keep_own();
         }
+        for (Bytes &of_rank : data) {
+            of_rank.resize(coll == GPUCOLL_RAIL_EXSCAN ? gpucoll_rail_second(args.bytes) + args.bytes
+                                                       : of_rank.size());
+        }
     }
 
     gpucoll_status start(uint32_t rank)
@@ -177,6 +181,10 @@ class Call
             break;
         case GPUCOLL_RAIL_REDUCE_SCATTER:
             EXPECT_TRUE(reduces(kind.op, kind.type, inputs, own_blocks(data).data()));
+            break;
+        case GPUCOLL_RAIL_SCAN:
+        case GPUCOLL_RAIL_EXSCAN:
+            check_scan();
             break;
         default:
             break;
@@ -237,6 +245,16 @@ class Call
             } else if (rank == args.root) {
                 data[rank] = inputs[rank];
             }
+        }
+    }
+
+    void check_scan() const
+    {
+        const bool exclusive = args.coll == GPUCOLL_RAIL_EXSCAN;
+        for (uint32_t rank = exclusive; rank < hosts.size; rank++) {
+            const std::vector<Bytes> up_to(inputs.begin(), inputs.begin() + rank + !exclusive);
+            const char *result = data[rank].data() + (exclusive ? gpucoll_rail_second(args.bytes) : 0);
+            EXPECT_TRUE(reduces(kind.op, kind.type, up_to, result)) << "rank " << rank;
         }
     }
 

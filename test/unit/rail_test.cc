@@ -15,7 +15,8 @@ using rails::Hosts;
 using rails::Kind;
 
 const gpucoll_rail_coll colls[] = {GPUCOLL_RAIL_ALLREDUCE, GPUCOLL_RAIL_REDUCE,         GPUCOLL_RAIL_BCAST,
-                                   GPUCOLL_RAIL_ALLGATHER, GPUCOLL_RAIL_REDUCE_SCATTER, GPUCOLL_RAIL_BARRIER};
+                                   GPUCOLL_RAIL_ALLGATHER, GPUCOLL_RAIL_REDUCE_SCATTER, GPUCOLL_RAIL_BARRIER,
+                                   GPUCOLL_RAIL_SCAN,      GPUCOLL_RAIL_EXSCAN};
 const gpucoll_rail_algorithm algorithms[] = {GPUCOLL_RAIL_AUTO, GPUCOLL_RAIL_DOUBLING, GPUCOLL_RAIL_RING,
                                              GPUCOLL_RAIL_TREE};
 const Kind kinds[] = {{GPUCOLL_SUM, GPUCOLL_FLOAT32},  {GPUCOLL_SUM, GPUCOLL_INT32},
@@ -247,7 +248,10 @@ TEST(rail_run, a_send_that_fails_ends_the_run)
             Hosts hosts(4);
             hosts.broken = true;
             Call call(hosts, coll, algorithm, kinds[0], 200000, 6);
-            const uint32_t sender = coll == GPUCOLL_RAIL_REDUCE ? (call.args.root + 1) % 4 : call.args.root;
+            const bool upwards = coll == GPUCOLL_RAIL_SCAN || coll == GPUCOLL_RAIL_EXSCAN;
+            const uint32_t sender = upwards                       ? 1
+                                    : coll == GPUCOLL_RAIL_REDUCE ? (call.args.root + 1) % 4
+                                                                  : call.args.root;
             fake_net_fail_send(hosts.rails[sender].net, coll == GPUCOLL_RAIL_BARRIER ? 1 : 2);
             call.start_all();
             gpucoll_status status = GPUCOLL_IN_PROGRESS;
@@ -387,6 +391,16 @@ TEST(rail_choice, few_bytes_double_many_go_round)
     for (uint32_t size : {3, 4, 8}) {
         EXPECT_EQ(gpucoll_rail_choose(GPUCOLL_RAIL_ALLREDUCE, size, 64 << 20), GPUCOLL_RAIL_RING);
         EXPECT_EQ(gpucoll_rail_choose(GPUCOLL_RAIL_ALLGATHER, size, 64 << 20), GPUCOLL_RAIL_RING);
+    }
+}
+
+TEST(rail_choice, scans_of_few_bytes_double_those_of_many_go_along_the_chain)
+{
+    for (gpucoll_rail_coll coll : {GPUCOLL_RAIL_SCAN, GPUCOLL_RAIL_EXSCAN}) {
+        for (uint32_t size : {4, 16, 256}) {
+            EXPECT_EQ(gpucoll_rail_choose(coll, size, 8), GPUCOLL_RAIL_DOUBLING);
+            EXPECT_EQ(gpucoll_rail_choose(coll, size, 64 << 20), GPUCOLL_RAIL_RING);
+        }
     }
 }
 

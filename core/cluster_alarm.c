@@ -11,7 +11,8 @@
 
 static uint64_t tag_to(const struct gpucoll_cluster *cluster, uint32_t rank)
 {
-    return gpucoll_net_tag(cluster->span_id[rank], rank, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_ALARM));
+    return gpucoll_net_tag(cluster->span_id[rank], rank,
+                           gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_ALARM));
 }
 
 void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)

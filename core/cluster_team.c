@@ -188,8 +188,8 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
     fill_rails(cluster, ends);
     gpucoll_cluster_listen(cluster);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
-    cluster->greeting =
-        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, false);
+    cluster->greeting = gpucoll_span_start(
+        cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, false);
     cluster->greeting_since_ns = gpucoll_now_ns();
     return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
 }

@@ -48,6 +48,21 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster)
     }
 }
 
+/* Those of its rail, and those that it tells what its host has decided (core/cluster_agree.c): it is connected to them since the
+ * greeting. All others would be connections made for this. */
+static bool talks_to(const struct gpucoll_cluster *cluster, uint32_t rank)
+{
+    const uint32_t host = cluster->host_of[rank];
+    const uint32_t index = cluster->index_of[rank];
+    const uint32_t own = cluster->index_of[cluster->rank];
+    const uint32_t distance = (host + cluster->hosts - cluster->host) % cluster->hosts;
+    if (distance == 0) {
+        return false;
+    }
+    return index == own ||
+           ((distance & (distance - 1)) == 0 && index % gpucoll_host_size(cluster, cluster->host) == own);
+}
+
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing)
 {
@@ -61,7 +76,7 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
     }
     cluster->outgoing = (struct gpucoll_alarm){.call = call, .rank = cluster->rank, .missing = *missing};
     for (uint32_t i = 0; i < cluster->size; i++) {
-        if (cluster->peers[i] != NULL && !cluster->ops->lost(cluster->net, cluster->peers[i])) {
+        if (talks_to(cluster, i) && !cluster->ops->lost(cluster->net, cluster->peers[i])) {
             cluster->ops->send(cluster->net, cluster->peers[i], tag_to(cluster, i), &cluster->outgoing,
                                sizeof cluster->outgoing, &cluster->alarms[i]);
         }

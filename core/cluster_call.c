@@ -219,6 +219,14 @@ static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpuco
     return gpucoll_rail_start(rail, &args, &slot->run);
 }
 
+/* The rank that a rail run waits for, as the communicator counts. */
+static uint32_t missing_rank(const struct gpucoll_cluster_call *call)
+{
+    return call->family->between == GPUCOLL_BETWEEN_RANKS
+               ? call->missing
+               : gpucoll_host_rank(call->cluster, call->missing, call->index);
+}
+
 static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_stage_slot *slot)
 {
     uint32_t missing = 0;
@@ -226,17 +234,25 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
         return GPUCOLL_OK;
     }
     gpucoll_status status = gpucoll_rail_test(slot->run, &missing);
+    request->stages->missing = missing;
     if (status == GPUCOLL_IN_PROGRESS) {
-        request->stages->missing = missing;
         return status;
     }
     slot->run = NULL; /* gone, however it ended */
-    if (status != GPUCOLL_OK) {
-        const struct gpucoll_cluster_call *call = request->stages;
-        status =
-            gpucoll_watchdog_failed(request, gpucoll_host_rank(call->cluster, host, call->index), status);
+    return status == GPUCOLL_OK ? status
+                                : gpucoll_watchdog_failed(request, missing_rank(request->stages), status);
+}
+
+static gpucoll_status move_pairs(struct gpucoll_request *request, bool *moved)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    if (call->pairs == NULL) {
+        return GPUCOLL_OK;
     }
-    return status;
+    gpucoll_status status = gpucoll_pairs_move(call, moved);
+    return status == GPUCOLL_OK || status == GPUCOLL_IN_PROGRESS
+               ? GPUCOLL_OK
+               : gpucoll_watchdog_failed(request, call->missing, status);
 }
 
 /* One step of a slot; GPUCOLL_IN_PROGRESS if there is none to take now. */
@@ -309,14 +325,6 @@ static bool has_ended(const struct gpucoll_cluster_call *call)
     return ended;
 }
 
-/* The rank that a rail run waits for, as the communicator counts. */
-static uint32_t missing_rank(const struct gpucoll_cluster_call *call)
-{
-    return call->family->between == GPUCOLL_BETWEEN_RANKS
-               ? call->missing
-               : gpucoll_host_rank(call->cluster, call->missing, call->index);
-}
-
 /* Local calls look after themselves. */
 static gpucoll_status look_after(struct gpucoll_request *request)
 {
@@ -372,8 +380,8 @@ gpucoll_status gpucoll_cluster_progress(struct gpucoll_request *request)
         if (status == GPUCOLL_OK) {
             status = post_ops(request, &moved);
         }
-        if (status == GPUCOLL_OK && call->pairs != NULL) {
-            status = gpucoll_pairs_move(call, &moved);
+        if (status == GPUCOLL_OK) {
+            status = move_pairs(request, &moved);
         }
         any |= moved;
     }

@@ -177,6 +177,7 @@ static gpucoll_status move_message(struct gpucoll_cluster_call *call, struct gpu
         if (status == GPUCOLL_OK) {
             message->state = side->sends ? GPUCOLL_PAIR_THROUGH : GPUCOLL_PAIR_HELD;
         }
+        call->missing = message->peer; /* if it has failed */
         break;
     case GPUCOLL_PAIR_HELD:
         if (is_read(call, message)) {

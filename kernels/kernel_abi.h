@@ -94,6 +94,9 @@ struct gpucoll_kernel_status {
  *   chunk 0        send buffer | bytes
  *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE
  *   chunk 2 + i    lane of rank i | its epoch
+ *
+ * An exchange has two more rows, a chunk for each rank and read together with the first: the run that is sent, place | bytes, and
+ * the one that is received. (Runs of LL are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE.
  */
 struct gpucoll_bell_chunk {
     uint64_t pointer;
@@ -105,6 +108,8 @@ enum { GPUCOLL_BELL_CHUNKS = 32, GPUCOLL_BELL_MAX_RANKS = GPUCOLL_BELL_CHUNKS - 
 
 struct gpucoll_bell {
     struct gpucoll_bell_chunk chunk[GPUCOLL_BELL_CHUNKS];
+    struct gpucoll_bell_chunk send[GPUCOLL_BELL_CHUNKS];
+    struct gpucoll_bell_chunk recv[GPUCOLL_BELL_CHUNKS];
 };
 
 /* A rank of the call: where its lane is, as this rank's device sees it, and the epoch its owner gave it for this call. */
@@ -120,7 +125,7 @@ struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
     void *recv;       /* any alignment */
-    uint32_t kernel;  /* enum gpucoll_kernel: the LL and LL128 kernels are one entry */
+    uint32_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
     uint32_t done_value;
     struct gpucoll_kernel_status *status; /* as the device sees it */
     const struct gpucoll_bell *bell;      /* likewise; NULL: the kernel ends after this call */

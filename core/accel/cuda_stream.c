@@ -357,7 +357,7 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
     if (__atomic_load_n(&stream->shared->status.done, __ATOMIC_ACQUIRE) == stream->args.done_value) {
         return GPUCOLL_OK;
     }
-    if (stream->rung && has_left(stream)) {
+    if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
     }

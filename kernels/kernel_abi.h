@@ -166,12 +166,12 @@ struct gpucoll_kernel_runs {
 };
 
 /* Bytes of the arguments that are filled. */
-static inline size_t gpucoll_kernel_args_bytes(uint32_t nranks)
+static inline GPUCOLL_HD size_t gpucoll_kernel_args_bytes(uint32_t nranks)
 {
     return offsetof(struct gpucoll_kernel_args, peer) + nranks * sizeof(struct gpucoll_kernel_peer);
 }
 
-static inline size_t gpucoll_kernel_runs_bytes(uint32_t nranks)
+static inline GPUCOLL_HD size_t gpucoll_kernel_runs_bytes(uint32_t nranks)
 {
     return nranks * sizeof(struct gpucoll_kernel_run);
 }
@@ -259,8 +259,9 @@ static inline GPUCOLL_HD void gpucoll_channel_range(uint64_t bytes, uint32_t cha
                                                     uint64_t *begin, uint64_t *end)
 {
     uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    uint64_t each = packs / channels;
-    uint64_t extra = packs % channels;
+    /* As above: by 32 bits wherever they suffice. */
+    uint64_t each = packs >> 32 == 0 ? (uint32_t)packs / channels : packs / channels;
+    uint64_t extra = packs - each * channels;
     *begin = each * channel + (channel < extra ? channel : extra);
     *end = *begin + each + (channel < extra ? 1 : 0);
 }

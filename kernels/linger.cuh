@@ -21,9 +21,9 @@
 
 namespace gpucoll {
 
-constexpr uint32_t call_words = sizeof(gpucoll_kernel_args) / sizeof(uint32_t);
-constexpr uint32_t runs_words = sizeof(gpucoll_kernel_runs) / sizeof(uint32_t);
-static_assert(sizeof(gpucoll_kernel_args) % sizeof(uint32_t) == 0, "a call is copied by words");
+static_assert(offsetof(gpucoll_kernel_args, peer) % sizeof(uint64_t) == 0 &&
+                  sizeof(gpucoll_kernel_peer) % sizeof(uint64_t) == 0 && sizeof(gpucoll_kernel_run) % sizeof(uint64_t) == 0,
+              "a call is copied by words");
 static_assert(GPUCOLL_BELL_CHUNKS == warp_threads, "a chunk of each row for each lane of the leading warp");
 static_assert(GPUCOLL_BELL_CHUNKS >= GPUCOLL_MAX_LOCAL, "a run for each lane of the leading warp");
 
@@ -177,18 +177,22 @@ template <typename Calls> __device__ __forceinline__ bool next_call(linger_state
     return !leave;
 }
 
-/* What came with the launch, into shared memory. */
+__device__ __forceinline__ void copy_words(void *to, const void *from, uint32_t bytes)
+{
+    for (uint32_t i = threadIdx.x; i < bytes / sizeof(uint64_t); i += blockDim.x) {
+        static_cast<uint64_t *>(to)[i] = static_cast<const uint64_t *>(from)[i];
+    }
+}
+
+/* What came with the launch, into shared memory: no more than is filled, since constant memory is read one word after the other
+ * where threads read different ones. */
 template <typename Calls>
 __device__ __forceinline__ void take_first_call(linger_state &state, const gpucoll_kernel_args &args,
                                                 const gpucoll_kernel_runs *runs)
 {
-    for (uint32_t i = threadIdx.x; i < call_words; i += blockDim.x) {
-        reinterpret_cast<uint32_t *>(&state.call)[i] = reinterpret_cast<const uint32_t *>(&args)[i];
-    }
+    copy_words(&state.call, &args, static_cast<uint32_t>(gpucoll_kernel_args_bytes(args.nranks)));
     if (Calls::has_runs) {
-        for (uint32_t i = threadIdx.x; i < runs_words; i += blockDim.x) {
-            reinterpret_cast<uint32_t *>(&state.runs)[i] = reinterpret_cast<const uint32_t *>(runs)[i];
-        }
+        copy_words(&state.runs, runs, static_cast<uint32_t>(gpucoll_kernel_runs_bytes(args.nranks)));
     }
     if (threadIdx.x == 0) {
         state.failed = 0;

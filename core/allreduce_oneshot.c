@@ -16,8 +16,13 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    double stored = 2.0 * (double)input->bytes * (input->nranks - 1); /* half of each word is flag */
-    gpucoll_model_shape_lines(input, 1, stored, input->model->ll_cta_bandwidth, plan);
+    const struct gpucoll_lines lines = {
+        .hops = 1,
+        .packed = (double)input->bytes,
+        .stored = 2.0 * (double)input->bytes * (input->nranks - 1), /* half of each word is flag */
+        .cta_bandwidth = input->model->ll_cta_bandwidth,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -20,8 +20,13 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 {
     /* Not rounded to whole lines, so that a prediction has no steps. */
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
-    double stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes;
-    gpucoll_model_shape_lines(input, 2, stored, input->model->ll128_cta_bandwidth, plan);
+    const struct gpucoll_lines lines = {
+        .hops = 2,
+        .packed = (double)input->bytes,
+        .stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes,
+        .cta_bandwidth = input->model->ll128_cta_bandwidth,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -14,16 +14,14 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = input->model;
-    const double most = gpucoll_most_ctas(input);
-    const double stored = 2.0 * (double)input->bytes * (input->nranks - 1); /* half of each word is flag */
-    plan->threads = gpucoll_whole_warps(input->config->threads);
-    /* A CTA for every pack that each thread can take. */
-    double share = (double)input->bytes * (input->nranks - 1) / ((double)plan->threads * GPUCOLL_PACK_BYTES);
-    double ctas = gpucoll_wanted_ctas(input, share);
-    plan->ctas = ctas + 1 < most ? (uint32_t)(ctas + 1) : (uint32_t)most;
-    plan->predicted_us = model->agree_us + model->launch_us + model->hop_us + input->latency_us +
-                         gpucoll_model_transfer_us(input, stored, ctas, most, model->ll_cta_bandwidth);
+    const double sent = (double)input->bytes * (input->nranks - 1);
+    const struct gpucoll_lines lines = {
+        .hops = 1,
+        .packed = sent,
+        .stored = 2 * sent, /* half of each word is flag */
+        .cta_bandwidth = input->model->ll_cta_bandwidth,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -26,21 +26,28 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     }
 }
 
+/* How long the kernel may wait for the next call. One crew a GPU: the first lane is the one that a program with one call at a
+ * time always gets. Not between kernels that pack and unpack, for which it would have to leave. */
+static uint32_t linger_ns(const struct gpucoll_request *request)
+{
+    const bool lingers =
+        request->plan.linger && request->lane == request->gpu->lanes && request->packing == NULL;
+    return lingers ? (uint32_t)request->team->context->config->linger * 1000 : 0;
+}
+
 gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
                                     struct gpucoll_kernel_args *args)
 {
     struct gpucoll_lane *lane = request->lane;
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
     const struct gpucoll_plan *plan = &request->plan;
-    const uint32_t linger_ns = (uint32_t)request->team->context->config->linger * 1000;
     args->done_value = ++lane->done;
     const struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,
         .ctas = plan->ctas,
         .threads = plan->threads,
-        /* One crew a GPU: the first lane is the one that a program with one call at a time always gets. */
-        .linger_ns = plan->linger && lane == request->gpu->lanes ? linger_ns : 0,
+        .linger_ns = linger_ns(request),
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };

@@ -119,29 +119,31 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored,
-                               double cta_bandwidth, struct gpucoll_plan *plan)
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines,
+                               struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
     const struct gpucoll_config *config = input->config;
     const double most = gpucoll_most_ctas(input);
+    const double stored = lines->stored;
     plan->threads = gpucoll_whole_warps(config->threads);
     /* A CTA for every pack that each thread can take. The prediction takes part of a CTA for what it is, or it would
      * fall at each new one. */
-    double share = (double)input->bytes / ((double)plan->threads * GPUCOLL_PACK_BYTES);
+    double share = lines->packed / ((double)plan->threads * GPUCOLL_PACK_BYTES);
     double ctas = gpucoll_wanted_ctas(input, share);
     plan->ctas = (unsigned)least(ctas + 1, most);
-    double steps = model->agree_us + hops * (model->hop_us + input->latency_us);
+    double steps = model->agree_us + lines->hops * (model->hop_us + input->latency_us);
     plan->predicted_us =
-        steps + model->launch_us + gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
+        steps + model->launch_us + gpucoll_model_transfer_us(input, stored, ctas, most, lines->cta_bandwidth);
 
     const double crew = least(input->crew, most);
     if (config->linger == 0 || crew == 0 || config->channels > crew ||
         input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
-    double alone = gpucoll_model_transfer_us(input, stored, 1, 1, cta_bandwidth);
-    double together = model->crew_us + gpucoll_model_transfer_us(input, stored, ctas, crew, cta_bandwidth);
+    double alone = gpucoll_model_transfer_us(input, stored, 1, 1, lines->cta_bandwidth);
+    double together =
+        model->crew_us + gpucoll_model_transfer_us(input, stored, ctas, crew, lines->cta_bandwidth);
     double lingering = steps + model->ring_us + least(alone, together);
     if (lingering < plan->predicted_us) {
         plan->linger = true;

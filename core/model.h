@@ -78,9 +78,17 @@ double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double 
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops);
 
-/* Fills ctas, threads, linger and predicted_us of a plan for a kernel of the LL family: as a lingering crew or as a launch of
- * its own, whichever is predicted to be faster. `hops` steps one after the other; `stored` bytes leave each rank. */
-void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, unsigned hops, double stored,
-                               double cta_bandwidth, struct gpucoll_plan *plan);
+/* What a kernel of the LL family does for a call. */
+struct gpucoll_lines {
+    unsigned hops; /* steps one after the other */
+    double packed; /* bytes whose packs the threads share out */
+    double stored; /* bytes that leave each rank */
+    double cta_bandwidth;
+};
+
+/* Fills ctas, threads, linger and predicted_us of a plan for such a kernel: as a lingering crew or as a launch of its own,
+ * whichever is predicted to be faster. */
+void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines,
+                               struct gpucoll_plan *plan);
 
 #endif

@@ -15,6 +15,12 @@ struct crew_share {
     uint32_t ctas;
 };
 
+/* Of a kernel that does not linger. */
+__device__ __forceinline__ crew_share share_of_grid()
+{
+    return {blockIdx.x, gridDim.x};
+}
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 __device__ __forceinline__ uint32_t cluster_rank()

@@ -12,6 +12,7 @@
 #define GPUCOLL_KERNELS_EXCHANGE_CUH
 
 #include "kernels/exchange_simple.cuh"
+#include "kernels/linger.cuh"
 #include "kernels/ll.cuh"
 
 namespace gpucoll
@@ -26,13 +27,15 @@ __device__ __forceinline__ uint32_t rank_after(const gpucoll_kernel_args &args, 
     return next < args.nranks ? next : next - args.nranks;
 }
 
-__device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+/* False if the wait was given up. */
+__device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                        crew_share share)
 {
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t items =
         (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
-    const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
-    const uint32_t stride = gridDim.x * blockDim.x;
+    const uint32_t start = share.cta * blockDim.x + threadIdx.x;
+    const uint32_t stride = share.ctas * blockDim.x;
     for (uint32_t item = start; item < items; item += stride) {
         const uint32_t turn = item / packs;
         const uint32_t index = item - turn * packs;
@@ -43,7 +46,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
             ll_area(args.peer[peer].lane, args.nranks).store(args.rank, index, value, args.peer[peer].epoch);
         }
     }
-    copy_own(args, runs);
+    copy_own(args, runs, share);
     const ll_area inbox(args.peer[args.rank].lane, args.nranks);
     const uint32_t epoch = args.peer[args.rank].epoch;
     waiter wait(args.status);
@@ -112,8 +115,37 @@ __device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, co
     return true;
 }
 
+/* Pack `index` of what is sent to each peer. */
+__device__ __forceinline__ void send_lines(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                           uint32_t index)
+{
+    for (uint32_t first = 0; first + 1 < args.nranks; first += exchange_batch) {
+        pack value[exchange_batch];
+        uint32_t sent = 0; /* the turns that have such a pack, a bit each */
+#pragma unroll
+        for (uint32_t i = 0; i < exchange_batch; i++) {
+            if (first + i + 1 < args.nranks) {
+                const gpucoll_kernel_run &run = runs.run[rank_after(args, first + i)];
+                if (index < packs_of(run.send_bytes)) {
+                    value[i] = message(run.send, run.send_bytes).load(index);
+                    sent |= 1u << i;
+                }
+            }
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < exchange_batch; i++) {
+            if ((sent >> i & 1) != 0) {
+                const gpucoll_kernel_peer &peer = args.peer[rank_after(args, first + i)];
+                ll_area(peer.lane, args.nranks).store(args.rank, index, value[i], peer.epoch);
+            }
+        }
+    }
+}
+
+/* False if the wait was given up. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+__device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                          crew_share share)
 {
     const uint32_t sources = sources_of(args, runs);
     const gpucoll_kernel_run &mine = runs.run[args.rank];
@@ -121,18 +153,10 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     const message recv(mine.recv, mine.recv_bytes);
     const ll_area inbox(args.peer[args.rank].lane, args.nranks);
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
-    const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
-    const uint32_t stride = gridDim.x * blockDim.x;
+    const uint32_t start = share.cta * blockDim.x + threadIdx.x;
+    const uint32_t stride = share.ctas * blockDim.x;
     for (uint32_t index = start; index < packs; index += stride) {
-        for (uint32_t turn = 0; turn + 1 < args.nranks; turn++) {
-            const uint32_t peer = rank_after(args, turn);
-            const gpucoll_kernel_run &run = runs.run[peer];
-            if (index < packs_of(run.send_bytes)) {
-                const pack value = message(run.send, run.send_bytes).load(index);
-                ll_area(args.peer[peer].lane, args.nranks)
-                    .store(args.rank, index, value, args.peer[peer].epoch);
-            }
-        }
+        send_lines(args, runs, index);
     }
     waiter wait(args.status);
     for (uint32_t index = start; index < packs_of(mine.recv_bytes); index += stride) {
@@ -146,15 +170,42 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     return true;
 }
 
+/* The calls of a kernel that lingers (linger.cuh). Up to a pack a thread the leader does them alone. */
+struct move_calls {
+    static constexpr bool has_runs = true;
+
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks)
+    {
+        return (nranks - 1) * packs_of(bytes) <= blockDim.x;
+    }
+
+    static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                               crew_share share)
+    {
+        return move_ll(args, runs, share);
+    }
+};
+
+template <typename Op> struct reduce_calls {
+    static constexpr bool has_runs = true;
+
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t)
+    {
+        return packs_of(bytes) <= blockDim.x;
+    }
+
+    static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                               crew_share share)
+    {
+        return reduce_ll<Op>(args, runs, share);
+    }
+};
+
 template <typename Op>
 __device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &args,
                                                     const gpucoll_kernel_runs &runs)
 {
-    if (args.kernel == GPUCOLL_KERNEL_REDUCE_LL) {
-        finish(args, !reduce_ll<Op>(args, runs));
-    } else {
-        finish(args, !exchange_simple<reducing<Op>>(args, runs));
-    }
+    finish(args, !exchange_simple<reducing<Op>>(args, runs));
 }
 
 /* All runs, those to peers first. The host tells the peers when the kernel is done. */
@@ -164,7 +215,7 @@ __device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, cons
         const uint32_t peer = turn + 1 < args.nranks ? rank_after(args, (turn + blockIdx.x) % (args.nranks - 1)) : args.rank;
         const gpucoll_kernel_run &run = runs.run[peer];
         if (run.send_bytes > 0 && run.send != run.recv) {
-            store_run(run.send, run.recv, run.send_bytes);
+            store_run(run.send, run.recv, run.send_bytes, share_of_grid());
         }
     }
 }
@@ -175,8 +226,6 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
     if (args.kernel == GPUCOLL_KERNEL_STORE) {
         store_runs(args, runs);
         finish(args, false);
-    } else if (args.kernel == GPUCOLL_KERNEL_MOVE_LL) {
-        finish(args, !move_ll(args, runs));
     } else {
         finish(args, !exchange_simple<moving>(args, runs));
     }
@@ -185,6 +234,11 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
 } // namespace gpucoll
 
 #define GPUCOLL_EXCHANGE_OF(name, op, element)                                                               \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_exchange_lines_##name(         \
+        const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
+    {                                                                                                        \
+        gpucoll::lines_kernel<gpucoll::reduce_calls<gpucoll::op_##op<gpucoll::element>>>(args, &runs);       \
+    }                                                                                                        \
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_exchange_##name(               \
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \

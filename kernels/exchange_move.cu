@@ -1,5 +1,12 @@
 #include "kernels/exchange.cuh"
 
+extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS, 1)
+    gpucoll_exchange_lines_move(const __grid_constant__ gpucoll_kernel_args args,
+                                const __grid_constant__ gpucoll_kernel_runs runs)
+{
+    gpucoll::lines_kernel<gpucoll::move_calls>(args, &runs);
+}
+
 extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)
     gpucoll_exchange_move(const __grid_constant__ gpucoll_kernel_args args,
                           const __grid_constant__ gpucoll_kernel_runs runs)

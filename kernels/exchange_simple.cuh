@@ -24,6 +24,7 @@
 #ifndef GPUCOLL_KERNELS_EXCHANGE_SIMPLE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_SIMPLE_CUH
 
+#include "kernels/crew.cuh"
 #include "kernels/reduce_ops.cuh"
 #include "kernels/simple.cuh"
 
@@ -149,13 +150,13 @@ __device__ __forceinline__ void move_piece(const message &user, exchange_view::p
     }
 }
 
-/* A channel's share of a run, straight from one user's buffer to another. */
-__device__ __forceinline__ void store_run(const void *from, void *to, uint64_t bytes)
+/* A CTA's share of a run, straight from one user's buffer to another. */
+__device__ __forceinline__ void store_run(const void *from, void *to, uint64_t bytes, crew_share share)
 {
     const message send(from, bytes);
     const message recv(to, bytes);
     uint64_t begin, end;
-    gpucoll_channel_range(bytes, gridDim.x, blockIdx.x, &begin, &end);
+    gpucoll_channel_range(bytes, share.ctas, share.cta, &begin, &end);
     uint64_t fast = send.fast_end() < recv.fast_end() ? send.fast_end() : recv.fast_end();
     fast = fast < begin ? begin : fast < end ? fast : end;
     for (uint64_t first = begin + threadIdx.x; first < fast; first += exchange_unroll * blockDim.x) {
@@ -179,11 +180,12 @@ __device__ __forceinline__ void store_run(const void *from, void *to, uint64_t b
 }
 
 /* The own run, which goes nowhere else. */
-__device__ __forceinline__ void copy_own(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+__device__ __forceinline__ void copy_own(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                         crew_share share)
 {
     const gpucoll_kernel_run &run = runs.run[args.rank];
     if (run.send != run.recv && run.recv_bytes > 0) {
-        store_run(run.send, run.recv, run.recv_bytes);
+        store_run(run.send, run.recv, run.recv_bytes, share);
     }
 }
 
@@ -192,7 +194,7 @@ struct moving {
     static __device__ __forceinline__ void begin(const gpucoll_kernel_args &args,
                                                  const gpucoll_kernel_runs &runs)
     {
-        copy_own(args, runs);
+        copy_own(args, runs, share_of_grid());
     }
 
     static __device__ __forceinline__ void take(const gpucoll_kernel_args &args,

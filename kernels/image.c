@@ -29,9 +29,9 @@ struct row {
                               {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #functor,                         \
                                [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #functor,                   \
                                [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor,                       \
-                               [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_move",                           \
+                               [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_lines_move",                     \
                                [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
-                               [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_" #functor,                    \
+                               [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #functor,              \
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
                                [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move"}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)

@@ -1,18 +1,41 @@
 /*
- * Makes the kernels of a group of functors: gpucoll_lines_<functor> and gpucoll_twoshot_<functor>. The groups of
+ * Makes the all-reduce kernels of a group of functors: gpucoll_lines_<functor> and gpucoll_twoshot_<functor>. The groups of
  * kernels/functors.h are compiled apart, so that they compile side by side.
  */
 #ifndef GPUCOLL_KERNELS_INSTANTIATE_CUH
 #define GPUCOLL_KERNELS_INSTANTIATE_CUH
 
+#include "kernels/allreduce_ll128.cuh"
+#include "kernels/allreduce_oneshot.cuh"
 #include "kernels/allreduce_twoshot.cuh"
 #include "kernels/linger.cuh"
+
+namespace gpucoll {
+
+/* The calls of a kernel that lingers (linger.cuh). Up to a pack a thread the leader does a one-shot alone. */
+template <typename Op> struct allreduce_calls {
+    static constexpr bool has_runs = false;
+
+    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t)
+    {
+        return kernel == GPUCOLL_KERNEL_ONESHOT && bytes <= blockDim.x * GPUCOLL_PACK_BYTES;
+    }
+
+    static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,
+                                               crew_share share)
+    {
+        return args.kernel == GPUCOLL_KERNEL_ONESHOT ? allreduce_oneshot<Op>(args, share)
+                                                     : allreduce_ll128<Op>(args, share);
+    }
+};
+
+} // namespace gpucoll
 
 #define GPUCOLL_KERNELS_OF(name, op, element)                                                                \
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
         gpucoll_lines_##name(const __grid_constant__ gpucoll_kernel_args args)                               \
     {                                                                                                        \
-        gpucoll::lines_kernel<gpucoll::op_##op<gpucoll::element>>(args);                                     \
+        gpucoll::lines_kernel<gpucoll::allreduce_calls<gpucoll::op_##op<gpucoll::element>>>(args, nullptr);  \
     }                                                                                                        \
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
         gpucoll_twoshot_##name(const __grid_constant__ gpucoll_kernel_args args)                             \

@@ -94,6 +94,9 @@ struct gpucoll_kernel_status {
  *   chunk 0        send buffer | bytes
  *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE
  *   chunk 2 + i    lane of rank i | its epoch
+ *
+ * An exchange has two more rows, a chunk for each rank and read together with the first: the run that is sent, place | bytes, and
+ * the one that is received. (Runs of LL are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE.
  */
 struct gpucoll_bell_chunk {
     uint64_t pointer;
@@ -105,6 +108,8 @@ enum { GPUCOLL_BELL_CHUNKS = 32, GPUCOLL_BELL_MAX_RANKS = GPUCOLL_BELL_CHUNKS - 
 
 struct gpucoll_bell {
     struct gpucoll_bell_chunk chunk[GPUCOLL_BELL_CHUNKS];
+    struct gpucoll_bell_chunk send[GPUCOLL_BELL_CHUNKS];
+    struct gpucoll_bell_chunk recv[GPUCOLL_BELL_CHUNKS];
 };
 
 /* A rank of the call: where its lane is, as this rank's device sees it, and the epoch its owner gave it for this call. */
@@ -120,7 +125,7 @@ struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
     void *recv;       /* any alignment */
-    uint32_t kernel;  /* enum gpucoll_kernel: the LL and LL128 kernels are one entry */
+    uint32_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
     uint32_t done_value;
     struct gpucoll_kernel_status *status; /* as the device sees it */
     const struct gpucoll_bell *bell;      /* likewise; NULL: the kernel ends after this call */
@@ -161,12 +166,12 @@ struct gpucoll_kernel_runs {
 };
 
 /* Bytes of the arguments that are filled. */
-static inline size_t gpucoll_kernel_args_bytes(uint32_t nranks)
+static inline GPUCOLL_HD size_t gpucoll_kernel_args_bytes(uint32_t nranks)
 {
     return offsetof(struct gpucoll_kernel_args, peer) + nranks * sizeof(struct gpucoll_kernel_peer);
 }
 
-static inline size_t gpucoll_kernel_runs_bytes(uint32_t nranks)
+static inline GPUCOLL_HD size_t gpucoll_kernel_runs_bytes(uint32_t nranks)
 {
     return nranks * sizeof(struct gpucoll_kernel_run);
 }
@@ -254,8 +259,9 @@ static inline GPUCOLL_HD void gpucoll_channel_range(uint64_t bytes, uint32_t cha
                                                     uint64_t *begin, uint64_t *end)
 {
     uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    uint64_t each = packs / channels;
-    uint64_t extra = packs % channels;
+    /* As above: by 32 bits wherever they suffice. */
+    uint64_t each = packs >> 32 == 0 ? (uint32_t)packs / channels : packs / channels;
+    uint64_t extra = packs - each * channels;
     *begin = each * channel + (channel < extra ? channel : extra);
     *end = *begin + each + (channel < extra ? 1 : 0);
 }

@@ -6,40 +6,59 @@
  *
  * Leaving: the leader alone decides, and says in status->left which call was its last. The host, having rung the bell, looks at
  * `done` and at `left`; if the kernel left before it heard the bell, the host launches it anew with the call.
+ *
+ * Which calls a kernel takes its `Calls` say:
+ *   has_runs                        they are exchanges: the bell has their runs, too
+ *   is_small(kernel, bytes, nranks) is the call done by the leader alone, since that takes less time than the crew's two
+ *                                   barriers?
+ *   run(args, runs, share)          a CTA's part of the call; false if a wait was given up
  */
 #ifndef GPUCOLL_KERNELS_LINGER_CUH
 #define GPUCOLL_KERNELS_LINGER_CUH
 
-#include "kernels/allreduce_ll128.cuh"
-#include "kernels/allreduce_oneshot.cuh"
+#include "kernels/crew.cuh"
+#include "kernels/sync.cuh"
 
 namespace gpucoll {
 
-constexpr uint32_t warp_threads = 32;
-constexpr uint32_t call_words = sizeof(gpucoll_kernel_args) / sizeof(uint32_t);
-static_assert(sizeof(gpucoll_kernel_args) % sizeof(uint32_t) == 0, "a call is copied by words");
-static_assert(GPUCOLL_BELL_CHUNKS == warp_threads, "a chunk for each lane of the leading warp");
+static_assert(offsetof(gpucoll_kernel_args, peer) % sizeof(uint64_t) == 0 &&
+                  sizeof(gpucoll_kernel_peer) % sizeof(uint64_t) == 0 && sizeof(gpucoll_kernel_run) % sizeof(uint64_t) == 0,
+              "a call is copied by words");
+static_assert(GPUCOLL_BELL_CHUNKS == warp_threads, "a chunk of each row for each lane of the leading warp");
+static_assert(GPUCOLL_BELL_CHUNKS >= GPUCOLL_MAX_LOCAL, "a run for each lane of the leading warp");
 
 /* In each CTA's shared memory. */
 struct linger_state {
     gpucoll_kernel_args call;
-    uint32_t failed; /* of the leader: a CTA of the crew gave up */
-    uint32_t last;   /* of the leader: the done_value of the latest call that succeeded */
+    gpucoll_kernel_runs runs; /* of an exchange */
+    uint32_t failed;          /* of the leader: a CTA of the crew gave up */
+    uint32_t last;            /* of the leader: the done_value of the latest call that succeeded */
 };
 
-/* Is the call done by the leader alone? Up to a pack a thread that takes less time than the crew's two barriers. */
-__device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes)
+template <typename Calls> __device__ __forceinline__ bool is_small(const gpucoll_kernel_args &call)
 {
-    return kernel == GPUCOLL_KERNEL_ONESHOT && bytes <= blockDim.x * GPUCOLL_PACK_BYTES;
+    return Calls::is_small(call.kernel, call.bytes, call.nranks);
 }
 
-__device__ __forceinline__ bool is_small(const gpucoll_kernel_args &call)
+/* What a lane of the leading warp has heard: its chunk of the first row, and of an exchange the runs of rank `lane`. */
+struct heard_chunks {
+    words head;
+    words send;
+    words recv;
+};
+
+__device__ __forceinline__ uint32_t value_of(words chunk)
 {
-    return is_small(call.kernel, call.bytes);
+    return static_cast<uint32_t>(chunk.high);
+}
+
+__device__ __forceinline__ uint32_t sequence_of(words chunk)
+{
+    return static_cast<uint32_t>(chunk.high >> 32);
 }
 
 /* What lane `lane` of the leading warp has heard, into the call of CTA `cta`. */
-__device__ __forceinline__ void put_chunk(linger_state &state, uint32_t cta, uint32_t lane, words chunk)
+__device__ __forceinline__ void put_head(linger_state &state, uint32_t cta, uint32_t lane, words chunk)
 {
     static_assert(offsetof(gpucoll_kernel_args, bytes) == 8 && offsetof(gpucoll_kernel_args, recv) == 16 &&
                       offsetof(gpucoll_kernel_args, kernel) == 24,
@@ -47,52 +66,73 @@ __device__ __forceinline__ void put_chunk(linger_state &state, uint32_t cta, uin
     char *const head = reinterpret_cast<char *>(&state.call) + lane * sizeof(gpucoll_bell_chunk);
     char *const to = lane < 2 ? head : reinterpret_cast<char *>(&state.call.peer[lane - 2]);
     store_cluster(reinterpret_cast<uint64_t *>(to), cta, chunk.low);
-    store_cluster(reinterpret_cast<uint32_t *>(to) + 2, cta, static_cast<uint32_t>(chunk.high));
+    store_cluster(reinterpret_cast<uint32_t *>(to) + 2, cta, value_of(chunk));
 }
 
-/* The leading warp waits for the call after the latest: each lane gets its chunk, or one that says leave if none came. */
-__device__ __forceinline__ words hear_bell(const gpucoll_kernel_args &call)
+__device__ __forceinline__ void put_run(linger_state &state, uint32_t cta, uint32_t rank, const heard_chunks &heard)
+{
+    static_assert(sizeof(gpucoll_kernel_run) == 4 * sizeof(uint64_t), "a run is four words");
+    uint64_t *const run = reinterpret_cast<uint64_t *>(&state.runs.run[rank]);
+    store_cluster(run, cta, heard.send.low);
+    store_cluster(run + 1, cta, heard.recv.low);
+    store_cluster(run + 2, cta, static_cast<uint64_t>(value_of(heard.send)));
+    store_cluster(run + 3, cta, static_cast<uint64_t>(value_of(heard.recv)));
+}
+
+/* The leading warp waits for the call after the latest: each lane gets its chunks, or such that say leave if none came. All rows
+ * are asked for at once: one after another they would take two round trips. */
+template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call)
 {
     const uint32_t lane = threadIdx.x;
     const uint32_t next = call.done_value + 1;
-    const bool used = lane < call.nranks + 2;
+    const words none = {0, static_cast<uint64_t>(next) << 32};
+    const bool in_head = lane < call.nranks + 2;
+    const bool in_runs = Runs && lane < call.nranks;
     const int64_t begin = clock64();
     for (;;) {
-        words chunk = {0, static_cast<uint64_t>(next) << 32};
-        if (used) {
-            chunk = load_words(&call.bell->chunk[lane]);
+        heard_chunks heard = {none, none, none};
+        if (in_head) {
+            heard.head = load_words(&call.bell->chunk[lane]);
         }
-        if (__all_sync(whole_warp, static_cast<uint32_t>(chunk.high >> 32) == next)) {
-            return chunk;
+        if (in_runs) {
+            heard.send = load_words(&call.bell->send[lane]);
+            heard.recv = load_words(&call.bell->recv[lane]);
+        }
+        bool whole = __all_sync(whole_warp, sequence_of(heard.head) == next);
+        if (Runs && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
+            whole = __all_sync(whole_warp, sequence_of(heard.send) == next && sequence_of(heard.recv) == next);
+        }
+        if (whole) {
+            return heard;
         }
         if (__any_sync(whole_warp, clock64() - begin > call.linger_clocks)) {
-            return {0, GPUCOLL_BELL_LEAVE};
+            return {{0, GPUCOLL_BELL_LEAVE}, none, none};
         }
     }
 }
 
 /* The leading warp gives the call that it heard to the whole crew, or to the leader alone if it is small. */
-__device__ __forceinline__ void give_call(linger_state &state, words chunk)
+template <typename Calls> __device__ __forceinline__ void give_call(linger_state &state, const heard_chunks &heard)
 {
     const uint32_t lane = threadIdx.x;
+    const uint32_t nranks = state.call.nranks;
     const uint32_t next = state.call.done_value + 1;
-    const uint32_t bytes = __shfl_sync(whole_warp, static_cast<uint32_t>(chunk.high), 0);
-    const uint32_t kernel = __shfl_sync(whole_warp, static_cast<uint32_t>(chunk.high), 1);
-    const uint32_t ctas = is_small(kernel, bytes) ? 1 : cluster_size();
-    if (lane < state.call.nranks + 2) {
-        for (uint32_t cta = 0; cta < ctas; cta++) {
-            put_chunk(state, cta, lane, chunk);
+    const uint32_t bytes = __shfl_sync(whole_warp, value_of(heard.head), 0);
+    const uint32_t kernel = __shfl_sync(whole_warp, value_of(heard.head), 1);
+    const bool leave = kernel == GPUCOLL_BELL_LEAVE;
+    const uint32_t ctas = !leave && Calls::is_small(kernel, bytes, nranks) ? 1 : cluster_size();
+    for (uint32_t cta = 0; cta < ctas; cta++) {
+        if (lane < nranks + 2) {
+            put_head(state, cta, lane, heard.head);
+        }
+        if (Calls::has_runs && !leave && lane < nranks) {
+            put_run(state, cta, lane, heard);
         }
     }
     __syncwarp();
     if (lane == 0) {
         state.call.done_value = next;
     }
-}
-
-template <typename Op> __device__ __forceinline__ bool run_call(const gpucoll_kernel_args &args, crew_share share)
-{
-    return args.kernel == GPUCOLL_KERNEL_ONESHOT ? allreduce_oneshot<Op>(args, share) : allreduce_ll128<Op>(args, share);
 }
 
 /* After its part of a call: the leader tells the host, when all are done. False on the leader if anyone gave up. */
@@ -115,7 +155,7 @@ __device__ __forceinline__ bool end_call(linger_state &state, bool alone, bool f
 }
 
 /* Waits for the next call; false: there is none, the crew ends. */
-__device__ __forceinline__ bool next_call(linger_state &state, bool good)
+template <typename Calls> __device__ __forceinline__ bool next_call(linger_state &state, bool good)
 {
     if (cluster_rank() != 0) {
         cluster_barrier();
@@ -123,44 +163,64 @@ __device__ __forceinline__ bool next_call(linger_state &state, bool good)
     }
     if (threadIdx.x < warp_threads) {
         __syncwarp();
-        give_call(state, good ? hear_bell(state.call) : words{0, GPUCOLL_BELL_LEAVE});
+        give_call<Calls>(state, good ? hear_bell<Calls::has_runs>(state.call)
+                                     : heard_chunks{{0, GPUCOLL_BELL_LEAVE}, {0, 0}, {0, 0}});
     }
     __syncthreads();
     const bool leave = state.call.kernel == GPUCOLL_BELL_LEAVE;
     if (leave && threadIdx.x == 0) {
         store_release(&state.call.status->left, state.last);
     }
-    if (leave || !is_small(state.call)) {
+    if (leave || !is_small<Calls>(state.call)) {
         cluster_barrier();
     }
     return !leave;
 }
 
-/* The kernel of the LL and LL128 calls: ends after one call, or lingers if it was given a bell. */
-template <typename Op> __device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args)
+__device__ __forceinline__ void copy_words(void *to, const void *from, uint32_t bytes)
 {
-    __shared__ linger_state state;
-    for (uint32_t i = threadIdx.x; i < call_words; i += blockDim.x) {
-        reinterpret_cast<uint32_t *>(&state.call)[i] = reinterpret_cast<const uint32_t *>(&args)[i];
+    for (uint32_t i = threadIdx.x; i < bytes / sizeof(uint64_t); i += blockDim.x) {
+        static_cast<uint64_t *>(to)[i] = static_cast<const uint64_t *>(from)[i];
+    }
+}
+
+/* What came with the launch, into shared memory: no more than is filled, since constant memory is read one word after the other
+ * where threads read different ones. */
+template <typename Calls>
+__device__ __forceinline__ void take_first_call(linger_state &state, const gpucoll_kernel_args &args,
+                                                const gpucoll_kernel_runs *runs)
+{
+    copy_words(&state.call, &args, static_cast<uint32_t>(gpucoll_kernel_args_bytes(args.nranks)));
+    if (Calls::has_runs) {
+        copy_words(&state.runs, runs, static_cast<uint32_t>(gpucoll_kernel_runs_bytes(args.nranks)));
     }
     if (threadIdx.x == 0) {
         state.failed = 0;
         state.last = 0;
     }
-    const bool lingers = args.bell != nullptr;
-    if (lingers) {
+    if (args.bell != nullptr) {
         cluster_barrier(); /* no CTA writes another's shared memory before that one has started */
     } else {
         __syncthreads();
     }
+}
+
+/* The kernel of the LL and LL128 calls: ends after one call, or lingers if it was given a bell. */
+template <typename Calls>
+__device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
+{
+    __shared__ linger_state state;
+    take_first_call<Calls>(state, args, runs);
+    const bool lingers = args.bell != nullptr;
     /* The first call came with the launch. (Not state.call: the leader may be at the second already.) */
-    bool mine = !lingers || cluster_rank() == 0 || !is_small(args);
+    bool mine = !lingers || cluster_rank() == 0 || !is_small<Calls>(args);
     for (;;) {
         bool good = true;
         if (mine) {
-            const bool alone = lingers && (cluster_size() == 1 || is_small(state.call));
-            const crew_share crew = {lingers ? cluster_rank() : blockIdx.x, lingers ? cluster_size() : gridDim.x};
-            const bool failed = !run_call<Op>(state.call, alone ? crew_share{0, 1} : crew);
+            const bool alone = lingers && (cluster_size() == 1 || is_small<Calls>(state.call));
+            const crew_share crew =
+                lingers ? crew_share{cluster_rank(), cluster_size()} : share_of_grid();
+            const bool failed = !Calls::run(state.call, state.runs, alone ? crew_share{0, 1} : crew);
             if (!lingers) {
                 finish(args, failed);
                 return;
@@ -168,7 +228,7 @@ template <typename Op> __device__ __forceinline__ void lines_kernel(const gpucol
             good = end_call(state, alone, failed);
         }
         mine = true;
-        if (!next_call(state, good)) {
+        if (!next_call<Calls>(state, good)) {
             return;
         }
     }

@@ -13,7 +13,6 @@ namespace gpucoll {
 
 constexpr uint32_t line_threads = 8;
 constexpr uint32_t lines_per_warp = 4;
-constexpr uint32_t whole_warp = 0xffffffffu;
 
 /* This thread's place in its line. */
 __device__ __forceinline__ uint32_t line_thread()

@@ -26,7 +26,7 @@ __device__ __forceinline__ void store_pack(void *to, pack value)
 }
 
 /* Rarely run, and the same for every kernel: kept out of line for the size of the code. `bytes`: 1 to 16 that exist; the
- * others come as zero. */
+ * others come as zero. Past L1 as well, where a kernel that lingers might find what an earlier call has read. */
 static __device__ __noinline__ pack load_bytes(const char *from, uint32_t bytes)
 {
     uint32_t word[4] = {0, 0, 0, 0};
@@ -34,13 +34,14 @@ static __device__ __noinline__ pack load_bytes(const char *from, uint32_t bytes)
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
         if (aligned && 4 * i + 4 <= bytes) {
-            word[i] = *reinterpret_cast<const uint32_t *>(from + 4 * i);
+            word[i] = __ldcg(reinterpret_cast<const uint32_t *>(from + 4 * i));
             continue;
         }
 #pragma unroll
         for (uint32_t j = 0; j < 4; j++) {
             if (4 * i + j < bytes) {
-                word[i] |= static_cast<uint32_t>(static_cast<unsigned char>(from[4 * i + j])) << (8 * j);
+                const uint32_t byte = __ldcg(reinterpret_cast<const unsigned char *>(from + 4 * i + j));
+                word[i] |= byte << (8 * j);
             }
         }
     }

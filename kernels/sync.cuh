@@ -14,6 +14,9 @@
 
 namespace gpucoll {
 
+constexpr uint32_t warp_threads = 32;
+constexpr uint32_t whole_warp = 0xffffffffu;
+
 /* Orders everything this thread has written, or has seen written across a CTA barrier, before what it writes next. */
 __device__ __forceinline__ void fence_system()
 {

@@ -233,7 +233,13 @@ static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, u
 static void ring(struct cuda_stream *stream)
 {
     const struct gpucoll_kernel_args *args = &stream->args;
-    struct gpucoll_bell_chunk *chunk = stream->shared->bell.chunk;
+    struct gpucoll_bell *bell = &stream->shared->bell;
+    struct gpucoll_bell_chunk *chunk = bell->chunk;
+    for (uint32_t i = 0; gpucoll_kernel_is_exchange(args->kernel) && i < args->nranks; i++) {
+        const struct gpucoll_kernel_run *run = &stream->runs.run[i];
+        write_chunk(&bell->send[i], run->send, (uint32_t)run->send_bytes, args->done_value);
+        write_chunk(&bell->recv[i], run->recv, (uint32_t)run->recv_bytes, args->done_value);
+    }
     for (uint32_t i = 0; i < args->nranks; i++) {
         write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);
     }
@@ -351,7 +357,7 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
     if (__atomic_load_n(&stream->shared->status.done, __ATOMIC_ACQUIRE) == stream->args.done_value) {
         return GPUCOLL_OK;
     }
-    if (stream->rung && has_left(stream)) {
+    if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
     }

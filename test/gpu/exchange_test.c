@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/clock.h"
 #include "kernels/functors.h"
 #include "test/gpu/elements.h"
 #include "test/gpu/ranks.h"
@@ -26,6 +27,7 @@ struct exchange {
     unsigned char *expected[MOST_RANKS]; /* of the receive buffers */
     unsigned char *got;
     bool in_place; /* the send buffer is the receive buffer */
+    size_t begin;  /* of the runs in the buffers */
 };
 
 static size_t buffer_bytes(void)
@@ -75,8 +77,8 @@ static void plan_move(struct exchange *exchange, size_t most)
     }
     for (uint32_t r = 0; r < size; r++) {
         struct rank *rank = &exchange->ranks.rank[r];
-        size_t send_at = 0;
-        size_t recv_at = 0;
+        size_t send_at = exchange->begin;
+        size_t recv_at = exchange->begin;
         for (uint32_t p = 0; p < size; p++) {
             struct gpucoll_kernel_run *run = &exchange->runs[r].run[p];
             run->send_bytes = length[r][p];
@@ -100,7 +102,7 @@ static void plan_reduce(struct exchange *exchange, size_t most, size_t unit)
         struct gpucoll_kernel_run *own = &exchange->runs[r].run[r];
         size_t length = exchange->in_place ? common : some_length(exchange, most, unit);
         uint32_t sources = 1u << below(exchange, size) | below(exchange, 1u << size);
-        size_t at = 0;
+        size_t at = exchange->begin;
         own->recv = rank->recv + next_place(exchange, &at, length);
         own->recv_bytes = length;
         for (uint32_t s = 0; s < size; s++) {
@@ -113,7 +115,7 @@ static void plan_reduce(struct exchange *exchange, size_t most, size_t unit)
         own->recv_bytes = length;
     }
     for (uint32_t r = 0; r < size; r++) {
-        size_t at = 0;
+        size_t at = exchange->begin;
         for (uint32_t p = 0; p < size; p++) {
             struct gpucoll_kernel_run *run = &exchange->runs[r].run[p];
             run->send = exchange->in_place
@@ -242,6 +244,7 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
 {
     static const uint32_t ctas[] = {1, 2, 3, 7, 16, 64};
     static const uint32_t threads[] = {32, 64, 256, 512};
+    static const uint32_t lingers[] = {0, 50000, 20000000};
     const uint32_t gpus = (uint32_t)exchange->ranks.gpus->count;
     const uint32_t resident =
         96 / ((exchange->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
@@ -265,6 +268,8 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
         .stages = GPUCOLL_STAGE_ALL,
         .round_end = UINT64_MAX,
         .runs = exchange->runs,
+        /* Leaves before the next call, or does not. */
+        .linger_ns = lines ? lingers[below(exchange, 3)] : 0,
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
     if (kernel == GPUCOLL_KERNEL_STORE) {
@@ -301,6 +306,160 @@ static void test_kernel(struct exchange *exchange, enum gpucoll_kernel kernel, i
     gpus_report(gpus, passed, "%s", exchange->name);
 }
 
+/* ---- calls in a row ---- */
+
+struct kind {
+    enum gpucoll_kernel kernel;
+    int functor;
+};
+static const struct kind kinds[] = {
+    {GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8},    {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_sum_u32},
+    {GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8},    {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_u32},
+    {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_max_i16}, {GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8},
+};
+
+/* An all-reduce, as if it were an exchange: every rank sends the same to all. */
+static void plan_all(struct exchange *exchange, size_t most, size_t unit, struct call *call)
+{
+    const uint32_t size = exchange->ranks.size;
+    call->bytes = some_length(exchange, most, unit);
+    call->send_at = call->recv_at = exchange->begin + GAP + below(exchange, 16);
+    call->runs = NULL;
+    for (uint32_t r = 0; r < size; r++) {
+        const struct rank *rank = &exchange->ranks.rank[r];
+        for (uint32_t p = 0; p < size; p++) {
+            exchange->runs[r].run[p] = (struct gpucoll_kernel_run){
+                rank->send + call->send_at, rank->recv + call->recv_at, call->bytes, call->bytes};
+        }
+    }
+}
+
+/* Random bytes in all send buffers: for functors of integers they are elements. */
+static void fill_all(struct exchange *exchange)
+{
+    for (uint32_t r = 0; r < exchange->ranks.size; r++) {
+        fill_elements(GPUCOLL_FN_sum_u8, exchange->sent[r], buffer_bytes(), &exchange->random);
+        memset(exchange->expected[r], poison, buffer_bytes());
+        copy(exchange, exchange->ranks.rank[r].send, exchange->sent[r], buffer_bytes());
+        copy(exchange, exchange->ranks.rank[r].recv, exchange->expected[r], buffer_bytes());
+    }
+}
+
+static void spin(uint32_t ns)
+{
+    const uint64_t begin = gpucoll_now_ns();
+    while (gpucoll_now_ns() - begin < ns) {
+    }
+}
+
+/* One of many calls, into a place of its own, which nobody looks at before the last. */
+static void call_in_row(struct exchange *exchange, struct call *call, const struct kind *kind, size_t most)
+{
+    const bool lines = kind->kernel != GPUCOLL_KERNEL_MOVE;
+    const bool reduces = kind->kernel == GPUCOLL_KERNEL_REDUCE_LL || kind->kernel == GPUCOLL_KERNEL_ONESHOT;
+    const size_t unit = gpucoll_host_functor_size(kind->functor);
+    static const uint32_t lingers[] = {0, 3000, 10000, 30000, 50000000, 50000000, 50000000, 50000000};
+    call->kernel = kind->kernel;
+    call->functor = kind->functor;
+    call->runs = exchange->runs;
+    call->linger_ns = lines ? lingers[below(exchange, 8)] : 0;
+    if (kind->kernel == GPUCOLL_KERNEL_ONESHOT) {
+        plan_all(exchange, most, unit, call);
+    } else if (reduces) {
+        plan_reduce(exchange, most, unit);
+        call->bytes = longest_run(exchange);
+    } else {
+        plan_move(exchange, most);
+        call->bytes = longest_run(exchange);
+    }
+    ranks_begin(&exchange->ranks);
+    run_all(exchange, call);
+    expect(exchange, kind->functor, reduces);
+}
+
+/* Lingering calls of several kernels one after the other, without a pause, or such that the kernel is about to leave when it is
+ * rung for. */
+static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
+{
+    const struct rank *first = &exchange->ranks.rank[0];
+    const size_t room = (exchange->ranks.size + 1) * 2 * GAP;
+    struct call call = {.ctas = GPUCOLL_CREW_CTAS,
+                        .threads = threads,
+                        .data_bytes = data_bytes,
+                        .stages = GPUCOLL_STAGE_ALL,
+                        .round_end = UINT64_MAX};
+    const struct kind *kind = &kinds[0];
+    bool stays = false; /* the kernel of the call before waits for long */
+    unsigned alike = 0; /* calls for which such a kernel was waiting */
+    unsigned heard = 0; /* of these, those that it took */
+    snprintf(exchange->name, sizeof(exchange->name), "calls in a row on %u ranks, %u threads",
+             exchange->ranks.size, threads);
+    exchange->in_place = false;
+    exchange->begin = 0;
+    fill_all(exchange);
+    for (size_t most = 200;; most = below(exchange, quick ? 4 : 8) == 0 ? 5000 : 200) {
+        const size_t taken = (exchange->ranks.size + 1) * most + room;
+        if (exchange->begin + taken > buffer_bytes()) {
+            break;
+        }
+        const struct kind *before = kind;
+        const bool stayed = stays;
+        kind = below(exchange, 3) == 0 ? &kinds[below(exchange, sizeof(kinds) / sizeof(kinds[0]))] : kind;
+        call_in_row(exchange, &call, kind, most);
+        const bool waited_for = stayed && kind == before && call.linger_ns > 0;
+        const bool took = waited_for && first->status->left != first->done - 1;
+        stays = took || call.linger_ns > 1000000; /* as long as its launch said */
+        alike += waited_for;
+        heard += took;
+        exchange->begin += taken;
+        if (below(exchange, 2) == 0) {
+            spin(below(exchange, 40000));
+        }
+    }
+    exchange->begin = 0;
+    /* Not all: the host may have been held up for longer than the kernel waits. */
+    const bool passed = verify(exchange, &call) && 2 * heard >= alike;
+    gpus_report(exchange->ranks.gpus, passed, "%s (%u of %u calls given to a kernel that waited)",
+                exchange->name, heard, alike);
+}
+
+/* A kernel that was rung for by one rank only gives up when it is told so. The stream is of no use afterwards. */
+static void test_stop(struct exchange *exchange)
+{
+    struct ranks *ranks = &exchange->ranks;
+    struct gpucoll_accel *accel = ranks->gpus->accel;
+    struct call call = {.ctas = GPUCOLL_CREW_CTAS,
+                        .threads = 256,
+                        .data_bytes = data_bytes,
+                        .stages = GPUCOLL_STAGE_ALL,
+                        .round_end = UINT64_MAX};
+    snprintf(exchange->name, sizeof(exchange->name), "a lingering exchange is stopped on %u ranks",
+             ranks->size);
+    exchange->in_place = false;
+    plan_move(exchange, 1000);
+    for (uint32_t p = 0; p < ranks->size; p++) { /* nothing may be empty: rank 0 has to wait */
+        for (uint32_t r = 0; r < ranks->size; r++) {
+            exchange->runs[r].run[p].send_bytes = exchange->runs[r].run[p].recv_bytes = 8;
+        }
+    }
+    call.kernel = GPUCOLL_KERNEL_MOVE_LL;
+    call.functor = GPUCOLL_FN_sum_u8;
+    call.runs = exchange->runs;
+    call.bytes = 8;
+    call.linger_ns = 50000000;
+    ranks_begin(ranks);
+    run_all(exchange, &call);
+    ranks_begin(ranks);
+    ranks_launch(ranks, 0, &call);
+    spin(1000000);
+    bool passed = !ranks_done(ranks, 0);
+    const uint64_t begin = gpucoll_now_ns();
+    accel->ops->stream_stop(ranks->rank[0].stream);
+    passed &= accel->ops->synchronize(accel, ranks->rank[0].recv) == GPUCOLL_OK && !ranks_done(ranks, 0);
+    passed &= gpucoll_now_ns() - begin < 1000000000u;
+    gpus_report(ranks->gpus, passed, "%s", exchange->name);
+}
+
 static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
 {
     struct exchange exchange = {.random = seed + 100 + size};
@@ -324,6 +483,15 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
             test_kernel(&exchange, GPUCOLL_KERNEL_REDUCE, functor, false, quick);
         }
         test_kernel(&exchange, GPUCOLL_KERNEL_REDUCE, functor, true, quick);
+    }
+    if (size <= (uint32_t)gpus->count) { /* crews that wait on one GPU may leave no place for another */
+        for (int i = 0; i < (quick ? 1 : 5); i++) {
+            test_row(&exchange, 512, quick);
+            test_row(&exchange, 32, quick); /* few calls are small for so few threads */
+        }
+        if (size > 1) {
+            test_stop(&exchange);
+        }
     }
     for (uint32_t r = 0; r < size; r++) {
         free(exchange.sent[r]);

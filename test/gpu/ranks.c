@@ -152,9 +152,24 @@ void ranks_wait(struct ranks *ranks, uint32_t r, const char *name)
     }
 }
 
+/* The first rank that has not finished; every rank is asked each time, since who asks launches anew what a kernel that lingered
+ * left behind, and the others may be waiting for just that rank. */
+static uint32_t first_missing(struct ranks *ranks)
+{
+    uint32_t missing = ranks->size;
+    for (uint32_t r = ranks->size; r-- > 0;) {
+        missing = ranks_done(ranks, r) ? missing : r;
+    }
+    return missing;
+}
+
 void ranks_wait_all(struct ranks *ranks, const char *name)
 {
-    for (uint32_t r = 0; r < ranks->size; r++) {
-        ranks_wait(ranks, r, name);
+    const uint64_t start = gpucoll_now_ns();
+    uint32_t missing;
+    while ((missing = first_missing(ranks)) < ranks->size) {
+        if (gpucoll_now_ns() - start > patience_ns) {
+            give_up(ranks, missing, name);
+        }
     }
 }

@@ -5,7 +5,8 @@
  *   kernels_test --speed [--ranks N] [--max BYTES] [--only KERNEL] [--best]
  *
  * One line of JSON for each shape (--best: for the fastest shape of each kernel and size): median over the calls of the slowest
- * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md.
+ * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md. Of an
+ * exchange `bytes` are those from each rank to each: move_ll gathers to all, reduce_ll reduces and scatters.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ enum { MOST_CALLS = 300 };
 struct sweep {
     struct ranks ranks;
     struct call call;
+    struct gpucoll_kernel_runs runs[MOST_RANKS];
     unsigned calls; /* warm-up included */
     unsigned warmup;
     _Atomic uint64_t arrived; /* at barriers, counted over all of them */
@@ -108,13 +110,26 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
 {
     const struct call *call = &sweep->call;
     uint32_t n = sweep->ranks.size;
-    double busbw = (double)call->bytes / median / 1e3 * 2 * (n - 1) / n;
+    double leaves = gpucoll_kernel_is_exchange(call->kernel) ? n - 1 : 2.0 * (n - 1) / n;
+    double busbw = (double)call->bytes / median / 1e3 * leaves;
     printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, "
            "\"data_bytes\": %llu, "
            "\"us\": %.2f, \"p99_us\": %.2f, \"busbw\": %.2f%s%s}\n",
            kernel_names[call->kernel], n, (unsigned long long)call->bytes, call->ctas, call->threads,
            (unsigned long long)call->data_bytes, median, p99, busbw,
            call->linger_ns ? ", \"linger\": true" : "", best ? ", \"best\": true" : "");
+}
+
+static void set_runs(struct sweep *sweep, enum gpucoll_kernel kernel, uint64_t bytes)
+{
+    const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE_LL;
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        const struct rank *rank = &sweep->ranks.rank[r];
+        for (uint32_t p = 0; p < sweep->ranks.size; p++) {
+            sweep->runs[r].run[p] = (struct gpucoll_kernel_run){
+                rank->send + (reduces ? p * bytes : 0), rank->recv + (reduces ? 0 : p * bytes), bytes, bytes};
+        }
+    }
 }
 
 static void sweep_size(struct sweep *sweep, const struct options *options, enum gpucoll_kernel kernel,
@@ -131,6 +146,7 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     sweep->calls = sweep->warmup + (bytes <= 1 << 20 ? 100 : bytes <= 64 << 20 ? 20 : 5);
     /* The first shapes of those that can are crews that linger. */
     bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT;
+    set_runs(sweep, kernel, bytes);
     unsigned shapes = sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches;
     const unsigned crews = 2;
     for (unsigned shape = lingers ? 0 : crews; shape < shapes + crews; shape++) {
@@ -150,6 +166,7 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
                                     .data_bytes = scratch[scratches == 1 ? 1 : i % scratches],
                                     .stages = GPUCOLL_STAGE_ALL,
                                     .round_end = UINT64_MAX,
+                                    .runs = gpucoll_kernel_is_exchange(kernel) ? sweep->runs : NULL,
                                     .linger_ns = crew ? 100000 : 0};
         double median;
         double p99;
@@ -167,8 +184,23 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     print(sweep, fastest, best_p99, true);
 }
 
+static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint32_t n, uint64_t bytes)
+{
+    if (gpucoll_kernel_is_exchange(kernel)) {
+        return bytes * n <= options->most && bytes <= gpucoll_ll_capacity(n);
+    }
+    return bytes <= options->most && (kernel != GPUCOLL_KERNEL_ONESHOT || bytes <= gpucoll_ll_capacity(n)) &&
+           (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 ||
+            gpucoll_ll128_lines(bytes, n) <= gpucoll_ll128_capacity(n)) &&
+           (kernel != GPUCOLL_KERNEL_TWOSHOT || bytes >= 32 << 10);
+}
+
 static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
 {
+    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128,
+                                                  GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_KERNEL_MOVE_LL,
+                                                  GPUCOLL_KERNEL_REDUCE_LL};
+    const size_t kinds = sizeof(kernels) / sizeof(kernels[0]);
     static const uint64_t sizes[] = {8,         1 << 10,   4 << 10,   16 << 10,   32 << 10,   64 << 10,
                                      128 << 10, 256 << 10, 512 << 10, 1 << 20,    2 << 20,    4 << 20,
                                      8 << 20,   16 << 20,  64 << 20,  256u << 20, 1024u << 20};
@@ -176,21 +208,18 @@ static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32
     memset(&sweep, 0, sizeof(sweep));
     ranks_open(&sweep.ranks, gpus, n, (size_t)64 << 20, options->most);
     for (uint32_t r = 0; r < n; r++) {
-        for (int kernel = 0; kernel <= GPUCOLL_KERNEL_TWOSHOT; kernel++) {
-            if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernel, GPUCOLL_FN_sum_f32) !=
+        for (size_t k = 0; k < kinds; k++) {
+            if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernels[k], GPUCOLL_FN_sum_f32) !=
                 GPUCOLL_OK) {
                 exit(1);
             }
         }
     }
-    for (int kernel = 0; kernel <= GPUCOLL_KERNEL_TWOSHOT; kernel++) {
+    for (size_t k = 0; k < kinds; k++) {
+        const enum gpucoll_kernel kernel = kernels[k];
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            bool fits = sizes[i] <= options->most &&
-                        (kernel != GPUCOLL_KERNEL_ONESHOT || sizes[i] <= gpucoll_ll_capacity(n)) &&
-                        (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 ||
-                         gpucoll_ll128_lines(sizes[i], n) <= gpucoll_ll128_capacity(n)) &&
-                        (kernel != GPUCOLL_KERNEL_TWOSHOT || sizes[i] >= 32 << 10);
-            if (fits && (!*options->only || strcmp(options->only, kernel_names[kernel]) == 0)) {
+            if (fits(options, kernel, n, sizes[i]) &&
+                (!*options->only || strcmp(options->only, kernel_names[kernel]) == 0)) {
                 sweep_size(&sweep, options, kernel, sizes[i]);
             }
         }

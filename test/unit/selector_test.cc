@@ -114,6 +114,30 @@ TEST(selector, small_calls_linger_unless_told_otherwise)
     EXPECT_FALSE(plan_of(input).linger);
 }
 
+/* Every collective whose kernel is of LL, and none whose kernel is not. */
+TEST(selector, small_exchanges_linger_too)
+{
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        for (uint64_t bytes : {8u, 32u << 10}) {
+            Input input(bytes, 4);
+            input.coll = static_cast<gpucoll_coll>(coll);
+            const gpucoll_plan small = plan_of(input);
+            EXPECT_TRUE(small.linger) << gpucoll_coll_name(input.coll);
+            EXPECT_EQ(small.ctas, unsigned{GPUCOLL_CREW_CTAS});
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "linger", "0"), GPUCOLL_OK);
+            const gpucoll_plan launched = plan_of(input);
+            EXPECT_FALSE(launched.linger);
+            EXPECT_GT(launched.predicted_us, small.predicted_us);
+        }
+        Input large(64 << 20, 4);
+        large.coll = static_cast<gpucoll_coll>(coll);
+        EXPECT_FALSE(plan_of(large).linger) << gpucoll_coll_name(large.coll);
+    }
+    Input wide(8, GPUCOLL_BELL_MAX_RANKS + 1); /* more ranks than the bell has room for */
+    wide.coll = GPUCOLL_ALLGATHER;
+    EXPECT_FALSE(plan_of(wide).linger);
+}
+
 TEST(selector, channels_are_the_number_of_ctas)
 {
     for (uint64_t bytes : {4u, 100000u, 64u << 20}) {

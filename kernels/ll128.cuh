@@ -2,6 +2,9 @@
  * The LL128 protocol: a line of 128 bytes, seven packs of data and one that carries the epoch, stored and loaded by eight
  * neighbouring threads of one warp at once. Where the link keeps such a store whole, a line whose epoch has arrived is complete:
  * the latency of LL with 7/8 of the link's bandwidth instead of half. (Thread 7 of each eight carries the epoch.)
+ *
+ * "At once" is one instruction of all eight. Some of them may have been elsewhere before, since thread 7 has no data to load and a
+ * pack of an unaligned buffer is loaded out of line: so they are brought together before each store and each load.
  */
 #ifndef GPUCOLL_KERNELS_LL128_CUH
 #define GPUCOLL_KERNELS_LL128_CUH
@@ -20,6 +23,12 @@ __device__ __forceinline__ uint32_t line_thread()
     return threadIdx.x % line_threads;
 }
 
+/* The threads of this thread's line, as a mask of its warp. */
+__device__ __forceinline__ uint32_t line_mask()
+{
+    return 0xffu << (threadIdx.x % warp_threads / line_threads * line_threads);
+}
+
 __device__ __forceinline__ bool carries_epoch()
 {
     return line_thread() == GPUCOLL_LINE_PACKS;
@@ -32,9 +41,11 @@ __device__ __forceinline__ pack load_line(const char *from)
                       static_cast<uint32_t>(value.high), static_cast<uint32_t>(value.high >> 32));
 }
 
+/* By all threads of a line. */
 __device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch)
 {
     const pack out = carries_epoch() ? make_uint4(epoch, epoch, epoch, epoch) : value;
+    __syncwarp(line_mask());
     store_words(to, {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z});
 }
 
@@ -75,6 +86,7 @@ struct ll128_inbox {
     {
         for (;;) {
             uint32_t missing = nranks;
+            __syncwarp();
             if (present) {
 #pragma unroll
                 for (uint32_t i = 0; i < Count; i++) {

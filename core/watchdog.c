@@ -207,7 +207,7 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
 
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (request->coll == GPUCOLL_WARMUP) {
+    if (whole(request)->coll == GPUCOLL_WARMUP) { /* or what it posts for the ranks of one host */
         return GPUCOLL_IN_PROGRESS;
     }
     gpucoll_status status = look_at_alarm(whole(request), false);

@@ -68,6 +68,27 @@ TEST(cluster_failure, names_a_rank_that_never_comes_as_the_communicator_counts)
     }
 }
 
+/* Two hosts. The one that waited leaves its barrier with an error; the other's part of it comes later, and is not taken for its part
+ * of the next. */
+TEST(cluster_failure, a_barrier_after_one_that_was_given_up_waits_again)
+{
+    on_hosts(hosts_of({1, 1}), {{"timeout", "1"}}, [](Rank &rank) {
+        if (rank.number == 0) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_ERR_TIMEOUT);
+        }
+        rank.barrier();
+        gpucoll_barrier_start(rank.team);
+        if (rank.number == 1) { /* tells its part of the barrier that the other has given up */
+            EXPECT_GE(gpucoll_barrier_test(rank.team), 0);
+        }
+        rank.barrier();
+        for (int looks = 0; looks < 100 && rank.number == 0; looks++) {
+            ASSERT_EQ(gpucoll_barrier_test(rank.team), GPUCOLL_IN_PROGRESS);
+        }
+        rank.barrier();
+    });
+}
+
 /* In the middle of a call, which without agreement of hosts begins before all have come. */
 TEST(cluster_failure, names_the_rank_whose_operand_is_missing)
 {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <set>
 #include <thread>
 #include "test/unit/net_ends.h"
 
@@ -301,6 +302,33 @@ TEST_P(net, connects_are_counted)
     EXPECT_EQ(ops->connect(a.net, &none, &peer), GPUCOLL_ERR_INVALID);
     EXPECT_NE(a.log.text_of("net-address"), "");
     ops->close(nullptr);
+}
+
+/* Nothing is sent to any of them. */
+TEST(net_peers, as_many_as_a_large_job_has_are_found_at_once)
+{
+    Net a("lo");
+    OPEN(a);
+    enum { PEERS = 20000 };
+    struct gpucoll_net_address address = a.address();
+    std::vector<struct gpucoll_net_peer *> peers(PEERS);
+    const auto start = Clock::now();
+    for (int time = 0; time < 2; time++) {
+        for (uint32_t i = 0; i < PEERS; i++) {
+            struct gpucoll_net_peer *peer = nullptr;
+            memcpy(address.data, &i, sizeof i); /* the number of its process */
+            ASSERT_EQ(ops->connect(a.net, &address, &peer), GPUCOLL_OK);
+            EXPECT_TRUE(time == 0 || peer == peers[i]);
+            peers[i] = peer;
+        }
+    }
+    EXPECT_EQ(std::set<struct gpucoll_net_peer *>(peers.begin(), peers.end()).size(), peers.size());
+    for (uint32_t i = 0; i < 2 * PEERS; i++) { /* in another order; one of every pair stays for close */
+        if (i < PEERS || i % 2 == 0) {
+            ops->disconnect(a.net, peers[static_cast<uint64_t>(i) * 7919 % PEERS]);
+        }
+    }
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 4);
 }
 
 TEST_P(net, threads_share_one_end)

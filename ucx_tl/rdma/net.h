@@ -16,7 +16,7 @@
 #include "ucx_tl/net.h"
 #include "ucx_tl/rdma/ucx.h"
 
-enum { GPUCOLL_RDMA_NAME_BYTES = 64 };
+enum { GPUCOLL_RDMA_NAME_BYTES = 64, GPUCOLL_RDMA_PLACES = 4096 /* of the table of peers */ };
 
 /* An address: this, then UCX's own bytes. */
 struct gpucoll_rdma_card {
@@ -25,7 +25,10 @@ struct gpucoll_rdma_card {
 };
 
 struct gpucoll_net_peer {
-    struct gpucoll_net_peer *next;
+    struct gpucoll_net_peer *next;  /* of all, */
+    struct gpucoll_net_peer **link; /* what points to this one; */
+    struct gpucoll_net_peer *other; /* of those whose addresses fall in the same place of the table, */
+    struct gpucoll_net_peer **other_link;
     struct gpucoll_net *net;
     ucp_ep_h endpoint; /* NULL: none yet, or it has failed */
     bool failing;      /* the endpoint has failed, and is to be closed */
@@ -57,7 +60,8 @@ struct gpucoll_net {
     ucp_worker_h worker;
     pthread_mutex_t lock;
     struct gpucoll_net_address address;
-    struct gpucoll_net_peer *peers;
+    struct gpucoll_net_peer *peers;                       /* all, */
+    struct gpucoll_net_peer *places[GPUCOLL_RDMA_PLACES]; /* and by their address */
     struct gpucoll_rdma_transfer *used;
     struct gpucoll_rdma_transfer *unused;
     struct gpucoll_rdma_transfer *stuck; /* given up, and UCX has not let go of them */

@@ -142,7 +142,7 @@ static gpucoll_status look_at_peers(const struct gpucoll_request *call)
         }
     }
     for (uint32_t i = 0; cluster != NULL && i < cluster->size; i++) {
-        if (cluster->peers[i] != NULL && cluster->ops->lost(cluster->net, cluster->peers[i])) {
+        if (cluster->peers[i] != NULL && cluster->ops->gone(cluster->net, cluster->peers[i])) {
             return show_gone(call, i, "peer-lost");
         }
     }

@@ -241,6 +241,24 @@ TEST(cluster_failure, a_lost_connection_ends_the_call_on_all)
     }
 }
 
+/* It may have been closed for the sake of another team. */
+TEST(cluster_failure, a_lost_connection_to_a_rank_that_answers_ends_nothing)
+{
+    static gpucoll_net_ops torn = fake_net;
+    torn.lost = [](gpucoll_net *, const gpucoll_net_peer *) { return true; };
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            if (rank.number == 1) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+            }
+            Sum sum(rank, 100, 1);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+            EXPECT_TRUE(sum.right());
+        },
+        false, &torn);
+}
+
 /* Whatever message it is that fails: everybody's call ends with an error, and nothing is left over. */
 TEST(cluster_failure, a_message_that_fails_ends_the_call_on_all)
 {

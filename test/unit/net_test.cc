@@ -253,6 +253,36 @@ TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
     }
 }
 
+/* Who has broken the connection is still there, and says so when it is asked. */
+TEST_P(net, a_peer_that_has_broken_the_connection_is_not_gone)
+{
+    Net a(GetParam());
+    OPEN(a);
+    Net b(GetParam());
+    OPEN(b);
+    struct gpucoll_net_peer *to_b = a.connect(b);
+    struct gpucoll_net_peer *to_a = b.connect(a);
+    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8));
+    EXPECT_FALSE(ops->gone(b.net, to_a));
+    Message never(4 << 20, 7);
+    never.send(a, to_b, 5);
+    until(
+        a, b, [] { return false; }, 0.02);
+    ops->cancel(a.net, &never); /* to which its receiver does not answer */
+    ASSERT_TRUE(until(
+        a, b, [&] { return ops->lost(b.net, to_a); }, 10));
+    EXPECT_TRUE(until(
+        a, b,
+        [&] {
+            EXPECT_FALSE(ops->gone(b.net, to_a));
+            return !ops->lost(b.net, to_a);
+        },
+        10));
+    EXPECT_TRUE(exchange(a, to_b, b, to_a, 4 << 20));
+    ops->disconnect(a.net, to_b);
+    ops->disconnect(b.net, to_a);
+}
+
 TEST_P(net, closes_with_anything_under_way)
 {
     Net a(GetParam());

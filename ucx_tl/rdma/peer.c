@@ -97,8 +97,11 @@ void gpucoll_rdma_disconnect(struct gpucoll_net *net, struct gpucoll_net_peer *p
 {
     pthread_mutex_lock(&net->lock);
     peer->uses--;
-    if (peer->uses == 0 && peer->endpoint == NULL) {
-        forget(peer);
+    if (peer->uses == 0) {
+        gpucoll_rdma_drop_question(peer);
+        if (peer->endpoint == NULL) {
+            forget(peer);
+        }
     }
     pthread_mutex_unlock(&net->lock);
 }
@@ -176,7 +179,7 @@ bool gpucoll_rdma_progress(struct gpucoll_net *net)
                 gpucoll_rdma_close_endpoint(peer);
                 moved = true;
             }
-            if (peer->uses == 0 && peer->endpoint == NULL) {
+            if (peer->uses == 0 && peer->endpoint == NULL && peer->question == NULL) {
                 forget(peer);
             }
         }

@@ -256,4 +256,5 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .cancel = gpucoll_rdma_cancel,
     .progress = progress,
     .lost = gpucoll_rdma_lost,
+    .gone = gpucoll_rdma_gone,
 };

@@ -9,8 +9,18 @@
 #include "core/request.h"
 #include "core/watchdog.h"
 
+static void end_span(struct gpucoll_cluster *cluster)
+{
+    gpucoll_span_end(cluster->barrier);
+    cluster->barrier = NULL;
+}
+
 void gpucoll_barrier_start(struct gpucoll_team *team)
 {
+    /* Of a barrier that was given up: what is told of that one is not to end this one. */
+    if (team->cluster != NULL) {
+        end_span(team->cluster);
+    }
     team->barriers++;
     team->barrier_arrived = 0;
     if (team->board == NULL) {
@@ -69,8 +79,7 @@ static gpucoll_status meet_hosts(struct gpucoll_team *team, uint32_t *missing)
     }
     gpucoll_status status = gpucoll_span_test(cluster->barrier, missing);
     if (status != GPUCOLL_IN_PROGRESS) {
-        gpucoll_span_end(cluster->barrier);
-        cluster->barrier = NULL;
+        end_span(cluster);
     }
     return status;
 }

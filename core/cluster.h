@@ -124,8 +124,9 @@ struct gpucoll_cluster {
     struct gpucoll_alarm incoming;       /* into this */
     bool alarmed;                        /* it has heard */
     struct gpucoll_alarm alarm;          /* this */
-    struct gpucoll_alarm outgoing;       /* its own, */
-    struct gpucoll_net_message *alarms;  /* by rank; NULL: not sent */
+    struct gpucoll_alarm outgoing;       /* its own, or the first it has heard, */
+    struct gpucoll_net_message *alarms;  /* to whom it tells its spans; NULL: not sent, */
+    uint32_t alarms_sent;                /* so many */
     struct gpucoll_span *barrier;        /* of the present barrier */
     struct gpucoll_stage_memory *memory; /* all that was made, the largest first */
     uint64_t begun;                      /* calls that came to their stages, */
@@ -168,6 +169,9 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
 /* Is nothing of what this rank has told on its way any more? */
 bool gpucoll_span_is_sent(struct gpucoll_span *span);
+/* The ranks that this one tells in a round, by number from 0 on; false past the last. In all rounds cluster->span_sends of them at
+ * most. */
+bool gpucoll_span_told(const struct gpucoll_cluster *cluster, uint32_t round, uint32_t nth, uint32_t *rank);
 /* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives. */
 void gpucoll_span_end(struct gpucoll_span *span);
 
@@ -197,7 +201,7 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
 void gpucoll_cluster_listen(struct gpucoll_cluster *cluster);
 /* Takes those that have come; after the network's progress. */
 void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
-/* Tells other hosts that this rank completes no call of the team from `call` on, unless they have told it. */
+/* Tells other hosts that this rank completes no call of the team from `call` on, unless it has told them what it has heard. */
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
 /* Is nothing of it on its way any more? */

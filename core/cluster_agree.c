@@ -20,6 +20,18 @@ static uint32_t host_before(const struct gpucoll_cluster *cluster, uint32_t roun
     return (cluster->host + cluster->hosts - (1u << round)) % cluster->hosts;
 }
 
+bool gpucoll_span_told(const struct gpucoll_cluster *cluster, uint32_t round, uint32_t nth, uint32_t *rank)
+{
+    const uint32_t host = host_after(cluster, round);
+    const uint32_t own_size = gpucoll_host_size(cluster, cluster->host);
+    const uint32_t index = cluster->index_of[cluster->rank] + nth * own_size;
+    if (index >= gpucoll_host_size(cluster, host)) {
+        return false;
+    }
+    *rank = gpucoll_host_rank(cluster, host, index);
+    return true;
+}
+
 /* The rank that tells this one in a round. */
 static uint32_t teller(const struct gpucoll_cluster *cluster, uint32_t round)
 {
@@ -62,11 +74,8 @@ static void send_round(struct gpucoll_span *span)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
     const uint32_t round = span->sent_rounds++;
-    const uint32_t host = host_after(cluster, round);
-    const uint32_t own_size = gpucoll_host_size(cluster, cluster->host);
     span->out[round] = span->known;
-    for (uint32_t i = cluster->index_of[cluster->rank]; i < gpucoll_host_size(cluster, host); i += own_size) {
-        const uint32_t to = gpucoll_host_rank(cluster, host, i);
+    for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
         cluster->ops->send(cluster->net, cluster->peers[to], tag, &span->out[round], sizeof span->out[round],
                            &span->sent[span->sends++]);

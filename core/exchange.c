@@ -174,6 +174,26 @@ static bool is_apart(const struct gpucoll_request *request, const struct gpucoll
     return (reduces || source == peer) && to == from && recv->recv_bytes == send->send_bytes;
 }
 
+/* Does each run that is received stand where the one to the same peer is sent from, and clear of the runs before it? So it is in place, as a
+ * rule; then no two need be compared. */
+static bool runs_are_in_place(const struct gpucoll_request *request, const struct gpucoll_run_list *runs)
+{
+    uintptr_t end = 0;
+    if (gpucoll_coll_reduces(request->coll)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < runs->size; i++) {
+        const struct gpucoll_kernel_run *run = &runs->run[i];
+        const uint64_t bytes = run->send_bytes;
+        if (run->recv_bytes != bytes ||
+            (bytes > 0 && (run->send != run->recv || (uintptr_t)run->send < end))) {
+            return false;
+        }
+        end = bytes > 0 ? (uintptr_t)run->send + bytes : end;
+    }
+    return true;
+}
+
 static bool buffers_are_apart(const struct gpucoll_request *request, const struct gpucoll_run_list *runs)
 {
     struct range sent = {UINTPTR_MAX, 0};
@@ -183,11 +203,11 @@ static bool buffers_are_apart(const struct gpucoll_request *request, const struc
         widen(&sent, run->send, gpucoll_packing_sends(request, i) ? 0 : run->send_bytes);
         widen(&received, run->recv, gpucoll_packing_receives(request, i) ? 0 : run->recv_bytes);
     }
-    if (sent.end <= received.begin || received.end <= sent.begin) {
+    if (sent.end <= received.begin || received.end <= sent.begin || runs_are_in_place(request, runs)) {
         return true;
     }
-    for (uint32_t source = 0; source < runs->size; source++) {
-        for (uint32_t peer = 0; peer < runs->size; peer++) {
+    for (uint32_t peer = 0; peer < runs->size; peer++) {
+        for (uint32_t source = 0; runs->run[peer].send_bytes > 0 && source < runs->size; source++) {
             if (!is_apart(request, runs, source, peer)) {
                 return false;
             }

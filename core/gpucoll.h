@@ -142,7 +142,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
 /* Moves the call on. GPUCOLL_IN_PROGRESS: call again; a call moves only as far as the earlier calls of its team let it,
  * so all that are outstanding are to be tested. Anything else is final, and the request is then freed:
  * GPUCOLL_OK: the receive buffer is complete; GPUCOLL_DECLINED: hand the call to the fallback, every rank does;
- * GPUCOLL_ERR_MISMATCH: the ranks' arguments differ; shown, on every rank, and the team can be used on;
+ * GPUCOLL_ERR_MISMATCH: the ranks' arguments differ; shown, on every rank, and the team can be used on, unless it is of several
+ * hosts and only a message's length tells (blocks that not all ranks name): then it is as after any other error;
  * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
  * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "core/cluster.h"
+#include "core/cluster_call.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/observe.h"
@@ -109,7 +109,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
 {
     struct gpucoll_post *post = &request->post;
     post->kind = GPUCOLL_POST_DECLINED;
-    post->signature = signature(args);
+    post->signature = signature(args) ^ (request->stages != NULL ? request->stages->signature : 0);
     post->bytes = request->bytes;
     const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
                          request->stages == NULL;

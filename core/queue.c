@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/progress_thread.h"
 #include "core/request.h"
+#include "core/team.h"
 
 void gpucoll_queue_open(struct gpucoll_queue *queue, struct gpucoll_context *context,
                         struct gpucoll_team *team)
@@ -126,6 +127,31 @@ void gpucoll_queue_cancel(struct gpucoll_queue *queue, struct gpucoll_task *task
         end_task(queue, link, GPUCOLL_ERR_TIMEOUT);
     }
     pthread_mutex_unlock(&queue->lock);
+}
+
+void gpucoll_queue_barrier_start(struct gpucoll_queue *queue)
+{
+    if (queue->team->cluster == NULL) {
+        gpucoll_barrier_start(queue->team);
+        return;
+    }
+    pthread_mutex_lock(&queue->lock);
+    gpucoll_barrier_start(queue->team);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+gpucoll_status gpucoll_queue_barrier_test(struct gpucoll_queue *queue)
+{
+    if (queue->team->cluster == NULL) {
+        return gpucoll_barrier_test(queue->team);
+    }
+    pthread_mutex_lock(&queue->lock);
+    gpucoll_status status = gpucoll_barrier_test(queue->team);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        move_on(queue);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return status;
 }
 
 void gpucoll_queue_close(struct gpucoll_queue *queue)

@@ -2,8 +2,8 @@
  * Nonblocking calls of a team: tasks in a queue. A task is a call that nobody waits in. It is moved on by whoever looks at
  * the queue: the progress thread (core/progress_thread.h), or a thread of the application that is in MPI anyway.
  *
- * The queue's lock serialises all use of its team while tasks are in it. With none in it nobody but the caller touches
- * the team, so a blocking call needs no lock then (gpucoll_queue_is_idle).
+ * The queue's lock serialises all use of its team while tasks are in it, but for barriers of one host, which have a line on the board to
+ * themselves. With no task in it nobody but the caller touches the team, so a blocking call needs no lock then (gpucoll_queue_is_idle).
  */
 #ifndef GPUCOLL_QUEUE_H
 #define GPUCOLL_QUEUE_H
@@ -50,6 +50,11 @@ bool gpucoll_queue_turn(struct gpucoll_queue *queue);
 
 /* Ends the task with GPUCOLL_ERR_TIMEOUT if it has not ended; the team is then as after gpucoll_cancel. */
 void gpucoll_queue_cancel(struct gpucoll_queue *queue, struct gpucoll_task *task);
+
+/* As gpucoll_barrier_start and gpucoll_barrier_test, beside tasks that other threads move on: of several hosts both use the team's network.
+ * Whoever waits in the barrier moves the tasks on, too, as it keeps the others from it. */
+void gpucoll_queue_barrier_start(struct gpucoll_queue *queue);
+gpucoll_status gpucoll_queue_barrier_test(struct gpucoll_queue *queue) GPUCOLL_CHECKED;
 
 static inline gpucoll_status gpucoll_task_status(const struct gpucoll_task *task)
 {

@@ -341,6 +341,13 @@ static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
     return request->links != NULL && request->links->ways == 0 ? GPUCOLL_REASON_LINKS : GPUCOLL_REASON_PLAN;
 }
 
+/* Arguments that differ are seen by all ranks alike before anything is started; but of several hosts the length of a message may be what
+ * tells, on its receiver alone and with the call at work. */
+static bool is_own_failure(const struct gpucoll_request *request, gpucoll_status status)
+{
+    return status < 0 && (status != GPUCOLL_ERR_MISMATCH || request->state == GPUCOLL_STAGES);
+}
+
 gpucoll_status gpucoll_test(struct gpucoll_request *request)
 {
     const bool alone = request->team->size == 1 && request->team->cluster == NULL;
@@ -355,8 +362,7 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         }
         gpucoll_observe_end(request, status);
         log_call(request, status);
-        /* Arguments that differ are seen by all ranks alike before anything is started. */
-        if (status < 0 && status != GPUCOLL_ERR_MISMATCH) {
+        if (is_own_failure(request, status)) {
             gpucoll_watchdog_abandon(request);
         }
         end(request);

@@ -142,7 +142,7 @@ static gpucoll_status look_at_peers(const struct gpucoll_request *call)
         }
     }
     for (uint32_t i = 0; cluster != NULL && i < cluster->size; i++) {
-        if (cluster->peers[i] != NULL && cluster->ops->lost(cluster->net, cluster->peers[i])) {
+        if (cluster->peers[i] != NULL && cluster->ops->gone(cluster->net, cluster->peers[i])) {
             return show_gone(call, i, "peer-lost");
         }
     }
@@ -207,7 +207,7 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
 
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (request->coll == GPUCOLL_WARMUP) {
+    if (whole(request)->coll == GPUCOLL_WARMUP) { /* or what it posts for the ranks of one host */
         return GPUCOLL_IN_PROGRESS;
     }
     gpucoll_status status = look_at_alarm(whole(request), false);
@@ -268,7 +268,10 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
     if (team->cluster != NULL) { /* first: to stop a call may take its time */
-        gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
+        /* A warm-up is given up where the communicator is freed before all have come to it: that is no error. */
+        if (request->coll != GPUCOLL_WARMUP) {
+            gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
+        }
         publish(request);
     }
     gpucoll_cluster_stop(request);

@@ -61,6 +61,9 @@ struct gpucoll_net_ops {
     /* Has the connection to the peer failed since the last connect, and nothing that was sent since gone out? What came from it may be lost,
      * too. Does not turn progress. */
     bool (*lost)(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
+    /* Is a peer whose connection has failed out of reach? It may live, and have closed the connection to be rid of a message. So it is asked, by
+     * a message of the network's own: false while that is on its way, true when it has failed as well. Does not turn progress. */
+    bool (*gone)(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 };
 
 extern const struct gpucoll_net_ops gpucoll_net_ucx;

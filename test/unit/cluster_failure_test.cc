@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <unistd.h>
 #include "test/unit/exchange_part.h"
@@ -65,6 +66,27 @@ TEST(cluster_failure, names_a_rank_that_never_comes_as_the_communicator_counts)
         expect_missing({1, 0, 0, 1}, 3, in_barrier);
         expect_missing(hosts_of({1, 1}), 1, in_barrier);
     }
+}
+
+/* Two hosts. The one that waited leaves its barrier with an error; the other's part of it comes later, and is not taken for its part
+ * of the next. */
+TEST(cluster_failure, a_barrier_after_one_that_was_given_up_waits_again)
+{
+    on_hosts(hosts_of({1, 1}), {{"timeout", "1"}}, [](Rank &rank) {
+        if (rank.number == 0) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_ERR_TIMEOUT);
+        }
+        rank.barrier();
+        gpucoll_barrier_start(rank.team);
+        if (rank.number == 1) { /* tells its part of the barrier that the other has given up */
+            EXPECT_GE(gpucoll_barrier_test(rank.team), 0);
+        }
+        rank.barrier();
+        for (int looks = 0; looks < 100 && rank.number == 0; looks++) {
+            ASSERT_EQ(gpucoll_barrier_test(rank.team), GPUCOLL_IN_PROGRESS);
+        }
+        rank.barrier();
+    });
 }
 
 /* In the middle of a call, which without agreement of hosts begins before all have come. */
@@ -219,6 +241,24 @@ TEST(cluster_failure, a_lost_connection_ends_the_call_on_all)
     }
 }
 
+/* It may have been closed for the sake of another team. */
+TEST(cluster_failure, a_lost_connection_to_a_rank_that_answers_ends_nothing)
+{
+    static gpucoll_net_ops torn = fake_net;
+    torn.lost = [](gpucoll_net *, const gpucoll_net_peer *) { return true; };
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            if (rank.number == 1) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+            }
+            Sum sum(rank, 100, 1);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+            EXPECT_TRUE(sum.right());
+        },
+        false, &torn);
+}
+
 /* Whatever message it is that fails: everybody's call ends with an error, and nothing is left over. */
 TEST(cluster_failure, a_message_that_fails_ends_the_call_on_all)
 {
@@ -245,6 +285,75 @@ TEST(cluster_failure, a_message_that_fails_ends_the_call_on_all)
             },
             false, &failing);
     }
+}
+
+/* ---- who is told ---- */
+
+namespace
+{
+thread_local std::set<const gpucoll_net_peer *> sent_to; /* by the rank that is this thread */
+thread_local uint32_t sends_made;
+
+const gpucoll_net_ops &counting_net()
+{
+    static gpucoll_net_ops counting = fake_net;
+    counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+                       gpucoll_net_message *message) {
+        sent_to.insert(peer);
+        sends_made++;
+        fake_net.send(net, peer, tag, data, bytes, message);
+    };
+    return counting;
+}
+} // namespace
+
+/* Of 13 hosts each agrees on calls with four others. */
+TEST(cluster_failure, an_alarm_comes_to_all_hosts_over_connections_that_are_there)
+{
+    on_hosts(
+        hosts_of(std::vector<uint32_t>(13, 1)), patient,
+        [](Rank &rank) {
+            Sum sum(rank, 100, 1);
+            gpucoll_request *request = nullptr;
+            ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+            const auto begin = Clock::now();
+            if (rank.number == 5) {
+                gpucoll_cancel(request);
+            } else {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+                EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+                EXPECT_NE(rank.log.text_of("peer-gave-up").find("Rank 5 "), std::string::npos)
+                    << rank.log.text_of("peer-gave-up");
+            }
+            EXPECT_LT(Clock::now() - begin, soon);
+            EXPECT_LE(sent_to.size(), 4u);
+            rank.barrier();
+        },
+        false, &counting_net());
+}
+
+/* The communicator is freed before all have come to its warm-up. */
+TEST(cluster_failure, a_warm_up_that_is_cancelled_is_no_alarm)
+{
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            gpucoll_coll_args warm_up = {};
+            warm_up.coll = GPUCOLL_WARMUP;
+            warm_up.form = GPUCOLL_FORM_NONBLOCKING;
+            if (rank.number == 0) {
+                gpucoll_request *request = nullptr;
+                ASSERT_EQ(gpucoll_post(rank.team, &warm_up, &request), GPUCOLL_OK);
+                for (int looks = 0; looks < 10; looks++) {
+                    ASSERT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+                }
+                const uint32_t before = sends_made;
+                gpucoll_cancel(request);
+                EXPECT_EQ(sends_made, before);
+            }
+            rank.barrier();
+        },
+        false, &counting_net());
 }
 
 /* ---- death ---- */

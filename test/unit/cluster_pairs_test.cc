@@ -103,6 +103,12 @@ TEST(cluster_pairs, buffers_that_overlap_make_all_decline)
         args.recv_blocks = recv.data();
         EXPECT_EQ(rank.call(args), GPUCOLL_DECLINED);
         EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_OVERLAP);
+        for (ptrdiff_t i = 0; i < 3; i++) { /* in place, where a run begins within the one before */
+            send[i].offset = 50 * i;
+            recv[i].offset = 50 * i;
+        }
+        EXPECT_EQ(rank.call(args), GPUCOLL_DECLINED);
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_OVERLAP);
         check(rank, call_of(alltoall, 100));
     });
 }

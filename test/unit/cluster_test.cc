@@ -4,6 +4,7 @@
  */
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <thread>
 #include "test/unit/exchange_part.h"
@@ -286,6 +287,79 @@ TEST(cluster, nobody_leaves_a_barrier_before_all_have_come)
 }
 
 /* ---- several calls at once ---- */
+
+namespace
+{
+gpucoll_status finish_barrier(Queue &queue)
+{
+    gpucoll_status status;
+    while ((status = gpucoll_queue_barrier_test(&queue.queue)) == GPUCOLL_IN_PROGRESS) {
+        sched_yield();
+    }
+    return status;
+}
+} // namespace
+
+TEST(cluster, a_barrier_beside_tasks)
+{
+    on_hosts(hosts_of({2, 1, 1}), {{"progress_thread", "true"}}, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        for (int turn = 0; turn < 100; turn++) {
+            Task first(rank, 100 + turn, turn);
+            Task second(rank, 3000, turn);
+            first.post(queue);
+            second.post(queue);
+            gpucoll_queue_barrier_start(&queue.queue);
+            EXPECT_EQ(finish_barrier(queue), GPUCOLL_OK);
+            EXPECT_EQ(first.wait(), GPUCOLL_OK);
+            EXPECT_EQ(second.wait(), GPUCOLL_OK);
+            EXPECT_TRUE(first.sum.right() && second.sum.right());
+        }
+    });
+}
+
+/* Whoever has the queue's lock, such as the progress thread, is at the team's network. */
+TEST(cluster, a_barrier_waits_for_who_moves_tasks_on)
+{
+    on_hosts(hosts_of({1, 1}), {}, [](Rank &rank) {
+        const auto moment = std::chrono::milliseconds(50);
+        Queue queue(rank, rank.team);
+        std::atomic<bool> started{false};
+        std::atomic<bool> ended{false};
+        pthread_mutex_lock(&queue.queue.lock);
+        std::thread application([&] {
+            gpucoll_queue_barrier_start(&queue.queue);
+            started = true;
+            EXPECT_EQ(finish_barrier(queue), GPUCOLL_OK);
+            ended = true;
+        });
+        std::this_thread::sleep_for(moment);
+        EXPECT_FALSE(started);
+        pthread_mutex_unlock(&queue.queue.lock);
+        application.join();
+        EXPECT_TRUE(ended);
+    });
+}
+
+/* It keeps others from them. */
+TEST(cluster, who_waits_in_a_barrier_moves_tasks_on)
+{
+    on_hosts(hosts_of({1, 1}), {{"progress_thread", "false"}}, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        Task task(rank, 3000, 1);
+        task.post(queue);
+        if (rank.number == 0) {
+            gpucoll_queue_barrier_start(&queue.queue);
+            EXPECT_EQ(finish_barrier(queue), GPUCOLL_OK);
+        } else {
+            EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
+            gpucoll_queue_barrier_start(&queue.queue);
+            EXPECT_EQ(finish_barrier(queue), GPUCOLL_OK);
+        }
+        EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
+        EXPECT_TRUE(task.sum.right());
+    });
+}
 
 TEST(cluster, many_tasks_at_once)
 {

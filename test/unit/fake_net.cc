@@ -196,10 +196,15 @@ bool lost(gpucoll_net *, const gpucoll_net_peer *peer)
     return peer->to->dead;
 }
 
+bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
+{
+    return lost(net, peer);
+}
+
 } // namespace
 
-const struct gpucoll_net_ops fake_net = {"fake", open_end, close_end, address, connect,  disconnect,
-                                         send,   receive,  test,      cancel,  progress, lost};
+const struct gpucoll_net_ops fake_net = {"fake",  open_end, close_end, address,  connect, disconnect, send,
+                                         receive, test,     cancel,    progress, lost,    gone};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
 {

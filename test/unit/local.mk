@@ -10,6 +10,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/agreement_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
+	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \
 	test/unit/cluster_pairs_test.cc \
 	test/unit/cluster_team_test.cc \

@@ -146,6 +146,8 @@ TEST_P(net_process, that_was_killed_is_known_to_be_lost)
     child.end();
     EXPECT_TRUE(until(
         a, a, [&] { return ops->lost(a.net, peer); }, 10));
+    EXPECT_TRUE(until(
+        a, a, [&] { return ops->gone(a.net, peer); }, 10));
     EXPECT_TRUE(a.log.topics().empty());
     ops->disconnect(a.net, peer);
 }

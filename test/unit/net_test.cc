@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <set>
 #include <thread>
 #include "test/unit/net_ends.h"
 
@@ -252,6 +253,36 @@ TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
     }
 }
 
+/* Who has broken the connection is still there, and says so when it is asked. */
+TEST_P(net, a_peer_that_has_broken_the_connection_is_not_gone)
+{
+    Net a(GetParam());
+    OPEN(a);
+    Net b(GetParam());
+    OPEN(b);
+    struct gpucoll_net_peer *to_b = a.connect(b);
+    struct gpucoll_net_peer *to_a = b.connect(a);
+    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8));
+    EXPECT_FALSE(ops->gone(b.net, to_a));
+    Message never(4 << 20, 7);
+    never.send(a, to_b, 5);
+    until(
+        a, b, [] { return false; }, 0.02);
+    ops->cancel(a.net, &never); /* to which its receiver does not answer */
+    ASSERT_TRUE(until(
+        a, b, [&] { return ops->lost(b.net, to_a); }, 10));
+    EXPECT_TRUE(until(
+        a, b,
+        [&] {
+            EXPECT_FALSE(ops->gone(b.net, to_a));
+            return !ops->lost(b.net, to_a);
+        },
+        10));
+    EXPECT_TRUE(exchange(a, to_b, b, to_a, 4 << 20));
+    ops->disconnect(a.net, to_b);
+    ops->disconnect(b.net, to_a);
+}
+
 TEST_P(net, closes_with_anything_under_way)
 {
     Net a(GetParam());
@@ -301,6 +332,33 @@ TEST_P(net, connects_are_counted)
     EXPECT_EQ(ops->connect(a.net, &none, &peer), GPUCOLL_ERR_INVALID);
     EXPECT_NE(a.log.text_of("net-address"), "");
     ops->close(nullptr);
+}
+
+/* Nothing is sent to any of them. */
+TEST(net_peers, as_many_as_a_large_job_has_are_found_at_once)
+{
+    Net a("lo");
+    OPEN(a);
+    enum { PEERS = 20000 };
+    struct gpucoll_net_address address = a.address();
+    std::vector<struct gpucoll_net_peer *> peers(PEERS);
+    const auto start = Clock::now();
+    for (int time = 0; time < 2; time++) {
+        for (uint32_t i = 0; i < PEERS; i++) {
+            struct gpucoll_net_peer *peer = nullptr;
+            memcpy(address.data, &i, sizeof i); /* the number of its process */
+            ASSERT_EQ(ops->connect(a.net, &address, &peer), GPUCOLL_OK);
+            EXPECT_TRUE(time == 0 || peer == peers[i]);
+            peers[i] = peer;
+        }
+    }
+    EXPECT_EQ(std::set<struct gpucoll_net_peer *>(peers.begin(), peers.end()).size(), peers.size());
+    for (uint32_t i = 0; i < 2 * PEERS; i++) { /* in another order; one of every pair stays for close */
+        if (i < PEERS || i % 2 == 0) {
+            ops->disconnect(a.net, peers[static_cast<uint64_t>(i) * 7919 % PEERS]);
+        }
+    }
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 4);
 }
 
 TEST_P(net, threads_share_one_end)

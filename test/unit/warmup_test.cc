@@ -1,6 +1,7 @@
 /*
  * The call that warms a team up: what it leaves for later calls to do, and that nobody who passes it is waited for.
  */
+#include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
 namespace
@@ -66,6 +67,28 @@ TEST(warmup, the_watchdog_lets_it_wait)
         if (rank.number == 1) {
             ASSERT_EQ(gpucoll_post(rank.team, &warm_up, &request), GPUCOLL_OK);
         }
+        EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
+/* Of several hosts: nor does it hurry who connects the ranks of one host, of which one has posted and then looks no more. */
+TEST(warmup, the_watchdog_lets_the_ranks_of_a_host_wait)
+{
+    on_hosts(hosts_of({2, 1}), {{"timeout", "1"}}, [](Rank &rank) {
+        gpucoll_request *request = nullptr;
+        ASSERT_EQ(gpucoll_post(rank.team, &warm_up, &request), GPUCOLL_OK);
+        if (rank.number == 1) { /* until its post can be seen */
+            ASSERT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+        }
+        rank.barrier();
+        for (int i = 0; i < 200 && rank.number != 1; i++) {
+            for (int look = 0; look < 1024; look++) {
+                ASSERT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+            }
+            usleep(10000);
+        }
+        rank.barrier();
         EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
         EXPECT_TRUE(rank.log.topics().empty());
     });

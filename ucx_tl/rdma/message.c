@@ -269,6 +269,51 @@ void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *me
     pthread_mutex_unlock(&net->lock);
 }
 
+/* With the lock held. A note that wants nothing dropped. */
+static void ask(struct gpucoll_net_peer *peer)
+{
+    static const uint64_t nothing = GPUCOLL_RDMA_NO_TAG;
+    struct gpucoll_rdma_transfer *transfer = take(peer->net);
+    if (transfer != NULL) {
+        peer->question = transfer;
+        transfer->peer = peer;
+        transfer->tag = GPUCOLL_RDMA_NOTE_TAG;
+        transfer->bytes = sizeof nothing;
+        start_send(transfer, &nothing);
+    }
+}
+
+bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
+{
+    bool gone = false;
+    pthread_mutex_lock(&net->lock);
+    const bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
+    if (peer->question == NULL) {
+        if (lost) {
+            ask(peer);
+        }
+    } else if (state_of(peer->question) != GPUCOLL_IN_PROGRESS) {
+        gone = lost && state_of(peer->question) != GPUCOLL_OK;
+        put_back(peer->question);
+        peer->question = NULL;
+    }
+    pthread_mutex_unlock(&net->lock);
+    return gone;
+}
+
+void gpucoll_rdma_drop_question(struct gpucoll_net_peer *peer)
+{
+    if (peer->question == NULL) {
+        return;
+    }
+    if (state_of(peer->question) == GPUCOLL_IN_PROGRESS) {
+        gpucoll_rdma_close_endpoint(peer);
+        wait_for(peer->question, answer_seconds);
+    }
+    put_back(peer->question);
+    peer->question = NULL;
+}
+
 void gpucoll_rdma_cancel_all(struct gpucoll_net *net)
 {
     while (net->used != NULL) {

@@ -16,7 +16,7 @@
 #include "ucx_tl/net.h"
 #include "ucx_tl/rdma/ucx.h"
 
-enum { GPUCOLL_RDMA_NAME_BYTES = 64 };
+enum { GPUCOLL_RDMA_NAME_BYTES = 64, GPUCOLL_RDMA_PLACES = 4096 /* of the table of peers */ };
 
 /* An address: this, then UCX's own bytes. */
 struct gpucoll_rdma_card {
@@ -24,15 +24,24 @@ struct gpucoll_rdma_card {
     char host[GPUCOLL_RDMA_NAME_BYTES];
 };
 
+/* The tag of notes (ucx_tl/rdma/withdraw.c), and what a note that only asks whether the peer is there wants dropped: both are of an id
+ * which nobody hands out. */
+#define GPUCOLL_RDMA_NOTE_TAG UINT64_MAX
+#define GPUCOLL_RDMA_NO_TAG (UINT64_MAX - 1)
+
 struct gpucoll_net_peer {
-    struct gpucoll_net_peer *next;
+    struct gpucoll_net_peer *next;  /* of all, */
+    struct gpucoll_net_peer **link; /* what points to this one; */
+    struct gpucoll_net_peer *other; /* of those whose addresses fall in the same place of the table, */
+    struct gpucoll_net_peer **other_link;
     struct gpucoll_net *net;
-    ucp_ep_h endpoint; /* NULL: none yet, or it has failed */
-    bool failing;      /* the endpoint has failed, and is to be closed */
-    bool said;         /* that it has failed */
-    _Atomic bool lost; /* it has failed, and no message has gone out since */
-    unsigned uses;     /* connects without their disconnect */
-    ucs_status_t why;  /* of the failure */
+    ucp_ep_h endpoint;                      /* NULL: none yet, or it has failed */
+    bool failing;                           /* the endpoint has failed, and is to be closed */
+    bool said;                              /* that it has failed */
+    _Atomic bool lost;                      /* it has failed, and no message has gone out since */
+    struct gpucoll_rdma_transfer *question; /* whether it is there; NULL: not asked */
+    unsigned uses;                          /* connects without their disconnect */
+    ucs_status_t why;                       /* of the failure */
     struct gpucoll_net_address address;
 };
 
@@ -57,7 +66,8 @@ struct gpucoll_net {
     ucp_worker_h worker;
     pthread_mutex_t lock;
     struct gpucoll_net_address address;
-    struct gpucoll_net_peer *peers;
+    struct gpucoll_net_peer *peers;                       /* all, */
+    struct gpucoll_net_peer *places[GPUCOLL_RDMA_PLACES]; /* and by their address */
     struct gpucoll_rdma_transfer *used;
     struct gpucoll_rdma_transfer *unused;
     struct gpucoll_rdma_transfer *stuck; /* given up, and UCX has not let go of them */
@@ -73,6 +83,7 @@ void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, siz
                           struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
 bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
+bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
 
 gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucoll_net_address *address,
@@ -85,6 +96,8 @@ void gpucoll_rdma_disconnect(struct gpucoll_net *net, struct gpucoll_net_peer *p
 ucs_status_t gpucoll_rdma_endpoint(struct gpucoll_net_peer *peer, ucp_ep_h *endpoint);
 /* Closes the peer's endpoint; messages under way on it fail. Nothing if there is none. */
 void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer);
+/* Asks the peer no longer. */
+void gpucoll_rdma_drop_question(struct gpucoll_net_peer *peer);
 /* Turns UCX's progress, and then closes what has failed. */
 bool gpucoll_rdma_progress(struct gpucoll_net *net);
 /* Asks the receiving process to drop a message that has been sent. */

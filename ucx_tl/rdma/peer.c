@@ -19,6 +19,41 @@ static bool same(const struct gpucoll_net_address *a, const struct gpucoll_net_a
     return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
 }
 
+/* FNV-1a: addresses differ in few of their bytes. */
+static struct gpucoll_net_peer **place_of(struct gpucoll_net *net, const struct gpucoll_net_address *address)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint32_t i = 0; i < address->bytes; i++) {
+        hash = (hash ^ address->data[i]) * 0x100000001b3u;
+    }
+    return &net->places[(hash ^ hash >> 32) % GPUCOLL_RDMA_PLACES];
+}
+
+static struct gpucoll_net_peer *make_peer(struct gpucoll_net *net, const struct gpucoll_net_address *address,
+                                          struct gpucoll_net_peer **place)
+{
+    struct gpucoll_net_peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->net = net;
+    peer->address.bytes = address->bytes;
+    memcpy(peer->address.data, address->data, address->bytes);
+    peer->next = net->peers;
+    peer->link = &net->peers;
+    peer->other = *place;
+    peer->other_link = place;
+    if (peer->next != NULL) {
+        peer->next->link = &peer->next;
+    }
+    if (peer->other != NULL) {
+        peer->other->other_link = &peer->other;
+    }
+    net->peers = peer;
+    *place = peer;
+    return peer;
+}
+
 gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucoll_net_address *address,
                                     struct gpucoll_net_peer **out)
 {
@@ -26,17 +61,14 @@ gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucol
         gpucoll_help(net->log, "net-address", address->bytes);
         return GPUCOLL_ERR_INVALID;
     }
+    struct gpucoll_net_peer **place = place_of(net, address);
     pthread_mutex_lock(&net->lock);
-    struct gpucoll_net_peer *peer = net->peers;
+    struct gpucoll_net_peer *peer = *place;
     while (peer != NULL && !same(&peer->address, address)) {
-        peer = peer->next;
+        peer = peer->other;
     }
-    if (peer == NULL && (peer = calloc(1, sizeof *peer)) != NULL) {
-        peer->net = net;
-        peer->address.bytes = address->bytes;
-        memcpy(peer->address.data, address->data, address->bytes);
-        peer->next = net->peers;
-        net->peers = peer;
+    if (peer == NULL) {
+        peer = make_peer(net, address, place);
     }
     if (peer != NULL) {
         peer->uses++;
@@ -48,13 +80,16 @@ gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucol
     return peer != NULL ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
 }
 
-static void forget(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
+static void forget(struct gpucoll_net_peer *peer)
 {
-    struct gpucoll_net_peer **link = &net->peers;
-    while (*link != peer) {
-        link = &(*link)->next;
+    *peer->link = peer->next;
+    *peer->other_link = peer->other;
+    if (peer->next != NULL) {
+        peer->next->link = peer->link;
     }
-    *link = peer->next;
+    if (peer->other != NULL) {
+        peer->other->other_link = peer->other_link;
+    }
     free(peer);
 }
 
@@ -62,8 +97,11 @@ void gpucoll_rdma_disconnect(struct gpucoll_net *net, struct gpucoll_net_peer *p
 {
     pthread_mutex_lock(&net->lock);
     peer->uses--;
-    if (peer->uses == 0 && peer->endpoint == NULL) {
-        forget(net, peer);
+    if (peer->uses == 0) {
+        gpucoll_rdma_drop_question(peer);
+        if (peer->endpoint == NULL) {
+            forget(peer);
+        }
     }
     pthread_mutex_unlock(&net->lock);
 }
@@ -141,8 +179,8 @@ bool gpucoll_rdma_progress(struct gpucoll_net *net)
                 gpucoll_rdma_close_endpoint(peer);
                 moved = true;
             }
-            if (peer->uses == 0 && peer->endpoint == NULL) {
-                forget(net, peer);
+            if (peer->uses == 0 && peer->endpoint == NULL && peer->question == NULL) {
+                forget(peer);
             }
         }
     }

@@ -19,8 +19,8 @@ static const struct {
 } settings[] = {
     /* A peer that has died without closing its connections is found within this. */
     {"KEEPALIVE_INTERVAL", "1s", false},
-    /* What passes here is for other hosts. Hosts that are pretended are to behave alike, and shared memory of UCX would leave files
-     * behind where a process is killed. */
+    /* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c). Hosts that are pretended are
+     * to behave alike, and shared memory of UCX would leave files behind where a process is killed. */
     {"TLS", "^sm", false},
     /* A cache of registered memory needs hooks in the functions that unmap memory: not in somebody else's program. */
     {"RCACHE_ENABLE", "n", true},
@@ -256,4 +256,5 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .cancel = gpucoll_rdma_cancel,
     .progress = progress,
     .lost = gpucoll_rdma_lost,
+    .gone = gpucoll_rdma_gone,
 };

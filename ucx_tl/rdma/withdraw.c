@@ -6,9 +6,6 @@
  */
 #include "ucx_tl/rdma/net.h"
 
-/* Of notes: that of an id which nobody hands out. */
-static const ucp_tag_t note_tag = UINT64_MAX;
-
 static void on_note(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *arg)
 {
     struct gpucoll_net *net = arg;
@@ -28,8 +25,8 @@ void gpucoll_rdma_expect_note(struct gpucoll_net *net)
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
     net->noted = false;
-    ucs_status_ptr_t request =
-        net->ucx->ucp_tag_recv_nbx(net->worker, &net->note, sizeof net->note, note_tag, UINT64_MAX, &param);
+    ucs_status_ptr_t request = net->ucx->ucp_tag_recv_nbx(net->worker, &net->note, sizeof net->note,
+                                                          GPUCOLL_RDMA_NOTE_TAG, UINT64_MAX, &param);
     if (UCS_PTR_IS_PTR(request) && !net->noted) {
         net->note_request = request;
     }
@@ -78,7 +75,7 @@ void gpucoll_rdma_withdraw(struct gpucoll_rdma_transfer *transfer)
         return;
     }
     ucs_status_ptr_t request = ucx->ucp_tag_send_nbx(transfer->peer->endpoint, &transfer->tag,
-                                                     sizeof transfer->tag, note_tag, &param);
+                                                     sizeof transfer->tag, GPUCOLL_RDMA_NOTE_TAG, &param);
     if (UCS_PTR_IS_PTR(request)) {
         ucx->ucp_request_free(request);
     }

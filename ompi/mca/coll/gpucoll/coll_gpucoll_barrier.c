@@ -21,10 +21,11 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
     if (self->calls.state != GPUCOLL_NATIVE_READY) {
         return self->next.coll_barrier(comm, self->next.coll_barrier_module);
     }
-    struct gpucoll_team *team = self->calls.team;
-    gpucoll_barrier_start(team);
+    struct gpucoll_queue *queue =
+        &self->calls.queue; /* of nonblocking calls, which other threads may be at */
+    gpucoll_queue_barrier_start(queue);
     for (int looks = 1;; looks++) {
-        gpucoll_status status = gpucoll_barrier_test(team);
+        gpucoll_status status = gpucoll_queue_barrier_test(queue);
         if (status != GPUCOLL_IN_PROGRESS) {
             if (status != GPUCOLL_OK) {
                 return gpucoll_mpi_error(status);

@@ -1,0 +1,111 @@
+/*
+ * Ranks of several hosts that bring lengths that do not fit: which of them are told before the call, and which only by a message, with the call at
+ * work.
+ */
+#include "test/unit/hosts.h"
+#include "test/unit/sum.h"
+
+namespace
+{
+/* Blocks of `bytes`, one for each rank, behind each other, and a buffer that holds them. */
+struct Blocks {
+    Blocks(uint32_t ranks, uint64_t bytes) : buffer(ranks * 2 * bytes)
+    {
+        for (uint32_t i = 0; i < ranks; i++) {
+            blocks.push_back({static_cast<ptrdiff_t>(2 * i * bytes), bytes});
+        }
+    }
+    Buffer buffer;
+    std::vector<gpucoll_block> blocks;
+};
+
+gpucoll_coll_args args_of(gpucoll_coll coll, Blocks &send, Blocks &recv)
+{
+    gpucoll_coll_args args = {};
+    args.coll = coll;
+    args.op = GPUCOLL_SUM;
+    args.type = GPUCOLL_UINT8;
+    args.send = send.buffer.data();
+    args.recv = recv.buffer.data();
+    args.send_blocks = send.blocks.data();
+    args.recv_blocks = recv.blocks.data();
+    return args;
+}
+
+/* A call that some rank ends with `status`, which may not have been one of those whose part was complete: then no rank runs anything
+ * natively any more, and nothing of the call is under way. */
+void expect_over(Rank &rank, gpucoll_status status, bool differs)
+{
+    EXPECT_TRUE(status == GPUCOLL_ERR_MISMATCH || (!differs && status != GPUCOLL_DECLINED))
+        << gpucoll_status_name(status);
+    rank.barrier();
+    Sum next(rank, 100, 1);
+    const gpucoll_status after = rank.call(next.args);
+    EXPECT_TRUE(after == GPUCOLL_DECLINED || (!differs && after == GPUCOLL_ERR_TIMEOUT))
+        << gpucoll_status_name(after);
+    rank.barrier();
+    for (int turn = 0; turn < 10; turn++) { /* so that all alarms are heard */
+        EXPECT_EQ(rank.call(next.args), GPUCOLL_DECLINED);
+    }
+    rank.barrier();
+    EXPECT_EQ(fake_net_count().under_way, rank.meeting.size); /* each listens for alarms */
+    rank.barrier();
+}
+} // namespace
+
+/* What one rank sends and another expects is known to the two alone: a message tells. */
+TEST(cluster_failure, a_length_that_a_message_tells_ends_the_call_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1}), hosts_of({1, 2, 1})}) {
+        on_hosts(hosts, {{"timeout", "60"}, {"chunk", "4K"}}, [](Rank &rank) {
+            const uint32_t ranks = rank.meeting.size;
+            Sum first(rank, 100, 1);
+            EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
+            Blocks send(ranks, 100000);
+            Blocks recv(ranks, 100000);
+            if (rank.number == 0) {
+                recv.blocks[ranks - 1].bytes = 9000; /* two messages, and a shorter one */
+            }
+            const gpucoll_status status = rank.call(args_of(GPUCOLL_ALLTOALLV, send, recv));
+            expect_over(rank, status, rank.number == 0);
+        });
+    }
+}
+
+/* The same along a rail, where hosts do not agree before. */
+TEST(cluster_failure, a_length_that_a_rail_tells_ends_the_call_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({2, 2})}) {
+        on_hosts(hosts, {{"timeout", "60"}, {"agree_hosts", "false"}}, [&](Rank &rank) {
+            const uint32_t ranks = rank.meeting.size;
+            Blocks send(1, 4000);
+            Blocks recv(ranks, 4000);
+            if (hosts[rank.number] == 1) {
+                recv.blocks[0].bytes = 5000;
+            }
+            const gpucoll_status status = rank.call(args_of(GPUCOLL_ALLGATHERV, send, recv));
+            /* Rank 0 is on the rail of the first of the other host. */
+            expect_over(rank, status, rank.number == hosts.size() / 2);
+        });
+    }
+}
+
+/* What all ranks name is told beforehand. */
+TEST(cluster_failure, lengths_of_common_blocks_that_differ_leave_the_team_usable)
+{
+    const Hosts hosts = hosts_of({2, 2});
+    on_hosts(hosts, {{"timeout", "60"}}, [&](Rank &rank) {
+        for (gpucoll_coll coll : {GPUCOLL_ALLGATHERV, GPUCOLL_REDUCE_SCATTER}) {
+            Blocks one(1, 400);
+            Blocks all(4, 400);
+            all.blocks[2].bytes = hosts[rank.number] == 0 ? 300 : 400;
+            const bool gathers = coll == GPUCOLL_ALLGATHERV;
+            EXPECT_EQ(rank.call(args_of(coll, gathers ? one : all, gathers ? all : one)),
+                      GPUCOLL_ERR_MISMATCH);
+            EXPECT_EQ(rank.log.topics().back(), "arguments-differ");
+            Sum next(rank, 100, 1);
+            EXPECT_EQ(rank.call(next.args), GPUCOLL_OK);
+            EXPECT_TRUE(next.right());
+        }
+    });
+}

@@ -26,15 +26,6 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     }
 }
 
-/* How long the kernel may wait for the next call. One crew a GPU: the first lane is the one that a program with one call at a
- * time always gets. Not between kernels that pack and unpack, for which it would have to leave. */
-static uint32_t linger_ns(const struct gpucoll_request *request)
-{
-    const bool lingers =
-        request->plan.linger && request->lane == request->gpu->lanes && request->packing == NULL;
-    return lingers ? (uint32_t)request->team->context->config->linger * 1000 : 0;
-}
-
 gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
                                     struct gpucoll_kernel_args *args)
 {
@@ -47,7 +38,7 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
         .functor = request->functor,
         .ctas = plan->ctas,
         .threads = plan->threads,
-        .linger_ns = linger_ns(request),
+        .linger_ns = plan->linger ? (uint32_t)request->team->context->config->linger * 1000 : 0,
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };

@@ -147,6 +147,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     double lingering = steps + model->ring_us + least(alone, together);
     if (lingering < plan->predicted_us) {
         plan->linger = true;
+        plan->launch_ctas = plan->ctas;
         plan->ctas = (unsigned)crew;
         plan->predicted_us = lingering;
     }

@@ -132,11 +132,25 @@ static gpucoll_status decide(struct gpucoll_request *request)
     return request->links->ways != 0 ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
+/* One crew a GPU: the first lane is the one that a program with one call at a time always gets. Not between kernels that pack and
+ * unpack, for which it would have to leave. */
+static bool may_linger(const struct gpucoll_request *request)
+{
+    return request->lane == request->gpu->lanes && request->packing == NULL;
+}
+
 /* The plan, and what it needs first. */
 static gpucoll_status plan(struct gpucoll_request *request)
 {
-    return gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
-                             request->direct, request->form != GPUCOLL_FORM_BLOCKING, &request->plan);
+    struct gpucoll_plan *plan = &request->plan;
+    gpucoll_status status =
+        gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
+                          request->direct, request->form != GPUCOLL_FORM_BLOCKING, plan);
+    if (status == GPUCOLL_OK && plan->linger && !may_linger(request)) {
+        plan->linger = false;
+        plan->ctas = plan->launch_ctas;
+    }
+    return status;
 }
 
 static gpucoll_status start_algorithm(struct gpucoll_request *request)

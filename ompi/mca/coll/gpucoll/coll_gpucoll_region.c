@@ -248,6 +248,14 @@ static int walk_block(const struct block *block, struct joiner *joiner)
     return rc;
 }
 
+/* What has been joined last. */
+static int finish(struct joiner *joiner)
+{
+    const size_t bytes = joiner->bytes;
+    joiner->bytes = 0;
+    return bytes > 0 ? joiner->run(joiner->arg, joiner->offset, bytes) : OMPI_SUCCESS;
+}
+
 int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run, void *arg)
 {
     struct joiner joiner = {.run = run, .arg = arg};
@@ -257,7 +265,7 @@ int gpucoll_region_runs(const struct gpucoll_region *region, gpucoll_run_fn run,
     for (int i = region->first; i < end && rc == OMPI_SUCCESS; next_block(region, ++i, &block)) {
         rc = walk_block(&block, &joiner);
     }
-    return rc == OMPI_SUCCESS && joiner.bytes > 0 ? run(arg, joiner.offset, joiner.bytes) : rc;
+    return rc == OMPI_SUCCESS ? finish(&joiner) : rc;
 }
 
 /* Runs of equal length at equal distances become one set of rows. */
@@ -269,7 +277,16 @@ struct weaver {
 
 static int flush(struct weaver *weaver)
 {
-    return weaver->set.rows > 0 ? weaver->take(weaver->arg, &weaver->set) : OMPI_SUCCESS;
+    struct gpucoll_rows set = weaver->set;
+    weaver->set.rows = 0;
+    if (set.stride < 0) { /* from the last upwards */
+        set.offset += (ptrdiff_t)(set.rows - 1) * set.stride;
+        set.stride = -set.stride;
+    }
+    if (set.rows > 1 && set.stride == (ptrdiff_t)set.bytes) {
+        set = (struct gpucoll_rows){set.offset, set.bytes * set.rows, 0, 1};
+    }
+    return set.rows > 0 ? weaver->take(weaver->arg, &set) : OMPI_SUCCESS;
 }
 
 static int weave(void *arg, ptrdiff_t offset, size_t bytes)
@@ -285,28 +302,6 @@ static int weave(void *arg, ptrdiff_t offset, size_t bytes)
     int rc = flush(weaver);
     *set = (struct gpucoll_rows){offset, bytes, 0, 1};
     return rc;
-}
-
-/* Hands on each run of a block's first element as a set: that run of all elements. */
-struct spread {
-    gpucoll_rows_fn take;
-    void *arg;
-    ptrdiff_t stride;
-    size_t rows;
-};
-
-static int spread_run(void *arg, ptrdiff_t offset, size_t bytes)
-{
-    const struct spread *spread = arg;
-    struct gpucoll_rows set = {offset, bytes, spread->stride, spread->rows};
-    if (set.stride < 0) { /* from the last element upwards */
-        set.offset += (ptrdiff_t)(set.rows - 1) * set.stride;
-        set.stride = -set.stride;
-    }
-    if (set.stride == (ptrdiff_t)bytes) {
-        set = (struct gpucoll_rows){set.offset, bytes * set.rows, 0, 1};
-    }
-    return spread->take(spread->arg, &set);
 }
 
 static int count_run(void *arg, ptrdiff_t offset, size_t bytes)
@@ -328,14 +323,7 @@ static int block_runs(const struct block *block, gpucoll_run_fn run, void *arg)
 {
     struct joiner joiner = {.run = run, .arg = arg};
     int rc = walk_block(block, &joiner);
-    return rc == OMPI_SUCCESS && joiner.bytes > 0 ? run(arg, joiner.offset, joiner.bytes) : rc;
-}
-
-static int weave_block(const struct block *block, gpucoll_rows_fn take, void *arg)
-{
-    struct weaver weaver = {.take = take, .arg = arg};
-    int rc = block_runs(block, weave, &weaver);
-    return rc == OMPI_SUCCESS ? flush(&weaver) : rc;
+    return rc == OMPI_SUCCESS ? finish(&joiner) : rc;
 }
 
 /* Are there fewer sets if each holds one run of all elements than if each holds neighbouring runs? */
@@ -344,32 +332,50 @@ static bool spreads(const struct block *block)
     const struct block one = {block->offset, 1, block->type};
     size_t runs = 0;
     size_t sets = 0;
-    if (block->count == 1 || block_runs(&one, count_run, &runs) != OMPI_SUCCESS ||
-        weave_block(&one, count_set, &sets) != OMPI_SUCCESS) {
+    struct weaver weaver = {.take = count_set, .arg = &sets};
+    if (block->count <= 1 || is_run(block) || block_runs(&one, count_run, &runs) != OMPI_SUCCESS ||
+        block_runs(&one, weave, &weaver) != OMPI_SUCCESS || flush(&weaver) != OMPI_SUCCESS) {
         return false;
     }
     return runs < sets * block->count;
 }
 
-static int block_rows(const struct block *block, gpucoll_rows_fn take, void *arg)
+/* Hands on each run of a block's first element as a set: that run of all elements. */
+struct spread {
+    struct weaver *weaver;
+    ptrdiff_t stride;
+    size_t rows;
+};
+
+static int spread_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    const struct spread *spread = arg;
+    spread->weaver->set = (struct gpucoll_rows){offset, bytes, spread->stride, spread->rows};
+    return flush(spread->weaver);
+}
+
+static int spread_block(const struct block *block, struct joiner *joiner, struct weaver *weaver)
 {
     const struct block one = {block->offset, 1, block->type};
-    struct spread spread = {take, arg, block->type->ub - block->type->lb, block->count};
-    if (is_run(block) || !spreads(block)) {
-        return weave_block(block, take, arg);
-    }
-    return block_runs(&one, spread_run, &spread);
+    struct spread spread = {weaver, block->type->ub - block->type->lb, block->count};
+    int rc = finish(joiner);
+    rc = rc == OMPI_SUCCESS ? flush(weaver) : rc;
+    return rc == OMPI_SUCCESS ? block_runs(&one, spread_run, &spread) : rc;
 }
 
 int gpucoll_region_rows(const struct gpucoll_region *region, gpucoll_rows_fn take, void *arg)
 {
+    struct weaver weaver = {.take = take, .arg = arg};
+    struct joiner joiner = {.run = weave, .arg = &weaver};
     int rc = OMPI_SUCCESS;
     struct block block = first_block(region);
     const int end = region->first + region->blocks;
     for (int i = region->first; i < end && rc == OMPI_SUCCESS; next_block(region, ++i, &block)) {
-        rc = is_empty(&block) ? OMPI_SUCCESS : block_rows(&block, take, arg);
+        rc = !is_empty(&block) && spreads(&block) ? spread_block(&block, &joiner, &weaver)
+                                                  : walk_block(&block, &joiner);
     }
-    return rc;
+    rc = rc == OMPI_SUCCESS ? finish(&joiner) : rc;
+    return rc == OMPI_SUCCESS ? flush(&weaver) : rc;
 }
 
 static void retain(ompi_datatype_t *type)

@@ -79,20 +79,6 @@ static gpucoll_status queue_chunk(struct gpucoll_request *request, uint32_t chun
     return GPUCOLL_OK;
 }
 
-/* Tells the peers how many chunks this rank has done; a count is of no other call than the one beside it. */
-static void tell(const struct gpucoll_request *request, uint32_t chunks)
-{
-    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING];
-    atomic_store_explicit(word, request->call << 24 | chunks, memory_order_release);
-}
-
-static uint32_t told(const struct gpucoll_request *request, uint32_t rank)
-{
-    const struct gpucoll_team_board *board = request->team->members[rank].board;
-    uint64_t word = atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING], memory_order_acquire);
-    return word >> 24 == request->call ? (uint32_t)(word & 0xffffff) : 0;
-}
-
 /* Counts the chunks of which this rank's part is complete, and tells the peers. */
 static gpucoll_status count_sent(struct gpucoll_request *request)
 {
@@ -101,7 +87,7 @@ static gpucoll_status count_sent(struct gpucoll_request *request)
     while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
         status = gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS]);
         if (status == GPUCOLL_OK) {
-            tell(request, ++pipeline->sent);
+            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
         }
     }
     return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
@@ -112,7 +98,8 @@ static gpucoll_status progress(struct gpucoll_request *request)
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     const bool is_root = request->team->rank == request->root;
     const uint32_t chunks = (uint32_t)request->plan.rounds;
-    const uint32_t there = is_root ? chunks : told(request, request->root);
+    const uint32_t there =
+        is_root ? chunks : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, request->root);
     while (pipeline->queued < there && pipeline->queued - pipeline->sent < GPUCOLL_PIPELINE_SLOTS) {
         gpucoll_status queued = queue_chunk(request, pipeline->queued);
         if (queued != GPUCOLL_OK) {

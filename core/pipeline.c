@@ -19,7 +19,8 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
 gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
                                        struct gpucoll_copy_ticket *tickets)
 {
-    for (uint32_t i = 0; i < request->team->size; i++) {
+    const uint32_t size = request->team->size;
+    for (uint32_t i = 0; i < size || i < GPUCOLL_PEER_QUEUES; i++) {
         gpucoll_status status = gpucoll_copy_done(request->gpu, tickets[i]);
         if (status != GPUCOLL_OK) {
             return status;
@@ -27,6 +28,21 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
         tickets[i].number = 0;
     }
     return GPUCOLL_OK;
+}
+
+/* A count is of no other call than the one beside it. */
+void gpucoll_pipeline_tell(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
+{
+    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
+    atomic_store_explicit(word, request->call << 24 | count, memory_order_release);
+}
+
+uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank)
+{
+    const struct gpucoll_team_board *board = request->team->members[rank].board;
+    uint64_t word =
+        atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING][flow], memory_order_acquire);
+    return word >> 24 == (request->call & (UINT64_MAX >> 24)) ? (uint32_t)(word & 0xffffff) : 0;
 }
 
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)

@@ -50,13 +50,18 @@ struct gpucoll_observed {
     uint64_t part;
 };
 
-/* Of a call that goes by copies in chunks, so many chunks at a time are on their way; without chunks all goes in slot 0. */
+/* Of a call that goes by copies in chunks, so many chunks, or steps, at a time are on their way; without chunks all goes in slot 0. */
 enum { GPUCOLL_PIPELINE_SLOTS = 4 };
 
 struct gpucoll_pipeline {
     uint32_t queued; /* chunks of which this rank's part is queued, */
     uint32_t sent;   /* and sent */
-    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL]; /* by peer */
+    /* Of a reduction, which counts steps above. */
+    uint32_t reduced; /* chunks that this rank has reduced; */
+    bool reducing;    /* the next is being */
+    uint32_t copies;  /* queued so far */
+    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS]
+                                      [GPUCOLL_MAX_LOCAL]; /* by peer; of a reduction, by queue */
 };
 
 struct gpucoll_packing;

@@ -124,6 +124,7 @@ const struct gpucoll_algorithm gpucoll_bcast_copy = {
             "takes no SM; for "
             "large messages in buffers that are used again",
     .direct = true,
+    .spares_sms = true,
     .coll = GPUCOLL_BCAST,
     .steps = true,
     .unusable = gpucoll_slices_unusable,

@@ -40,6 +40,7 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
     .help = "copy engines write from the application's buffers to those of the peers; takes no SM; for large "
             "messages in buffers that are used again",
     .direct = true,
+    .spares_sms = true,
     .coll = GPUCOLL_ANY_MOVE,
     .shape = shape,
     .start = start,

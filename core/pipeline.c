@@ -31,8 +31,9 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
 }
 
 /* A count is of no other call than the one beside it. */
-void gpucoll_pipeline_tell(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
+void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
 {
+    request->moves++;
     _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
     atomic_store_explicit(word, request->call << 24 | count, memory_order_release);
 }

@@ -22,7 +22,7 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
 
 /* What a rank tells its peers of a call in chunks: how much of its own part is complete. A count of less than 2^24. */
 enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED };
-void gpucoll_pipeline_tell(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count);
+void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count);
 uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank);
 
 /* Turned while nothing moves: GPUCOLL_IN_PROGRESS, the watchdog's error, or the device's. */

@@ -215,8 +215,9 @@ static uint64_t steps_of(const struct gpucoll_request *request)
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
+    struct gpucoll_device *device = request->gpu->device;
     gpucoll_pipeline_start(request);
-    return GPUCOLL_OK;
+    return device->accel->ops->prepare(device, GPUCOLL_KERNEL_REDUCE_BLOCKS, request->functor);
 }
 
 /* May this rank queue its next step? Else `*missing` has to reduce first what is in its slot. */
@@ -330,6 +331,7 @@ static gpucoll_status reduce_chunk(struct gpucoll_request *request, const struct
         args.peer[i] = (struct gpucoll_kernel_peer){.lane = block_of(request, team->rank, chunk, i)};
     }
     request->pipeline.reducing = true;
+    request->moves++;
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE_BLOCKS, &args);
 }
 
@@ -384,6 +386,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
                 "who wants it, in chunks; a short kernel reduces each; for large messages in buffers that "  \
                 "are used again",                                                                            \
         .direct = true,                                                                                      \
+        .spares_sms = true,                                                                                  \
         .coll = collective,                                                                                  \
         .rank_order = true,                                                                                  \
         .unusable = unusable,                                                                                \

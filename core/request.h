@@ -101,6 +101,7 @@ struct gpucoll_request {
     uint32_t polls;      /* since the clock was last read */
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
+    uint32_t moves; /* steps of an algorithm that the host moves from one to the next, so far */
     bool in_barrier;
     struct gpucoll_packing *packing;     /* NULL: all blocks are contiguous */
     struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */

@@ -46,6 +46,23 @@ uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpuco
     return word >> 24 == (request->call & (UINT64_MAX >> 24)) ? (uint32_t)(word & 0xffffff) : 0;
 }
 
+bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, uint64_t reduced,
+                          uint32_t *missing)
+{
+    const struct gpucoll_pipeline *own = &request->pipeline;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const bool done = i == request->team->rank
+                              ? own->sent >= sent && own->reduced >= reduced
+                              : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, i) >= sent &&
+                                    gpucoll_pipeline_told(request, GPUCOLL_FLOW_REDUCED, i) >= reduced;
+        if (!done) {
+            *missing = i;
+            return false;
+        }
+    }
+    return true;
+}
+
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)
 {
     return gpucoll_lane_watch(request, missing, "waiting for copies between the GPUs");

@@ -25,6 +25,10 @@ enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED };
 void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count);
 uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank);
 
+/* Have all ranks sent so many chunks, or steps, and reduced so many? Else `*missing` has not. */
+bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, uint64_t reduced,
+                          uint32_t *missing);
+
 /* Turned while nothing moves: GPUCOLL_IN_PROGRESS, the watchdog's error, or the device's. */
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing) GPUCOLL_CHECKED;
 

@@ -9,15 +9,16 @@
  *   reduce             every rank but root    the root: it could not take in more than the message anyway
  *   reduce-scatter     every rank             itself
  *
- * All ranks queue their copies in the same order: step k brings the results of chunk k - LAG to those who want them, and the parts of
- * chunk k to those who reduce, in turns: in turn t to the rank t after the own. One copy alone fills the links of a GPU, so ranks that
- * keep to this order never write to one rank at once while another gets nothing. While step k is on its way, chunk k - 1 is
- * reduced, and there is always a step queued behind.
+ * All ranks take the same steps together: step k brings the results of chunk k - LAG to those who want them, and the parts of chunk k
+ * to those who reduce, in turns: in turn t to the rank t after the own. One copy alone fills the links of a GPU, and a GPU does
+ * one after another; so in each turn every rank gets from one other what it can take in. Two that write to one rank at once would
+ * both be slow while another gets nothing, and once out of step ranks stay so: therefore nobody begins a step before all have
+ * completed the one before (docs/design.md). While step k is on its way, chunk k - 1 is reduced.
  *
  * What keeps it right:
  *   - Parts of chunk k go to a rank's slot k % LAG after it has told that chunk k - LAG, which was there before, is reduced.
- *   - Chunk k is reduced after all ranks have told that their step k is complete, the own too: in place, a reduce-scatter's result
- *     takes the place of what this rank sends another; and the slot's result of chunk k - LAG has left.
+ *   - Chunk k is reduced after all ranks have completed step k, the own too: in place, a reduce-scatter's result takes the place of
+ *     what this rank sends another; and the slot's result of chunk k - LAG has left.
  *   - All-reduce and reduce in place: chunk k of a slice is overwritten by its result, hence after all have sent it.
  */
 #include <math.h>
@@ -78,19 +79,20 @@ static double reduce_us(const struct gpucoll_plan_input *input, const struct gpu
 }
 
 /*
- * More chunks make what is not hidden shorter, and cost more copies. Not hidden are: of a reduce, two steps, in which nobody sends results
- * or only the root receives any; of a reduce-scatter, the reduction of the last chunk, half as long as its copies; of an
- * all-reduce nothing, if there are two.
+ * More chunks make what is not hidden shorter, and cost more copies and steps. Not hidden are: of a reduce, LAG steps, in which only the
+ * root receives anything; of a reduce-scatter, the reduction of the last chunk, half as long as its copies; of an all-reduce nothing,
+ * if there are two.
  */
 static double wanted_chunks(const struct gpucoll_plan_input *input, uint64_t slice)
 {
     const struct gpucoll_model *model = input->model;
+    const uint32_t peers = input->nranks - 1;
     if (input->coll == GPUCOLL_ALLREDUCE) {
         return LAG;
     }
     const double bare = input->coll == GPUCOLL_REDUCE ? LAG : 0.5;
-    const double slice_us = (double)slice / (model->copy_link_share * input->bandwidth) * 1e6;
-    const double chunks = sqrt(bare * slice_us / model->copy_each_us);
+    const double all_us = (double)slice * peers / (model->copy_link_share * input->bandwidth) * 1e6;
+    const double chunks = sqrt(bare * all_us / (peers * model->copy_each_us + model->copy_hop_us));
     return chunks < LAG ? LAG : chunks;
 }
 
@@ -131,19 +133,22 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     plan->chunk_bytes = chunk_of(input, slice);
     plan->rounds = plan->chunk_bytes == 0 ? 0 : (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     double copies = (double)plan->rounds * peers;
+    double steps = (double)plan->rounds;
     double leaves = (double)slice * peers;
     double bare_us = plan->rounds > 1 ? 0 : reduce_us(input, plan);
     if (input->coll == GPUCOLL_ALLREDUCE) {
         copies *= 2;
+        steps += LAG;
         leaves *= 2;
     } else if (input->coll == GPUCOLL_REDUCE) {
         copies += LAG * peers;
+        steps += LAG;
         leaves += (double)LAG * (double)plan->chunk_bytes * peers;
     } else {
         bare_us = reduce_us(input, plan);
     }
-    plan->predicted_us =
-        gpucoll_model_copies_us(input, leaves, 0, 1) + copies * input->model->copy_each_us + bare_us;
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, 0, 0) + copies * input->model->copy_each_us +
+                         steps * input->model->copy_hop_us + bare_us;
 }
 
 /* What a rank has to do with a slice. */
@@ -220,39 +225,22 @@ static gpucoll_status start(struct gpucoll_request *request)
     return device->accel->ops->prepare(device, GPUCOLL_KERNEL_REDUCE_BLOCKS, request->functor);
 }
 
-/* May this rank queue its next step? Else `*missing` has to reduce first what is in its slot. */
+/* May this rank begin its next step? Else `*missing` has not completed the one before, or not reduced what is in its slot. */
 static bool may_step(const struct gpucoll_request *request, uint32_t *missing)
 {
-    const struct gpucoll_pipeline *pipeline = &request->pipeline;
-    const uint64_t step = pipeline->queued;
-    if (step >= steps_of(request) || step - pipeline->sent == GPUCOLL_PIPELINE_SLOTS) {
-        return false;
-    }
-    if (step < LAG) {
-        return true;
-    }
-    *missing = request->team->rank;
-    bool may = pipeline->reduced + LAG > step;
-    for (uint32_t i = 0; i < request->team->size && may; i++) {
-        const struct part part = part_of(request, i);
-        if (i != request->team->rank && chunk_bytes(request, &part, step) > 0) {
-            *missing = i;
-            may = gpucoll_pipeline_told(request, GPUCOLL_FLOW_REDUCED, i) + LAG > step;
-        }
-    }
-    return may;
+    const uint64_t step = request->pipeline.queued;
+    return step < steps_of(request) &&
+           gpucoll_pipeline_all(request, step, step < LAG ? 0 : step - LAG + 1, missing);
 }
 
-/* A copy of the next step. The queues take turns; each is in order, so the latest ticket tells of all in it. */
-static gpucoll_status queue_copy(struct gpucoll_request *request, void *to, const void *from, uint64_t bytes)
+/* A copy of the present turn. Queues take turns, too, the same on all ranks; each is in order, so the latest ticket tells of all in it. */
+static gpucoll_status queue_copy(struct gpucoll_request *request, uint32_t turn, void *to, const void *from,
+                                 uint64_t bytes)
 {
-    struct gpucoll_pipeline *pipeline = &request->pipeline;
-    if (bytes == 0) {
-        return GPUCOLL_OK;
-    }
-    const uint32_t queue = pipeline->copies++ % (uint32_t)request->team->context->config->copy_queues;
-    return gpucoll_copy_in(request->gpu, queue, to, from, bytes,
-                           &pipeline->sending[pipeline->queued % GPUCOLL_PIPELINE_SLOTS][queue]);
+    const uint32_t queue = turn % (uint32_t)request->team->context->config->copy_queues;
+    return bytes == 0
+               ? GPUCOLL_OK
+               : gpucoll_copy_in(request->gpu, queue, to, from, bytes, &request->pipeline.sending[0][queue]);
 }
 
 static gpucoll_status queue_step(struct gpucoll_request *request)
@@ -267,13 +255,13 @@ static gpucoll_status queue_step(struct gpucoll_request *request)
         if (step >= LAG && wants_result(request, peer)) {
             char *to =
                 (char *)gpucoll_direct_result(request, peer) + own.begin + result * request->plan.chunk_bytes;
-            status =
-                queue_copy(request, to, result_of(request, &own, result), chunk_bytes(request, &own, result));
+            status = queue_copy(request, turn, to, result_of(request, &own, result),
+                                chunk_bytes(request, &own, result));
         }
         const struct part part = part_of(request, peer);
         if (status == GPUCOLL_OK) {
             status =
-                queue_copy(request, block_of(request, peer, step, team->rank),
+                queue_copy(request, turn, block_of(request, peer, step, team->rank),
                            part.send + step * request->plan.chunk_bytes, chunk_bytes(request, &part, step));
         }
         if (status != GPUCOLL_OK) {
@@ -284,36 +272,19 @@ static gpucoll_status queue_step(struct gpucoll_request *request)
     return GPUCOLL_OK;
 }
 
-/* Queues what may be, and tells the peers which steps are complete. */
-static gpucoll_status move_steps(struct gpucoll_request *request, uint32_t *missing)
+/* Ends the step that is on its way, and tells the peers; begins the next. */
+static gpucoll_status move_step(struct gpucoll_request *request, uint32_t *missing)
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
-    gpucoll_status status = GPUCOLL_OK;
-    while (status == GPUCOLL_OK && may_step(request, missing)) {
-        status = queue_step(request);
-    }
-    while (status == GPUCOLL_OK && pipeline->sent < pipeline->queued) {
-        status = gpucoll_pipeline_copied(request, pipeline->sending[pipeline->sent % GPUCOLL_PIPELINE_SLOTS]);
-        if (status == GPUCOLL_OK) {
-            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
+    if (pipeline->sent < pipeline->queued) {
+        gpucoll_status status = gpucoll_pipeline_copied(request, pipeline->sending[0]);
+        if (status != GPUCOLL_OK) {
+            *missing = request->team->rank;
+            return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
         }
+        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
     }
-    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
-}
-
-/* Have all ranks completed the step that brings the chunk which is to be reduced next? */
-static bool may_reduce(const struct gpucoll_request *request, uint32_t *missing)
-{
-    const struct gpucoll_pipeline *pipeline = &request->pipeline;
-    for (uint32_t i = 0; i < request->team->size; i++) {
-        const uint32_t sent =
-            i == request->team->rank ? pipeline->sent : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, i);
-        if (sent <= pipeline->reduced) {
-            *missing = i;
-            return false;
-        }
-    }
-    return true;
+    return may_step(request, missing) ? queue_step(request) : GPUCOLL_OK;
 }
 
 static gpucoll_status reduce_chunk(struct gpucoll_request *request, const struct part *own, uint64_t bytes)
@@ -348,7 +319,7 @@ static gpucoll_status reduce_more(struct gpucoll_request *request, uint32_t *mis
             *missing = request->team->rank;
             status = ops->stream_poll(request->lane->stream);
         } else if (bytes > 0) {
-            const bool may = may_reduce(request, missing);
+            const bool may = gpucoll_pipeline_all(request, pipeline->reduced + 1, 0, missing);
             return may ? reduce_chunk(request, &own, bytes) : GPUCOLL_OK;
         }
         if (status != GPUCOLL_OK) {
@@ -369,7 +340,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
     }
     gpucoll_status status = reduce_more(request, &missing);
     if (status == GPUCOLL_OK) {
-        status = move_steps(request, &missing);
+        status = move_step(request, &missing);
     }
     if (status != GPUCOLL_OK) {
         return status;

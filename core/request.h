@@ -59,7 +59,6 @@ struct gpucoll_pipeline {
     /* Of a reduction, which counts steps above. */
     uint32_t reduced; /* chunks that this rank has reduced; */
     bool reducing;    /* the next is being */
-    uint32_t copies;  /* queued so far */
     struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS]
                                       [GPUCOLL_MAX_LOCAL]; /* by peer; of a reduction, by queue */
 };

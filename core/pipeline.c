@@ -78,7 +78,7 @@ gpucoll_status gpucoll_pipeline_end(struct gpucoll_request *request)
 gpucoll_status gpucoll_pipeline_end_copies(struct gpucoll_request *request)
 {
     if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_pipeline_copied(request, request->pipeline.sending[0]);
+        gpucoll_status status = gpucoll_pipeline_copied(request, request->pipeline.sending);
         if (status == GPUCOLL_IN_PROGRESS) {
             return gpucoll_pipeline_idle(request, request->team->rank);
         }

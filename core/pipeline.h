@@ -34,7 +34,7 @@ gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t m
 
 /* To be turned when this rank's part is complete: GPUCOLL_OK when all ranks' are. */
 gpucoll_status gpucoll_pipeline_end(struct gpucoll_request *request) GPUCOLL_CHECKED;
-/* The same for a part that is complete when the copies of pipeline.sending[0] are, or when the kernel is that this rank
+/* The same for a part that is complete when the copies of pipeline.sending are, or when the kernel is that this rank
  * has launched, if it is not idle. */
 gpucoll_status gpucoll_pipeline_end_copies(struct gpucoll_request *request) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_pipeline_end_kernel(struct gpucoll_request *request) GPUCOLL_CHECKED;

@@ -240,7 +240,7 @@ static gpucoll_status queue_copy(struct gpucoll_request *request, uint32_t turn,
     const uint32_t queue = turn % (uint32_t)request->team->context->config->copy_queues;
     return bytes == 0
                ? GPUCOLL_OK
-               : gpucoll_copy_in(request->gpu, queue, to, from, bytes, &request->pipeline.sending[0][queue]);
+               : gpucoll_copy_in(request->gpu, queue, to, from, bytes, &request->pipeline.sending[queue]);
 }
 
 static gpucoll_status queue_step(struct gpucoll_request *request)
@@ -277,7 +277,7 @@ static gpucoll_status move_step(struct gpucoll_request *request, uint32_t *missi
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     if (pipeline->sent < pipeline->queued) {
-        gpucoll_status status = gpucoll_pipeline_copied(request, pipeline->sending[0]);
+        gpucoll_status status = gpucoll_pipeline_copied(request, pipeline->sending);
         if (status != GPUCOLL_OK) {
             *missing = request->team->rank;
             return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;

@@ -50,17 +50,14 @@ struct gpucoll_observed {
     uint64_t part;
 };
 
-/* Of a call that goes by copies in chunks, so many chunks, or steps, at a time are on their way; without chunks all goes in slot 0. */
-enum { GPUCOLL_PIPELINE_SLOTS = 4 };
-
+/* Of a call that goes by copies. */
 struct gpucoll_pipeline {
-    uint32_t queued; /* chunks of which this rank's part is queued, */
-    uint32_t sent;   /* and sent */
-    /* Of a reduction, which counts steps above. */
-    uint32_t reduced; /* chunks that this rank has reduced; */
+    uint32_t queued;  /* chunks or steps of which this rank's part is queued, */
+    uint32_t sent;    /* and sent */
+    uint32_t reduced; /* of a reduction: chunks that this rank has reduced; */
     bool reducing;    /* the next is being */
-    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS]
-                                      [GPUCOLL_MAX_LOCAL]; /* by peer; of a reduction, by queue */
+    /* Of the copies on their way: by peer; of a reduction, the latest in each queue. */
+    struct gpucoll_copy_ticket sending[GPUCOLL_MAX_LOCAL];
 };
 
 struct gpucoll_packing;

@@ -170,7 +170,7 @@ TEST(selector, chunk_is_that_of_copies)
     for (const char *chunk : {"1", "64K", "1M", "1G"}) {
         ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
         input.coll = GPUCOLL_BCAST;
-        ASSERT_EQ(gpucoll_config_set(&input.settings, "bcast_algorithm", "scatter_allgather"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "bcast_algorithm", "chain"), GPUCOLL_OK);
         ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "copy"), GPUCOLL_OK);
         const gpucoll_plan plan = plan_of(input);
         const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;

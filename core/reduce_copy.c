@@ -233,43 +233,48 @@ static bool may_step(const struct gpucoll_request *request, uint32_t *missing)
            gpucoll_pipeline_all(request, step, step < LAG ? 0 : step - LAG + 1, missing);
 }
 
-/* A copy of the present turn. Queues take turns, too, the same on all ranks; each is in order, so the latest ticket tells of all in it. */
-static gpucoll_status queue_copy(struct gpucoll_request *request, uint32_t turn, void *to, const void *from,
-                                 uint64_t bytes)
-{
-    const uint32_t queue = turn % (uint32_t)request->team->context->config->copy_queues;
-    return bytes == 0
-               ? GPUCOLL_OK
-               : gpucoll_copy_in(request->gpu, queue, to, from, bytes, &request->pipeline.sending[queue]);
-}
-
-static gpucoll_status queue_step(struct gpucoll_request *request)
+/* The copies of the next step that go into one of the queues, in the order of their turns. Returns how many there are. */
+static uint32_t list_copies(const struct gpucoll_request *request, uint32_t queue, uint32_t queues,
+                            struct gpucoll_copy *copies)
 {
     const struct gpucoll_team *team = request->team;
     const uint64_t step = request->pipeline.queued;
-    const uint64_t result = step - LAG; /* meant from step LAG on */
+    const uint64_t part_at = step * request->plan.chunk_bytes;
     const struct part own = part_of(request, team->rank);
+    uint32_t count = 0;
     for (uint32_t turn = 1; turn < team->size; turn++) {
         const uint32_t peer = (team->rank + turn) % team->size;
-        gpucoll_status status = GPUCOLL_OK;
+        if (turn % queues != queue) {
+            continue;
+        }
         if (step >= LAG && wants_result(request, peer)) {
-            char *to =
-                (char *)gpucoll_direct_result(request, peer) + own.begin + result * request->plan.chunk_bytes;
-            status = queue_copy(request, turn, to, result_of(request, &own, result),
-                                chunk_bytes(request, &own, result));
+            const uint64_t chunk = step - LAG;
+            char *result = (char *)gpucoll_direct_result(request, peer) + own.begin;
+            copies[count] =
+                (struct gpucoll_copy){result + chunk * request->plan.chunk_bytes,
+                                      result_of(request, &own, chunk), chunk_bytes(request, &own, chunk)};
+            count += copies[count].bytes > 0;
         }
         const struct part part = part_of(request, peer);
-        if (status == GPUCOLL_OK) {
-            status =
-                queue_copy(request, turn, block_of(request, peer, step, team->rank),
-                           part.send + step * request->plan.chunk_bytes, chunk_bytes(request, &part, step));
-        }
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
+        copies[count] = (struct gpucoll_copy){block_of(request, peer, step, team->rank), part.send + part_at,
+                                              chunk_bytes(request, &part, step)};
+        count += copies[count].bytes > 0;
+    }
+    return count;
+}
+
+/* The turns are shared out among the queues, on all ranks alike. */
+static gpucoll_status queue_step(struct gpucoll_request *request)
+{
+    struct gpucoll_copy copies[2 * GPUCOLL_MAX_LOCAL];
+    const uint32_t queues = (uint32_t)request->team->context->config->copy_queues;
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t queue = 0; queue < queues && status == GPUCOLL_OK; queue++) {
+        const uint32_t count = list_copies(request, queue, queues, copies);
+        status = gpucoll_copies_in(request->gpu, queue, copies, count, &request->pipeline.sending[queue]);
     }
     request->pipeline.queued++;
-    return GPUCOLL_OK;
+    return status;
 }
 
 /* Ends the step that is on its way, and tells the peers; begins the next. */

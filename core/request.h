@@ -56,7 +56,7 @@ struct gpucoll_pipeline {
     uint32_t sent;    /* and sent */
     uint32_t reduced; /* of a reduction: chunks that this rank has reduced; */
     bool reducing;    /* the next is being */
-    /* Of the copies on their way: by peer; of a reduction, the latest in each queue. */
+    /* Of the copies on their way: by peer; of a reduction, by queue. */
     struct gpucoll_copy_ticket sending[GPUCOLL_MAX_LOCAL];
 };
 

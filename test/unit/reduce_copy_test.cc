@@ -135,7 +135,7 @@ TEST_P(reduce_copy, counts_roots_and_places)
         }
         EXPECT_GE(runs_by(rank, "twoshot/copy"), 16u);
         EXPECT_GE(runs_by(rank, "exchange/copy"), 20u);
-        EXPECT_TRUE(rank.meeting.size == 2 || runs_by(rank, "scatter_gather/copy") >= 16);
+        EXPECT_TRUE(rank.meeting.size == 2 || runs_by(rank, "scatter_gather/copy") >= 12);
     });
 }
 

@@ -19,8 +19,7 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
 gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
                                        struct gpucoll_copy_ticket *tickets)
 {
-    const uint32_t size = request->team->size;
-    for (uint32_t i = 0; i < size || i < GPUCOLL_PEER_QUEUES; i++) {
+    for (uint32_t i = 0; i < request->team->size; i++) {
         gpucoll_status status = gpucoll_copy_done(request->gpu, tickets[i]);
         if (status != GPUCOLL_OK) {
             return status;

@@ -13,7 +13,7 @@
  * to those who reduce, in turns: in turn t to the rank t after the own. One copy alone fills the links of a GPU, and a GPU does
  * one after another; so in each turn every rank gets from one other what it can take in. Two that write to one rank at once would
  * both be slow while another gets nothing, and once out of step ranks stay so: therefore nobody begins a step before all have
- * completed the one before (docs/design.md). While step k is on its way, chunk k - 1 is reduced.
+ * completed the one before (docs/design.md). Two ranks cannot get into each other's way: they queue a step ahead. While step k is on its way, chunk k - 1 is reduced.
  *
  * What keeps it right:
  *   - Parts of chunk k go to a rank's slot k % LAG after it has told that chunk k - LAG, which was there before, is reduced.
@@ -29,8 +29,10 @@
 #include "core/pipeline.h"
 #include "core/slices.h"
 
-/* Chunks whose parts are in scratch at once: one is reduced while another arrives. */
-enum { LAG = 2 };
+enum {
+    LAG = 2,  /* chunks whose parts are in scratch at once: one is reduced while another arrives */
+    STEPS = 2 /* on their way at once, at most */
+};
 
 static const uint64_t line = 128;
 /* Below this a chunk takes its copies less time than what they cost beside it. */
@@ -147,8 +149,10 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     } else {
         bare_us = reduce_us(input, plan);
     }
-    plan->predicted_us = gpucoll_model_copies_us(input, leaves, 0, 0) + copies * input->model->copy_each_us +
-                         steps * input->model->copy_hop_us + bare_us;
+    const double step_us =
+        peers > 1 ? input->model->copy_hop_us : 0; /* two ranks do not wait for each other */
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, 0, 1) + copies * input->model->copy_each_us +
+                         steps * step_us + bare_us;
 }
 
 /* What a rank has to do with a slice. */
@@ -229,8 +233,10 @@ static gpucoll_status start(struct gpucoll_request *request)
 static bool may_step(const struct gpucoll_request *request, uint32_t *missing)
 {
     const uint64_t step = request->pipeline.queued;
+    const uint64_t ahead = request->team->size > 2 ? 0 : STEPS - 1;
+    const uint64_t complete = step > ahead ? step - ahead : 0;
     return step < steps_of(request) &&
-           gpucoll_pipeline_all(request, step, step < LAG ? 0 : step - LAG + 1, missing);
+           gpucoll_pipeline_all(request, complete, step < LAG ? 0 : step - LAG + 1, missing);
 }
 
 /* The copies of the next step that go into one of the queues, in the order of their turns. Returns how many there are. */
@@ -263,31 +269,51 @@ static uint32_t list_copies(const struct gpucoll_request *request, uint32_t queu
     return count;
 }
 
+/* A ticket for each queue; of steps that are on their way at once they are apart. */
+static struct gpucoll_copy_ticket *tickets_of(struct gpucoll_request *request, uint64_t step)
+{
+    _Static_assert(STEPS * GPUCOLL_PEER_QUEUES <= GPUCOLL_MAX_LOCAL, "there are so many tickets");
+    return &request->pipeline.sending[step % STEPS * GPUCOLL_PEER_QUEUES];
+}
+
 /* The turns are shared out among the queues, on all ranks alike. */
 static gpucoll_status queue_step(struct gpucoll_request *request)
 {
     struct gpucoll_copy copies[2 * GPUCOLL_MAX_LOCAL];
     const uint32_t queues = (uint32_t)request->team->context->config->copy_queues;
+    struct gpucoll_copy_ticket *tickets = tickets_of(request, request->pipeline.queued);
     gpucoll_status status = GPUCOLL_OK;
     for (uint32_t queue = 0; queue < queues && status == GPUCOLL_OK; queue++) {
         const uint32_t count = list_copies(request, queue, queues, copies);
-        status = gpucoll_copies_in(request->gpu, queue, copies, count, &request->pipeline.sending[queue]);
+        status = gpucoll_copies_in(request->gpu, queue, copies, count, &tickets[queue]);
     }
     request->pipeline.queued++;
     return status;
 }
 
-/* Ends the step that is on its way, and tells the peers; begins the next. */
+static gpucoll_status step_copied(struct gpucoll_request *request, uint64_t step)
+{
+    const struct gpucoll_copy_ticket *tickets = tickets_of(request, step);
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t queue = 0; queue < GPUCOLL_PEER_QUEUES && status == GPUCOLL_OK; queue++) {
+        status = gpucoll_copy_done(request->gpu, tickets[queue]);
+    }
+    return status;
+}
+
+/* Ends the oldest step that is on its way, and tells the peers; begins the next. */
 static gpucoll_status move_step(struct gpucoll_request *request, uint32_t *missing)
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     if (pipeline->sent < pipeline->queued) {
-        gpucoll_status status = gpucoll_pipeline_copied(request, pipeline->sending);
-        if (status != GPUCOLL_OK) {
+        gpucoll_status status = step_copied(request, pipeline->sent);
+        if (status == GPUCOLL_OK) {
+            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
+        } else if (status == GPUCOLL_IN_PROGRESS) {
             *missing = request->team->rank;
-            return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
+        } else {
+            return status;
         }
-        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
     }
     return may_step(request, missing) ? queue_step(request) : GPUCOLL_OK;
 }

@@ -17,6 +17,9 @@
     ROW(bcast_direct)                                                                                        \
     ROW(exchange_direct)                                                                                     \
     ROW(reduce_direct)                                                                                       \
+    ROW(reduce_copy)                                                                                         \
+    ROW(reduce_scatter_copy)                                                                                 \
+    ROW(reduce_scatter_block_copy)                                                                           \
     ROW(exchange_pipes)                                                                                      \
     ROW(reduce_cpu)
 

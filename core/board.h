@@ -64,7 +64,8 @@ struct gpucoll_missing {
  *                barrier that ends connecting, read after it.
  *   offered      call << 1 | whether there is a lane, by call modulo GPUCOLL_RING: stored with release after `lane` and `epoch` of a
  *                post that said LANE_FOLLOWS.
- *   flow         Chunks that this rank has passed on in a call that goes by copies: call << 24 | chunks.
+ *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
+ *                (core/pipeline.h).
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
  */
@@ -79,7 +80,7 @@ struct gpucoll_team_board {
     _Atomic uint64_t offered[GPUCOLL_RING];
     _Alignas(64) _Atomic uint64_t barriers;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
-    _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING];
+    _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][2];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
     uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
 };

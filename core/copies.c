@@ -10,9 +10,17 @@ gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t pee
 gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
                                uint64_t bytes, struct gpucoll_copy_ticket *ticket)
 {
+    const struct gpucoll_copy copy = {to, from, bytes};
+    return gpucoll_copies_in(gpu, queue_index, &copy, bytes > 0, ticket);
+}
+
+gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
+                                 const struct gpucoll_copy *copies, uint32_t count,
+                                 struct gpucoll_copy_ticket *ticket)
+{
     const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
     ticket->number = 0;
-    if (bytes == 0) {
+    if (count == 0) {
         return GPUCOLL_OK;
     }
     ticket->queue = queue_index;
@@ -23,7 +31,7 @@ gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, vo
         status = ops->copier_open(gpu->device, &queue->copier);
     }
     if (status == GPUCOLL_OK) {
-        status = ops->copier_queue(queue->copier, to, from, bytes);
+        status = ops->copier_queue(queue->copier, copies, count);
     }
     if (status == GPUCOLL_OK) {
         ticket->number = ++queue->queued;

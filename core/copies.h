@@ -15,7 +15,10 @@ struct gpucoll_copy_ticket {
 /* Queues a copy to or from a place of `peer`, seen from `rank`: copies that concern different peers run at the same time. */
 gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
                             uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-/* The same in a queue of choice. */
+/* Several at once in a queue of choice, one after another, which have one ticket. */
+gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue, const struct gpucoll_copy *copies,
+                                 uint32_t count, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
+/* One in a queue of choice. */
 gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue, void *to, const void *from,
                                uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the copy is complete, GPUCOLL_IN_PROGRESS, or an error that has been shown. */

@@ -16,7 +16,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 static gpucoll_status start(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
-    struct gpucoll_copy_ticket *tickets = request->pipeline.sending[0];
+    struct gpucoll_copy_ticket *tickets = request->pipeline.sending;
     gpucoll_pipeline_start(request);
     for (uint32_t turn = 1; turn <= team->size; turn++) { /* the own part last */
         const uint32_t peer = (team->rank + turn) % team->size;
@@ -40,6 +40,7 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
     .help = "copy engines write from the application's buffers to those of the peers; takes no SM; for large "
             "messages in buffers that are used again",
     .direct = true,
+    .spares_sms = true,
     .coll = GPUCOLL_ANY_MOVE,
     .shape = shape,
     .start = start,

@@ -10,6 +10,10 @@ static const uint64_t least_channel_bytes = 8192;
  */
 static const uint64_t least_block_bytes = 1024;
 
+/* How much longer the kernel takes that reduces and sends by turns than one that only sends: 290 GB/s where that reaches 333
+ * (docs/design.md). */
+static const double reduce_share = 1.15;
+
 void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -27,6 +31,7 @@ void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpuco
     plan->rounds = (end - begin + block - 1) / block;
     plan->predicted_us =
         gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
+    plan->predicted_us *= gpucoll_coll_reduces(input->coll) ? reduce_share : 1;
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)

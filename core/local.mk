@@ -25,7 +25,6 @@ libgpucoll_la_SOURCES += \
 	core/agreement.h \
 	core/algorithm.h \
 	core/algorithms.c \
-	core/allreduce_copy.c \
 	core/allreduce_oneshot.c \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
@@ -124,6 +123,7 @@ libgpucoll_la_SOURCES += \
 	core/rail_run.h \
 	core/rail_scan.c \
 	core/rail_tree.c \
+	core/reduce_copy.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \
 	core/request.c \

@@ -29,6 +29,39 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
     return GPUCOLL_OK;
 }
 
+/* A count is of no other call than the one beside it. */
+void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
+{
+    request->moves++;
+    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
+    atomic_store_explicit(word, request->call << 24 | count, memory_order_release);
+}
+
+uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank)
+{
+    const struct gpucoll_team_board *board = request->team->members[rank].board;
+    uint64_t word =
+        atomic_load_explicit(&board->flow[request->call % GPUCOLL_RING][flow], memory_order_acquire);
+    return word >> 24 == (request->call & (UINT64_MAX >> 24)) ? (uint32_t)(word & 0xffffff) : 0;
+}
+
+bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, uint64_t reduced,
+                          uint32_t *missing)
+{
+    const struct gpucoll_pipeline *own = &request->pipeline;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const bool done = i == request->team->rank
+                              ? own->sent >= sent && own->reduced >= reduced
+                              : gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, i) >= sent &&
+                                    gpucoll_pipeline_told(request, GPUCOLL_FLOW_REDUCED, i) >= reduced;
+        if (!done) {
+            *missing = i;
+            return false;
+        }
+    }
+    return true;
+}
+
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)
 {
     return gpucoll_lane_watch(request, missing, "waiting for copies between the GPUs");
@@ -44,7 +77,7 @@ gpucoll_status gpucoll_pipeline_end(struct gpucoll_request *request)
 gpucoll_status gpucoll_pipeline_end_copies(struct gpucoll_request *request)
 {
     if (!request->in_barrier) {
-        gpucoll_status status = gpucoll_pipeline_copied(request, request->pipeline.sending[0]);
+        gpucoll_status status = gpucoll_pipeline_copied(request, request->pipeline.sending);
         if (status == GPUCOLL_IN_PROGRESS) {
             return gpucoll_pipeline_idle(request, request->team->rank);
         }

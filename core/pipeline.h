@@ -20,12 +20,21 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
 gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
                                        struct gpucoll_copy_ticket *tickets) GPUCOLL_CHECKED;
 
+/* What a rank tells its peers of a call in chunks: how much of its own part is complete. A count of less than 2^24. */
+enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED };
+void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count);
+uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t rank);
+
+/* Have all ranks sent so many chunks, or steps, and reduced so many? Else `*missing` has not. */
+bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, uint64_t reduced,
+                          uint32_t *missing);
+
 /* Turned while nothing moves: GPUCOLL_IN_PROGRESS, the watchdog's error, or the device's. */
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing) GPUCOLL_CHECKED;
 
 /* To be turned when this rank's part is complete: GPUCOLL_OK when all ranks' are. */
 gpucoll_status gpucoll_pipeline_end(struct gpucoll_request *request) GPUCOLL_CHECKED;
-/* The same for a part that is complete when the copies of pipeline.sending[0] are, or when the kernel is that this rank
+/* The same for a part that is complete when the copies of pipeline.sending are, or when the kernel is that this rank
  * has launched, if it is not idle. */
 gpucoll_status gpucoll_pipeline_end_copies(struct gpucoll_request *request) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_pipeline_end_kernel(struct gpucoll_request *request) GPUCOLL_CHECKED;

@@ -37,6 +37,7 @@ static bool move_on(struct gpucoll_queue *queue)
         struct gpucoll_task *task = *link;
         struct gpucoll_request *request = task->request;
         enum gpucoll_request_state before = request->state;
+        const uint32_t moves = request->moves;
         gpucoll_status status = gpucoll_test(request);
         if (status != GPUCOLL_IN_PROGRESS) {
             task->reason = gpucoll_declined_reason(queue->team);
@@ -44,7 +45,7 @@ static bool move_on(struct gpucoll_queue *queue)
             changed = true;
             continue;
         }
-        changed |= request->state != before;
+        changed |= request->state != before || request->moves != moves;
         if (request->state >= GPUCOLL_RUNNING && before < GPUCOLL_RUNNING) {
             __atomic_store_n(&task->runs, true, __ATOMIC_RELEASE);
         }

@@ -50,13 +50,14 @@ struct gpucoll_observed {
     uint64_t part;
 };
 
-/* Of a call that goes by copies in chunks, so many chunks at a time are on their way; without chunks all goes in slot 0. */
-enum { GPUCOLL_PIPELINE_SLOTS = 4 };
-
+/* Of a call that goes by copies. */
 struct gpucoll_pipeline {
-    uint32_t queued; /* chunks of which this rank's part is queued, */
-    uint32_t sent;   /* and sent */
-    struct gpucoll_copy_ticket sending[GPUCOLL_PIPELINE_SLOTS][GPUCOLL_MAX_LOCAL]; /* by peer */
+    uint32_t queued;  /* chunks or steps of which this rank's part is queued, */
+    uint32_t sent;    /* and sent */
+    uint32_t reduced; /* of a reduction: chunks that this rank has reduced; */
+    bool reducing;    /* the next is being */
+    /* Of the copies on their way: by peer; of a reduction, by queue. */
+    struct gpucoll_copy_ticket sending[GPUCOLL_MAX_LOCAL];
 };
 
 struct gpucoll_packing;
@@ -96,6 +97,7 @@ struct gpucoll_request {
     uint32_t polls;      /* since the clock was last read */
     uint64_t next_round; /* used by algorithms that run in several kernels */
     uint32_t stage;
+    uint32_t moves; /* steps of an algorithm that the host moves from one to the next, so far */
     bool in_barrier;
     struct gpucoll_packing *packing;     /* NULL: all blocks are contiguous */
     struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */

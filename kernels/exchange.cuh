@@ -14,6 +14,7 @@
 #include "kernels/exchange_simple.cuh"
 #include "kernels/linger.cuh"
 #include "kernels/ll.cuh"
+#include "kernels/reduce_blocks.cuh"
 
 namespace gpucoll
 {
@@ -243,6 +244,11 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \
         gpucoll::exchange_and_reduce<gpucoll::op_##op<gpucoll::element>>(args, runs);                        \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
+        gpucoll_blocks_##name(const __grid_constant__ gpucoll_kernel_args args)                              \
+    {                                                                                                        \
+        gpucoll::reduce_blocks<gpucoll::op_##op<gpucoll::element>>(args);                                    \
     }
 
 #endif

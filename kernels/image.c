@@ -33,7 +33,8 @@ struct row {
                                [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
                                [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #functor,              \
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
-                               [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move"}},
+                               [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                             \
+                               [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
 #define ROW_FLOAT(name, op, element) ROW(name, FLOAT)

@@ -61,6 +61,7 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
+    GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces what copies have brought, in rank order; waits for nobody */
     GPUCOLL_KERNEL_COUNT
 };
 
@@ -140,6 +141,12 @@ struct gpucoll_kernel_args {
     uint32_t reserved;
     struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
 };
+
+/*
+ * REDUCE_BLOCKS takes the same arguments, some with other meanings: peer[i].lane is the block that rank i's copies have filled in this
+ * rank's scratch, aligned to a pack and with room for whole packs; the own part is `send`. The result goes to `recv`, which is
+ * `send`, or apart from it.
+ */
 
 /*
  * Second argument of the exchange kernels: what this rank and each other one, or this rank and itself, send each other.

@@ -33,6 +33,7 @@ kernel_headers = \
 	kernels/ll.cuh \
 	kernels/ll128.cuh \
 	kernels/pack.cuh \
+	kernels/reduce_blocks.cuh \
 	kernels/reduce_ops.cuh \
 	kernels/simple.cuh \
 	kernels/sync.cuh

@@ -52,6 +52,13 @@ struct gpucoll_rows {
     size_t rows;
 };
 
+/* Between two places that a device reaches. */
+struct gpucoll_copy {
+    void *to;
+    const void *from;
+    uint64_t bytes; /* not 0 */
+};
+
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
@@ -157,14 +164,14 @@ struct gpucoll_accel_ops {
     gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
                                     size_t bytes) GPUCOLL_CHECKED;
     void (*host_unregister)(struct gpucoll_device *device, void *pointer);
-    /* Copies between places that the device reaches, by a copy engine, in order. Copies have the numbers 1, 2, ...; `passed` is that of
-     * the latest that is complete, or an error that the device has met (shown by topic "device-error"). The caller
+    /* Copies by a copy engine, in order. What is queued by one call has a number, 1, 2, ...; `passed` is that of the latest of which all
+     * is complete, or an error that the device has met (shown by topic "device-error"). The caller
      * serialises the calls on one copier. */
     gpucoll_status (*copier_open)(struct gpucoll_device *device,
                                   struct gpucoll_copier **copier) GPUCOLL_CHECKED;
     void (*copier_close)(struct gpucoll_copier *copier);
-    gpucoll_status (*copier_queue)(struct gpucoll_copier *copier, void *to, const void *from,
-                                   uint64_t bytes) GPUCOLL_CHECKED;
+    gpucoll_status (*copier_queue)(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
+                                   uint32_t count) GPUCOLL_CHECKED;
     gpucoll_status (*copier_passed)(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 };
 

@@ -103,8 +103,8 @@ gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const v
                                           struct gpucoll_memory_handle *handle);
 gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, struct gpucoll_copier **copier);
 void gpucoll_cuda_copier_close(struct gpucoll_copier *copier);
-gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *copier, void *to, const void *from,
-                                         uint64_t bytes);
+gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
+                                         uint32_t count) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_copier_passed(struct gpucoll_copier *copier, uint64_t *passed);
 enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device,
                                            const struct gpucoll_device_id *peer);

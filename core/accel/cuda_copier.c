@@ -1,18 +1,18 @@
 /*
- * Copies by the copy engines: a stream of copies, each followed by an event. (Not by a value that the stream writes, which
+ * Copies by the copy engines: a stream of copies, those that are queued together followed by an event. (Not by a value that the stream writes, which
  * the driver does on another engine: each change of engines takes ten microseconds, and the link idles.)
  */
 #include "core/accel/cuda_accel.h"
 #include <stdlib.h>
 
-enum { EVENTS = 64 }; /* copies that can be outstanding */
+enum { EVENTS = 64 }; /* sets of copies that can be outstanding */
 
 struct cuda_copier {
     struct gpucoll_copier base;
     CUstream stream;
     uint64_t queued;
     uint64_t passed;
-    CUevent events[EVENTS]; /* of copy number n: [n % EVENTS] */
+    CUevent events[EVENTS]; /* of set number n: [n % EVENTS] */
 };
 
 static const struct gpucoll_cuda_accel *accel_of(const struct cuda_copier *copier)
@@ -78,8 +78,8 @@ void gpucoll_cuda_copier_close(struct gpucoll_copier *base)
     free(copier);
 }
 
-gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, void *to, const void *from,
-                                         uint64_t bytes)
+gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
+                                         uint32_t count)
 {
     struct cuda_copier *copier = (struct cuda_copier *)base;
     const struct gpucoll_cuda_accel *accel = accel_of(copier);
@@ -90,9 +90,9 @@ gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, void *to, 
         result = cuda->cuEventSynchronize(copier->events[(copier->passed + 1) % EVENTS]);
         copier->passed++;
     }
-    if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
-                                     copier->stream);
+    for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        result = cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)copies[i].to,
+                                     (CUdeviceptr)(uintptr_t)copies[i].from, copies[i].bytes, copier->stream);
     }
     if (result == CUDA_SUCCESS) {
         copier->queued++;

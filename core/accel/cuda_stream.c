@@ -13,7 +13,7 @@ struct shared {
 
 struct cuda_stream {
     struct gpucoll_stream base;
-    CUstream handle;
+    CUstream handle; /* NULL until a kernel is launched */
     struct shared *shared;
     CUdeviceptr device_shared;       /* the same, as kernels see it */
     CUdeviceptr arrived;             /* device memory: see kernel_abi.h */
@@ -35,25 +35,34 @@ static CUcontext context_of(const struct gpucoll_device *device)
                                 memory_order_relaxed);
 }
 
-/* Everything a stream needs of the driver; what was made stays in `stream` if a later step fails. */
+/* The memory that a stream needs, now, since to allocate it may wait for kernels; what was made stays in `stream` if a later step
+ * fails. */
 static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_stream *stream)
 {
-    int least = 0;
-    int greatest = 0;
-    CUresult result = cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
-    if (result == CUDA_SUCCESS) {
-        result = cuda->cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, greatest);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
-    }
+    CUstream copies = gpucoll_cuda_device(stream->base.device)->place->copies;
+    CUresult result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
     if (result == CUDA_SUCCESS) {
         result = cuda->cuMemAlloc(&stream->arrived, sizeof(uint32_t));
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemsetD8Async(stream->arrived, 0, sizeof(uint32_t), stream->handle);
+        result = cuda->cuMemsetD8Async(stream->arrived, 0, sizeof(uint32_t), copies);
     }
-    return result == CUDA_SUCCESS ? cuda->cuStreamSynchronize(stream->handle) : result;
+    return result == CUDA_SUCCESS ? cuda->cuStreamSynchronize(copies) : result;
+}
+
+/* The driver's stream, made when it is first needed: all of a process share the GPU's hardware queues, and with more than eight
+ * copies become slow (docs/design.md). */
+static CUresult have_handle(const struct gpucoll_cuda_driver *cuda, struct cuda_stream *stream)
+{
+    int least = 0;
+    int greatest = 0;
+    if (stream->handle) {
+        return CUDA_SUCCESS;
+    }
+    CUresult result = cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
+    return result == CUDA_SUCCESS
+               ? cuda->cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, greatest)
+               : result;
 }
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gpucoll_stream **out)
@@ -89,7 +98,8 @@ void gpucoll_cuda_stream_stop(struct gpucoll_stream *base)
     dismiss(stream);
     /* Bounded: a kernel that has not begun may stand behind one of the application that never ends. */
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
-    while (cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY && gpucoll_now_ns() < end) {
+    while (stream->handle && cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY &&
+           gpucoll_now_ns() < end) {
         sched_yield();
     }
 }
@@ -194,9 +204,9 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
     struct gpucoll_device *device = stream->base.device;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
-    CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
-    if (stream->args.bell && ctas > 1) {
+    CUresult result = have_handle(accel->cuda, stream);
+    if (result == CUDA_SUCCESS && stream->args.bell && ctas > 1) {
         CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                      .value.clusterDim = {ctas, 1, 1}};
         const CUlaunchConfig config = {.gridDimX = ctas,
@@ -209,7 +219,7 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
                                        .attrs = &cluster,
                                        .numAttrs = 1};
         result = accel->cuda->launch_cluster(&config, function, parameters, NULL);
-    } else {
+    } else if (result == CUDA_SUCCESS) {
         result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1, 0, stream->handle,
                                              parameters, NULL);
     }
@@ -343,8 +353,11 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
     const unsigned ctas = wanted < most ? (unsigned)wanted : most;
     void *parameters[] = {&args};
     bool entered = gpucoll_cuda_enter(accel, context_of(base->device));
-    CUresult result =
-        accel->cuda->cuLaunchKernel(function, ctas, 1, 1, threads, 1, 1, 0, stream->handle, parameters, NULL);
+    CUresult result = have_handle(accel->cuda, stream);
+    if (result == CUDA_SUCCESS) {
+        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, threads, 1, 1, 0, stream->handle,
+                                             parameters, NULL);
+    }
     gpucoll_cuda_leave(accel, entered);
     stream->args.done_value = args.done_value;
     stream->rung = false;
@@ -389,7 +402,9 @@ gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *base)
 {
     const struct cuda_stream *stream = (const struct cuda_stream *)base;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
-    CUresult result = accel->cuda->cuStreamQuery(stream->handle);
+    /* Before the first kernel, any stream of the context tells whether the device has met an error. */
+    CUstream asked = stream->handle ? stream->handle : gpucoll_cuda_device(base->device)->place->copies;
+    CUresult result = accel->cuda->cuStreamQuery(asked);
     return gpucoll_cuda_check(accel, base->device->ordinal, "running a kernel",
                               result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
 }

@@ -276,6 +276,33 @@ static bool twoshot_channel(const struct gpucoll_kernel_args *args, int functor,
     return true;
 }
 
+/* What copies have brought, reduced in rank order, some of it at a time. */
+static bool blocks_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                           uint32_t channels)
+{
+    enum { PIECE = 4096 };
+    _Alignas(64) char sum[PIECE];
+    const size_t size = gpucoll_host_functor_size(functor);
+    uint64_t begin;
+    uint64_t end;
+    gpucoll_channel_range(args->bytes, channels, channel, &begin, &end);
+    const struct span span = span_of_packs(args->bytes, begin, end);
+    for (uint64_t done = 0; done < span.bytes; done += PIECE) {
+        const uint64_t bytes = span.bytes - done < PIECE ? span.bytes - done : PIECE;
+        const uint64_t at = span.begin + done;
+        for (uint32_t i = 0; i < args->nranks; i++) {
+            const char *part = (const char *)(i == args->rank ? args->send : args->peer[i].lane) + at;
+            if (i == 0) {
+                memcpy(sum, part, bytes);
+            } else {
+                gpucoll_host_reduce(functor, sum, sum, part, bytes / size);
+            }
+        }
+        memcpy((char *)args->recv + at, sum, bytes);
+    }
+    return true;
+}
+
 typedef bool channel_function(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
                               uint32_t channels);
 
@@ -283,6 +310,7 @@ static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_ONESHOT] = oneshot_channel,
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = ll128_channel,
     [GPUCOLL_KERNEL_TWOSHOT] = twoshot_channel,
+    [GPUCOLL_KERNEL_REDUCE_BLOCKS] = blocks_channel,
 };
 
 static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,

@@ -18,6 +18,7 @@ struct entry {
     void *copy_to;
     const void *copy_from;
     uint64_t copy_bytes;
+    bool copies_end; /* with this copy all that were queued with it are complete */
     int functor;
     uint32_t channels;
     struct gpucoll_kernel_args args;
@@ -37,6 +38,7 @@ struct host_stream {
     pthread_cond_t ran;      /* to launchers that found the queue full, and who waits for the end */
     uint64_t launches;
     uint64_t runs;
+    uint64_t passed;     /* sets of copies */
     uint32_t done_value; /* of the latest launch; the launching thread's */
     bool closing;
     struct entry queue[QUEUE];
@@ -72,6 +74,7 @@ static void *work(void *arg)
         pthread_mutex_unlock(&stream->lock);
         run(entry);
         pthread_mutex_lock(&stream->lock);
+        stream->passed += entry->work == WORK_COPY && entry->copies_end;
         stream->runs++;
         pthread_cond_broadcast(&stream->ran);
     }
@@ -227,17 +230,20 @@ void gpucoll_host_copier_close(struct gpucoll_copier *base)
     free(copier);
 }
 
-gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, void *to, const void *from,
-                                         uint64_t bytes)
+gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
+                                         uint32_t count)
 {
     struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
     pthread_mutex_lock(&stream->lock);
-    struct entry *entry = next_entry(stream);
-    entry->work = WORK_COPY;
-    entry->copy_to = to;
-    entry->copy_from = from;
-    entry->copy_bytes = bytes;
-    give_entry(stream);
+    for (uint32_t i = 0; i < count; i++) {
+        struct entry *entry = next_entry(stream);
+        entry->work = WORK_COPY;
+        entry->copy_to = copies[i].to;
+        entry->copy_from = copies[i].from;
+        entry->copy_bytes = copies[i].bytes;
+        entry->copies_end = i + 1 == count;
+        give_entry(stream);
+    }
     pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
 }
@@ -246,7 +252,7 @@ gpucoll_status gpucoll_host_copier_passed(struct gpucoll_copier *base, uint64_t 
 {
     struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
     pthread_mutex_lock(&stream->lock);
-    *passed = stream->runs;
+    *passed = stream->passed;
     pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
 }

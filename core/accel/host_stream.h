@@ -22,8 +22,8 @@ gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *stream) GPUCOLL_C
 gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device,
                                         struct gpucoll_copier **copier) GPUCOLL_CHECKED;
 void gpucoll_host_copier_close(struct gpucoll_copier *copier);
-gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *copier, void *to, const void *from,
-                                         uint64_t bytes) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
+                                         uint32_t count) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_host_copier_passed(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 
 #endif

@@ -99,6 +99,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
         "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
         "decide."),
+    ROW(copy_queues, INT, "2", "1..4", 5,
+        "Queues in which a reduction that goes by copy engines puts its copies by turns: copies in one go "
+        "one "
+        "after another, those in several side by side."),
     ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones wait for one of "

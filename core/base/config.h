@@ -31,6 +31,7 @@ struct gpucoll_config {
     int linger;        /* microseconds */
     int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
+    int copy_queues;      /* of the GPU, that the copies of a reduction take turns in */
     size_t chunk;         /* bytes, of algorithms that go by copy engines; 0: the plan decides */
     int threads;          /* of a CTA */
     int lanes;            /* concurrent calls of one process that can run natively */

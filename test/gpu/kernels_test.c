@@ -29,9 +29,10 @@ enum way {
     WAY_TOGETHER, /* all at once: they wait for each other */
     WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then
                      each runs again */
-    WAY_STAGED    /* two-shot, stage by stage: nobody waits */
+    WAY_STAGED,   /* two-shot, stage by stage: nobody waits */
+    WAY_BROUGHT   /* reduce-blocks: copies have brought what the others sent */
 };
-static const char *const way_names[] = {"together", "serial", "staged"};
+static const char *const way_names[] = {"together", "serial", "staged", "brought"};
 
 struct bench {
     struct ranks ranks;
@@ -193,6 +194,28 @@ static void run_staged(struct bench *bench, const struct call *whole)
     }
 }
 
+/* Each rank's scratch gets what the others sent, and holds no flags then that other kernels could use. */
+static void run_brought(struct bench *bench, const struct call *call)
+{
+    struct ranks *ranks = &bench->ranks;
+    const size_t block = (call->bytes + 127) / 128 * 128;
+    void *lanes[MOST_RANKS][MOST_RANKS];
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct rank *rank = &ranks->rank[r];
+        memcpy(lanes[r], rank->lane, sizeof(rank->lane));
+        for (uint32_t s = 0; s < ranks->size; s++) {
+            rank->lane[s] = (char *)rank->scratch + s * block;
+            if (s != r) {
+                copy(bench, rank->lane[s], bench->sent[s] + GUARD, call->bytes);
+            }
+        }
+    }
+    run_together(bench, call);
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        memcpy(ranks->rank[r].lane, lanes[r], sizeof(lanes[r]));
+    }
+}
+
 static bool run_case(struct bench *bench, enum way way, const struct call *call)
 {
     fill(bench, call);
@@ -201,8 +224,10 @@ static bool run_case(struct bench *bench, enum way way, const struct call *call)
         run_together(bench, call);
     } else if (way == WAY_SERIAL) {
         run_serial(bench, call);
-    } else {
+    } else if (way == WAY_STAGED) {
         run_staged(bench, call);
+    } else {
+        run_brought(bench, call);
     }
     return verify(bench, call);
 }
@@ -240,7 +265,7 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         .stages = GPUCOLL_STAGE_ALL,
         .round_end = UINT64_MAX,
         /* Leaves before the next call, or does not. */
-        .linger_ns = kernel == GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
+        .linger_ns = kernel >= GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
     return call;
@@ -298,6 +323,11 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_SERIAL);
         }
         test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_STAGED);
+    }
+    for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
+        if (wanted(&bench, functor)) {
+            test_kernel(&bench, GPUCOLL_KERNEL_REDUCE_BLOCKS, functor, WAY_BROUGHT);
+        }
     }
     close_bench(&bench);
 }

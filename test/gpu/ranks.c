@@ -5,10 +5,15 @@
 #include "core/base/clock.h"
 
 const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
-    [GPUCOLL_KERNEL_ONESHOT] = "oneshot", [GPUCOLL_KERNEL_TWOSHOT_LL128] = "twoshot_ll128",
-    [GPUCOLL_KERNEL_TWOSHOT] = "twoshot", [GPUCOLL_KERNEL_MOVE_LL] = "move_ll",
-    [GPUCOLL_KERNEL_MOVE] = "move",       [GPUCOLL_KERNEL_REDUCE_LL] = "reduce_ll",
-    [GPUCOLL_KERNEL_REDUCE] = "reduce",   [GPUCOLL_KERNEL_STORE] = "store",
+    [GPUCOLL_KERNEL_ONESHOT] = "oneshot",
+    [GPUCOLL_KERNEL_TWOSHOT_LL128] = "twoshot_ll128",
+    [GPUCOLL_KERNEL_TWOSHOT] = "twoshot",
+    [GPUCOLL_KERNEL_MOVE_LL] = "move_ll",
+    [GPUCOLL_KERNEL_MOVE] = "move",
+    [GPUCOLL_KERNEL_REDUCE_LL] = "reduce_ll",
+    [GPUCOLL_KERNEL_REDUCE] = "reduce",
+    [GPUCOLL_KERNEL_STORE] = "store",
+    [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "reduce_blocks",
 };
 
 /* Close to where epochs wrap around, so that every run of the tests passes it. */

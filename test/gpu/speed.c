@@ -6,7 +6,8 @@
  *
  * One line of JSON for each shape (--best: for the fastest shape of each kernel and size): median over the calls of the slowest
  * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md. Of an
- * exchange `bytes` are those from each rank to each: move_ll gathers to all, reduce_ll reduces and scatters.
+ * exchange `bytes` are those from each rank to each: move_ll gathers to all, reduce_ll reduces and scatters. Of reduce_blocks they are
+ * those of a block, and busbw is the rate at which copies would have to bring blocks so that the kernel keeps up.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -110,7 +111,8 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
 {
     const struct call *call = &sweep->call;
     uint32_t n = sweep->ranks.size;
-    double leaves = gpucoll_kernel_is_exchange(call->kernel) ? n - 1 : 2.0 * (n - 1) / n;
+    bool each = gpucoll_kernel_is_exchange(call->kernel) || call->kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS;
+    double leaves = each ? n - 1 : 2.0 * (n - 1) / n;
     double busbw = (double)call->bytes / median / 1e3 * leaves;
     printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, "
            "\"data_bytes\": %llu, "
@@ -145,7 +147,7 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     sweep->warmup = bytes <= 1 << 20 ? 20 : 3;
     sweep->calls = sweep->warmup + (bytes <= 1 << 20 ? 100 : bytes <= 64 << 20 ? 20 : 5);
     /* The first shapes of those that can are crews that linger. */
-    bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT;
+    bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT && kernel != GPUCOLL_KERNEL_REDUCE_BLOCKS;
     set_runs(sweep, kernel, bytes);
     unsigned shapes = sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches;
     const unsigned crews = 2;
@@ -184,10 +186,39 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     print(sweep, fastest, best_p99, true);
 }
 
+enum { SCRATCH_BYTES = 64 << 20 };
+
+/* Blocks of reduce_blocks lie in the rank's own scratch. */
+static void set_blocks(struct sweep *sweep, uint64_t bytes)
+{
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        struct rank *rank = &sweep->ranks.rank[r];
+        for (uint32_t p = 0; p < sweep->ranks.size; p++) {
+            rank->lane[p] = (char *)rank->scratch + p * bytes;
+        }
+    }
+}
+
+static void sweep_blocks(struct sweep *sweep, const struct options *options, uint64_t bytes)
+{
+    void *lanes[MOST_RANKS][MOST_RANKS];
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        memcpy(lanes[r], sweep->ranks.rank[r].lane, sizeof(lanes[r]));
+    }
+    set_blocks(sweep, bytes);
+    sweep_size(sweep, options, GPUCOLL_KERNEL_REDUCE_BLOCKS, bytes);
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        memcpy(sweep->ranks.rank[r].lane, lanes[r], sizeof(lanes[r]));
+    }
+}
+
 static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint32_t n, uint64_t bytes)
 {
     if (gpucoll_kernel_is_exchange(kernel)) {
         return bytes * n <= options->most && bytes <= gpucoll_ll_capacity(n);
+    }
+    if (kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS) { /* chunks, as long as they may be */
+        return bytes <= options->most && bytes * n <= SCRATCH_BYTES && bytes >= 256 << 10;
     }
     return bytes <= options->most && (kernel != GPUCOLL_KERNEL_ONESHOT || bytes <= gpucoll_ll_capacity(n)) &&
            (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 ||
@@ -197,16 +228,16 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
 
 static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
 {
-    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128,
-                                                  GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_KERNEL_MOVE_LL,
-                                                  GPUCOLL_KERNEL_REDUCE_LL};
+    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT,   GPUCOLL_KERNEL_TWOSHOT_LL128,
+                                                  GPUCOLL_KERNEL_TWOSHOT,   GPUCOLL_KERNEL_MOVE_LL,
+                                                  GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_KERNEL_REDUCE_BLOCKS};
     const size_t kinds = sizeof(kernels) / sizeof(kernels[0]);
     static const uint64_t sizes[] = {8,         1 << 10,   4 << 10,   16 << 10,   32 << 10,   64 << 10,
                                      128 << 10, 256 << 10, 512 << 10, 1 << 20,    2 << 20,    4 << 20,
                                      8 << 20,   16 << 20,  64 << 20,  256u << 20, 1024u << 20};
     static struct sweep sweep; /* too large for a stack */
     memset(&sweep, 0, sizeof(sweep));
-    ranks_open(&sweep.ranks, gpus, n, (size_t)64 << 20, options->most);
+    ranks_open(&sweep.ranks, gpus, n, SCRATCH_BYTES, options->most);
     for (uint32_t r = 0; r < n; r++) {
         for (size_t k = 0; k < kinds; k++) {
             if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernels[k], GPUCOLL_FN_sum_f32) !=
@@ -220,7 +251,11 @@ static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             if (fits(options, kernel, n, sizes[i]) &&
                 (!*options->only || strcmp(options->only, kernel_names[kernel]) == 0)) {
-                sweep_size(&sweep, options, kernel, sizes[i]);
+                if (kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS) {
+                    sweep_blocks(&sweep, options, sizes[i]); /* after all that need flags in the scratch */
+                } else {
+                    sweep_size(&sweep, options, kernel, sizes[i]);
+                }
             }
         }
     }

@@ -94,9 +94,11 @@ TEST_P(direct, algorithms_that_share_the_work)
 {
     const auto [ranks, protocol] = GetParam();
     Settings settings = forced(protocol);
-    settings.push_back({"bcast_algorithm", "scatter_allgather"});
+    const std::string way = std::string(protocol) == "copy" ? "chain" : "scatter_allgather";
+    settings.push_back({"bcast_algorithm", way.c_str()});
+    settings.push_back({"chunk", "16K"});
     settings.push_back({"reduce_algorithm", "scatter_gather"});
-    on_threads(ranks, settings, [protocol = protocol](Rank &rank) {
+    on_threads(ranks, settings, [protocol = protocol, way](Rank &rank) {
         for (const Kind &kind : kinds) {
             for (size_t count : {70, 70000, 300007}) {
                 if (kind.coll == GPUCOLL_BCAST || kind.coll == GPUCOLL_REDUCE) {
@@ -105,9 +107,8 @@ TEST_P(direct, algorithms_that_share_the_work)
             }
         }
         if (rank.number == 0 && rank.meeting.size > 2) {
-            EXPECT_NE(said(rank).find(std::string("scatter_allgather by ") + protocol), std::string::npos);
-            EXPECT_TRUE(std::string(protocol) == "copy" ||
-                        said(rank).find("scatter_gather by direct") != std::string::npos);
+            EXPECT_NE(said(rank).find(way + " by " + protocol), std::string::npos);
+            EXPECT_NE(said(rank).find(std::string("scatter_gather by ") + protocol), std::string::npos);
         }
     });
 }

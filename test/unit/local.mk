@@ -36,6 +36,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/rail_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
+	test/unit/reduce_copy_test.cc \
 	test/unit/reduce_test.cc \
 	test/unit/segment_test.cc \
 	test/unit/selector_test.cc \

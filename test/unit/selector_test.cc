@@ -170,7 +170,7 @@ TEST(selector, chunk_is_that_of_copies)
     for (const char *chunk : {"1", "64K", "1M", "1G"}) {
         ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
         input.coll = GPUCOLL_BCAST;
-        ASSERT_EQ(gpucoll_config_set(&input.settings, "bcast_algorithm", "scatter_allgather"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "bcast_algorithm", "chain"), GPUCOLL_OK);
         ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "copy"), GPUCOLL_OK);
         const gpucoll_plan plan = plan_of(input);
         const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
@@ -215,9 +215,63 @@ TEST(selector, calls_in_which_nobody_waits_do_not_need_the_host_between_steps)
     Input input(uint64_t{1} << 26, 4);
     input.coll = GPUCOLL_BCAST;
     input.direct = true;
-    EXPECT_STREQ(plan_of(input).algorithm->name, "scatter_allgather");
+    EXPECT_STREQ(plan_of(input).algorithm->name, "chain");
     input.unattended = true;
     EXPECT_STREQ(plan_of(input).algorithm->name, "exchange");
+}
+
+/* Where copies take a little longer than kernels: a call that nobody waits in goes by copies, and leaves the SMs to the application. */
+TEST(selector, calls_beside_which_the_application_computes_go_by_copies)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        int apart = 0;
+        for (uint64_t bytes = 1 << 20; bytes <= 1 << 30; bytes += bytes / 4) {
+            Input input(bytes, 4);
+            input.coll = coll;
+            input.direct = true;
+            const gpucoll_plan attended = plan_of(input);
+            input.unattended = true;
+            const gpucoll_plan plan = plan_of(input);
+            EXPECT_LE(plan.predicted_us, attended.predicted_us * 1.3 + 1e-6);
+            EXPECT_TRUE(plan.algorithm->spares_sms || !attended.algorithm->spares_sms);
+            apart += plan.algorithm != attended.algorithm;
+        }
+        EXPECT_GT(apart, 0) << gpucoll_coll_name(coll);
+        Input large(uint64_t{1} << 30, 4);
+        large.coll = coll;
+        large.direct = true;
+        large.unattended = true;
+        EXPECT_STREQ(plan_of(large).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+    }
+}
+
+/* Chunks fit the slots, two of them at least where there is enough to cut; no more CTAs than keep up with the links. */
+TEST(selector, reductions_by_copies_fit_the_scratch)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER}) {
+        for (uint32_t ranks = 2; ranks <= 8; ranks++) {
+            for (uint64_t bytes : {uint64_t{1000}, uint64_t{1} << 24, uint64_t{1} << 28, uint64_t{1} << 34}) {
+                Input input(bytes, ranks);
+                input.coll = coll;
+                input.direct = true;
+                const gpucoll_algorithm *row;
+                for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                    if (!gpucoll_algorithm_runs(row, coll) || strcmp(row->protocol, "copy") != 0 ||
+                        gpucoll_unusable(row, &input) != nullptr) {
+                        continue;
+                    }
+                    gpucoll_plan plan;
+                    gpucoll_shape(row, &input, &plan);
+                    const uint32_t blocks = coll == GPUCOLL_REDUCE ? ranks : ranks - 1;
+                    EXPECT_LE(plan.chunk_bytes * blocks * 2, input.data_bytes);
+                    EXPECT_EQ(plan.chunk_bytes % 128, 0u);
+                    EXPECT_GE(plan.rounds, bytes >= 1 << 24 ? 2u : 1u);
+                    EXPECT_LE(plan.ctas, 64u);
+                    EXPECT_GE(plan.ctas, 16u);
+                }
+            }
+        }
+    }
 }
 
 TEST(selector, is_a_function_of_its_input)

@@ -1,0 +1,223 @@
+/*
+ * Reductions that move by copy engines (core/reduce_copy.c): all-reduce, reduce and reduce-scatter in buffers that stay, in so many small
+ * chunks that the slots of the scratch are used again and again.
+ */
+#include "test/unit/exchange_part.h"
+
+namespace
+{
+Settings by_copies(const char *chunk, const char *queues)
+{
+    return {{"zero_copy", "1"},
+            {"protocol", "copy"},
+            {"chunk", chunk},
+            {"copy_queues", queues},
+            {"scratch_bytes", "1M"},
+            {"verbose", "5"},
+            {"allreduce_algorithm", "twoshot"},
+            {"reduce_algorithm", "scatter_gather"}};
+}
+
+struct Reduction {
+    gpucoll_coll coll = GPUCOLL_ALLREDUCE;
+    gpucoll_op op = GPUCOLL_SUM;
+    gpucoll_type type = GPUCOLL_INT32;
+    size_t count = 1; /* of a reduce-scatter: of each block */
+    uint32_t root = 0;
+    bool in_place = false;
+};
+
+/* Buffers of one rank that are used by call after call: from the second on peers write into them. */
+class Reducer
+{
+  public:
+    Reducer(Rank &rank, size_t bytes, size_t send_offset, size_t recv_offset)
+        : rank(rank), send(bytes, send_offset), recv(bytes, recv_offset)
+    {
+    }
+
+    void check(const Reduction &call)
+    {
+        const uint32_t ranks = rank.meeting.size;
+        const bool scatters = call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+        const size_t total = call.count * (scatters ? ranks : 1);
+        const size_t block = call.count * gpucoll_type_size(call.type);
+        const bool receives = call.coll != GPUCOLL_REDUCE || rank.number == call.root;
+        const bool in_place = call.in_place && receives;
+        const std::vector<Bytes> inputs = make_inputs(call.type, total, ++calls, ranks);
+        const Bytes &mine = inputs[rank.number];
+        ASSERT_LE(mine.size(), recv.size());
+        recv.poison();
+        std::copy(mine.begin(), mine.end(), in_place ? recv.data() : send.data());
+        SCOPED_TRACE(std::string(gpucoll_coll_name(call.coll)) + " of " + std::to_string(call.count) +
+                     (in_place ? " in place" : "") + ", root " + std::to_string(call.root) + ", rank " +
+                     std::to_string(rank.number));
+        ASSERT_EQ(run(call, block, in_place, receives), GPUCOLL_OK);
+        const Bytes all = reduce_in_order(call.op, call.type, inputs);
+        const char *want = all.data() + (scatters ? rank.number * block : 0);
+        if (receives) {
+            EXPECT_TRUE(std::equal(want, want + block, recv.data()));
+        }
+        EXPECT_TRUE(in_place || std::equal(mine.begin(), mine.end(), send.data())) << "the input was changed";
+        EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
+    }
+
+  private:
+    gpucoll_status run(const Reduction &call, size_t block, bool in_place, bool receives)
+    {
+        const char *from = in_place ? recv.data() : send.data();
+        if (call.coll == GPUCOLL_ALLREDUCE) {
+            const void *given = in_place ? GPUCOLL_IN_PLACE : from;
+            return rank.call(reduce_all(call.op, call.type, given, recv.data(), call.count));
+        }
+        std::vector<gpucoll_block> sent;
+        const uint32_t blocks = call.coll == GPUCOLL_REDUCE ? 1 : rank.meeting.size;
+        for (uint32_t i = 0; i < blocks; i++) {
+            sent.push_back({static_cast<ptrdiff_t>(i * block), block});
+        }
+        const gpucoll_block received = {0, block};
+        gpucoll_coll_args args = {};
+        args.coll = call.coll;
+        args.op = call.op;
+        args.type = call.type;
+        args.root = call.root;
+        args.send = from;
+        args.recv = recv.data();
+        args.send_blocks = sent.data();
+        args.recv_blocks = receives ? &received : nullptr;
+        return rank.call(args);
+    }
+
+    Rank &rank;
+    Buffer send;
+    Buffer recv;
+    uint64_t calls = 0;
+};
+
+/* How many calls this rank has run so. */
+size_t runs_by(const Rank &rank, const std::string &way)
+{
+    size_t count = 0;
+    for (const std::string &said : rank.log.lines()) {
+        count += said.find("ran natively by " + way) != std::string::npos;
+    }
+    return count;
+}
+
+constexpr gpucoll_coll colls[] = {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK};
+} // namespace
+
+class reduce_copy : public testing::TestWithParam<std::tuple<uint32_t, const char *, const char *>>
+{
+  protected:
+    uint32_t ranks() const { return std::get<0>(GetParam()); }
+    Settings settings() const { return by_copies(std::get<1>(GetParam()), std::get<2>(GetParam())); }
+};
+
+TEST_P(reduce_copy, counts_roots_and_places)
+{
+    on_threads(ranks(), settings(), [](Rank &rank) {
+        for (size_t offset : {0, 4}) {
+            Reducer reducer(rank, 2 << 20, offset, offset == 0 ? 0 : 12);
+            Reduction call;
+            for (gpucoll_coll coll : colls) {
+                const size_t most = coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? rank.meeting.size : 1;
+                for (size_t count : {1, 31, 1025, 70001, 500003}) {
+                    call.coll = coll;
+                    call.count = count / most > 0 ? count / most : 1;
+                    call.root = static_cast<uint32_t>(count) % rank.meeting.size;
+                    call.in_place = false;
+                    reducer.check(call);
+                    call.in_place = true;
+                    reducer.check(call);
+                }
+            }
+        }
+        EXPECT_GE(runs_by(rank, "twoshot/copy"), 16u);
+        EXPECT_GE(runs_by(rank, "exchange/copy"), 20u);
+        EXPECT_TRUE(rank.meeting.size == 2 || runs_by(rank, "scatter_gather/copy") >= 12);
+    });
+}
+
+TEST_P(reduce_copy, every_root)
+{
+    on_threads(ranks(), settings(), [](Rank &rank) {
+        Reducer reducer(rank, 1 << 20, 0, 0);
+        Reduction call;
+        call.coll = GPUCOLL_REDUCE;
+        call.type = GPUCOLL_INT16;
+        for (int use = 0; use < 4; use++) {
+            for (call.root = 0; call.root < rank.meeting.size; call.root++) {
+                call.count = 30000 + 7 * call.root;
+                call.in_place = use % 2 == 1;
+                reducer.check(call);
+            }
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, reduce_copy,
+                         testing::Combine(testing::Values(2, 3, 4, 8), testing::Values("4K", "0"),
+                                          testing::Values("1", "3")));
+
+TEST(reduce_copies, every_operator_and_type)
+{
+    on_threads(5, by_copies("4K", "2"), [](Rank &rank) {
+        Reducer reducer(rank, 1 << 20, 0, 0);
+        Reduction call;
+        size_t number = 0;
+        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
+            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
+                call.op = static_cast<gpucoll_op>(op);
+                call.type = static_cast<gpucoll_type>(type);
+                if (gpucoll_functor(call.op, call.type) < 0) {
+                    continue;
+                }
+                call.coll = colls[number % 3];
+                call.root = static_cast<uint32_t>(number % 5);
+                call.in_place = number % 2 == 1;
+                call.count = (call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? 1003 : 5001) + number++ % 16;
+                reducer.check(call);
+            }
+        }
+    });
+}
+
+/* Blocks of a reduce-scatter that differ, some of them empty. */
+TEST(reduce_copies, blocks_of_any_length)
+{
+    on_threads(4, by_copies("4K", "2"), [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            for (size_t count : {1, 5000, 30011}) {
+                ExchangeCall call = call_of(kind, count);
+                if (kind.coll != GPUCOLL_REDUCE_SCATTER) {
+                    continue;
+                }
+                for (bool in_place : {false, true}) {
+                    call.in_place = in_place && can_be_in_place(kind.coll);
+                    ExchangePart part(call, rank.number, rank.meeting.size);
+                    EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text();
+                    EXPECT_TRUE(part.right()) << part.text();
+                }
+            }
+        }
+        EXPECT_GE(runs_by(rank, "exchange/copy"), 3u);
+    });
+}
+
+TEST(reduce_copies, of_processes)
+{
+    on_processes(4, by_copies("16K", "2"), [](Rank &rank) {
+        Reducer reducer(rank, 2 << 20, 0, 0);
+        Reduction call;
+        for (int use = 0; use < 4; use++) {
+            for (gpucoll_coll coll : colls) {
+                call.coll = coll;
+                call.count = 100003;
+                call.root = 3;
+                call.in_place = use % 2 == 1;
+                reducer.check(call);
+            }
+        }
+    });
+}

@@ -32,6 +32,15 @@ static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice devic
     return result;
 }
 
+/* What a kernel was compiled for tells more than the GPU: code for an older kind runs on it as well, without what that kind lacks. */
+static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUfunction function)
+{
+    enum { FIRST_WITH_BULK = 90 };
+    int compiled_for = 0;
+    return cuda->cuFuncGetAttribute(&compiled_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, function) == CUDA_SUCCESS &&
+           compiled_for >= FIRST_WITH_BULK && cuda->launch_cluster != NULL;
+}
+
 /* Loads a first kernel, so that a GPU for which there is no code is refused here, before any call relies on it. */
 static gpucoll_status try_device(struct gpucoll_cuda_device *device)
 {
@@ -55,8 +64,9 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
         status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
     }
     if (status == GPUCOLL_OK) {
-        device->crew =
-            gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
+        CUfunction first = device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32];
+        device->crew = gpucoll_cuda_cluster(accel->cuda, first);
+        device->bulk = has_bulk(accel->cuda, first);
     }
     return status;
 }
@@ -112,6 +122,11 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
 {
     return gpucoll_cuda_device(device)->crew;
+}
+
+bool gpucoll_cuda_device_bulk(struct gpucoll_device *device)
+{
+    return gpucoll_cuda_device(device)->bulk;
 }
 
 static bool has_p2p(const struct gpucoll_cuda_driver *cuda, CUdevice_P2PAttribute what, CUdevice from,

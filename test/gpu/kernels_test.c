@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/slices.h"
 #include "kernels/functors.h"
 #include "test/gpu/elements.h"
 #include "test/gpu/ranks.h"
@@ -30,12 +31,14 @@ enum way {
     WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then
                      each runs again */
     WAY_STAGED,   /* two-shot, stage by stage: nobody waits */
-    WAY_BROUGHT   /* reduce-blocks: copies have brought what the others sent */
+    WAY_BROUGHT,  /* reduce-blocks: copies have brought what the others sent */
+    WAY_BULK      /* each rank reduces a slice from where all have theirs to where all want it */
 };
-static const char *const way_names[] = {"together", "serial", "staged", "brought"};
+static const char *const way_names[] = {"together", "serial", "staged", "brought", "bulk"};
 
 struct bench {
     struct ranks ranks;
+    struct gpucoll_kernel_runs runs[MOST_RANKS];
     uint64_t random;
     char name[128];
     unsigned char *sent[MOST_RANKS]; /* on the host, with guards */
@@ -216,6 +219,25 @@ static void run_brought(struct bench *bench, const struct call *call)
     }
 }
 
+static void run_bulk(struct bench *bench, const struct call *call)
+{
+    struct ranks *ranks = &bench->ranks;
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct call own = *call;
+        uint64_t begin;
+        own.bytes = gpucoll_slice_at(call->bytes, ranks->size, r, &begin);
+        own.runs = bench->runs;
+        for (uint32_t p = 0; p < ranks->size; p++) {
+            char *recv = ranks->rank[p].recv + call->recv_at;
+            const char *send = call->in_place ? recv : ranks->rank[p].send + call->send_at;
+            bench->runs[r].run[p] =
+                (struct gpucoll_kernel_run){send + begin, recv + begin, own.bytes, own.bytes};
+        }
+        ranks_launch(ranks, r, &own);
+    }
+    ranks_wait_all(ranks, bench->name);
+}
+
 static bool run_case(struct bench *bench, enum way way, const struct call *call)
 {
     fill(bench, call);
@@ -226,6 +248,8 @@ static bool run_case(struct bench *bench, enum way way, const struct call *call)
         run_serial(bench, call);
     } else if (way == WAY_STAGED) {
         run_staged(bench, call);
+    } else if (way == WAY_BULK) {
+        run_bulk(bench, call);
     } else {
         run_brought(bench, call);
     }
@@ -268,6 +292,10 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         .linger_ns = kernel >= GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
+    if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+        call.send_at = call.send_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+        call.recv_at = call.recv_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+    }
     return call;
 }
 
@@ -305,6 +333,15 @@ static bool wanted(const struct bench *bench, int functor)
            functor == GPUCOLL_FN_band_u64 || functor == GPUCOLL_FN_minloc_f64i32;
 }
 
+static bool all_do_bulk(const struct bench *bench)
+{
+    bool all = true;
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        all &= bench->ranks.gpus->accel->ops->device_bulk(bench->ranks.rank[r].device);
+    }
+    return all;
+}
+
 static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
 {
     struct bench bench = {.random = seed + size, .quick = quick};
@@ -323,6 +360,11 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_SERIAL);
         }
         test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_STAGED);
+    }
+    for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && all_do_bulk(&bench); functor++) {
+        if (wanted(&bench, functor)) {
+            test_kernel(&bench, GPUCOLL_KERNEL_REDUCE_BULK, functor, WAY_BULK);
+        }
     }
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
         if (wanted(&bench, functor)) {

@@ -26,7 +26,7 @@ struct Input : gpucoll_plan_input {
         data_bytes = size_t{64} << 20;
         ways = GPUCOLL_TL_STORES;
         shared_device = false;
-        direct = false;
+        direct = GPUCOLL_DIRECT_NOT;
         unattended = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
@@ -166,7 +166,7 @@ TEST(selector, channels_are_the_number_of_ctas)
 TEST(selector, chunk_is_that_of_copies)
 {
     Input input(uint64_t{1} << 28, 4);
-    input.direct = true;
+    input.direct = GPUCOLL_DIRECT_STORES;
     for (const char *chunk : {"1", "64K", "1M", "1G"}) {
         ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
         input.coll = GPUCOLL_BCAST;
@@ -203,7 +203,7 @@ TEST(selector, large_messages_that_can_be_direct_are)
         Input input(uint64_t{1} << 28, 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
-        input.direct = true;
+        input.direct = GPUCOLL_DIRECT_STORES;
         EXPECT_TRUE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.bytes = 64;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
@@ -214,7 +214,7 @@ TEST(selector, calls_in_which_nobody_waits_do_not_need_the_host_between_steps)
 {
     Input input(uint64_t{1} << 26, 4);
     input.coll = GPUCOLL_BCAST;
-    input.direct = true;
+    input.direct = GPUCOLL_DIRECT_STORES;
     EXPECT_STREQ(plan_of(input).algorithm->name, "chain");
     input.unattended = true;
     EXPECT_STREQ(plan_of(input).algorithm->name, "exchange");
@@ -228,7 +228,7 @@ TEST(selector, calls_beside_which_the_application_computes_go_by_copies)
         for (uint64_t bytes = 1 << 20; bytes <= 1 << 30; bytes += bytes / 4) {
             Input input(bytes, 4);
             input.coll = coll;
-            input.direct = true;
+            input.direct = GPUCOLL_DIRECT_STORES;
             const gpucoll_plan attended = plan_of(input);
             input.unattended = true;
             const gpucoll_plan plan = plan_of(input);
@@ -239,7 +239,7 @@ TEST(selector, calls_beside_which_the_application_computes_go_by_copies)
         EXPECT_GT(apart, 0) << gpucoll_coll_name(coll);
         Input large(uint64_t{1} << 30, 4);
         large.coll = coll;
-        large.direct = true;
+        large.direct = GPUCOLL_DIRECT_STORES;
         large.unattended = true;
         EXPECT_STREQ(plan_of(large).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
     }
@@ -253,7 +253,7 @@ TEST(selector, reductions_by_copies_fit_the_scratch)
             for (uint64_t bytes : {uint64_t{1000}, uint64_t{1} << 24, uint64_t{1} << 28, uint64_t{1} << 34}) {
                 Input input(bytes, ranks);
                 input.coll = coll;
-                input.direct = true;
+                input.direct = GPUCOLL_DIRECT_STORES;
                 const gpucoll_algorithm *row;
                 for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
                     if (!gpucoll_algorithm_runs(row, coll) || strcmp(row->protocol, "copy") != 0 ||

@@ -3,9 +3,11 @@
  * order: bit by bit, with guards around the buffers, at any alignment, in place or not, over several rounds
  * and with epochs that wrap around.
  *
- *   kernels_test [--quick] [--seed N]   --quick: few functors and small messages, no kernel waits for another
- * one that shares its GPU (compute-sanitizer may run them one after the other) kernels_test --speed [...] see
- * speed.c
+ *   kernels_test [--quick] [--seed N] [--only KERNEL]
+ *     --quick   few functors and small messages, no kernel waits for another one that shares its GPU (compute-sanitizer may run them
+ *               one after the other)
+ *     --only    of the kernels that do an all-reduce, by the names that are printed, and nothing beside it
+ *   kernels_test --speed [...] see speed.c
  *
  * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77
  * without a GPU.
@@ -45,6 +47,7 @@ struct bench {
     unsigned char *got;
     unsigned char *expected;
     bool quick;
+    const char *only; /* NULL: all kernels */
 };
 
 static size_t whole_bytes(void)
@@ -306,6 +309,9 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
     const size_t *sizes = bench->quick ? quick : full;
     size_t count = bench->quick ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
     struct gpus *gpus = bench->ranks.gpus;
+    if (bench->only != NULL && strcmp(bench->only, kernel_names[kernel]) != 0) {
+        return;
+    }
     snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s", kernel_names[kernel],
              gpucoll_functor_name(functor), bench->ranks.size, way_names[way]);
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
@@ -342,9 +348,9 @@ static bool all_do_bulk(const struct bench *bench)
     return all;
 }
 
-static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
+static void test_size(struct gpus *gpus, uint32_t size, bool quick, const char *only, uint64_t seed)
 {
-    struct bench bench = {.random = seed + size, .quick = quick};
+    struct bench bench = {.random = seed + size, .quick = quick, .only = only};
     open_bench(&bench, gpus, size);
     bool alone = size <= (uint32_t)gpus->count; /* no two ranks on one GPU */
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
@@ -374,19 +380,21 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
     close_bench(&bench);
 }
 
-static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
+static int run_tests(struct gpus *gpus, bool quick, const char *only, uint64_t seed)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
     printf("# seed %llu, %d GPUs\n", (unsigned long long)seed, gpus->count);
-    test_memory(gpus);
-    test_packing(gpus, quick, seed);
-    test_exchanges(gpus, quick, seed);
+    if (only == NULL) {
+        test_memory(gpus);
+        test_packing(gpus, quick, seed);
+        test_exchanges(gpus, quick, seed);
+    }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (!quick || sizes[i] == 1 || sizes[i] == quick_ranks(gpus)) {
-            test_size(gpus, sizes[i], quick, seed);
+            test_size(gpus, sizes[i], quick, only, seed);
         }
     }
-    if (!quick) {
+    if (!quick && only == NULL) {
         test_reset(gpus); /* calls the driver with what is gone, which compute-sanitizer reports */
     }
     printf("# %d passed, %d failed\n", gpus->passed, gpus->failed);
@@ -396,6 +404,7 @@ static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
 int main(int argc, char **argv)
 {
     bool quick = false;
+    const char *only = NULL;
     uint64_t seed = 20261121;
     struct gpus gpus;
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -407,15 +416,17 @@ int main(int argc, char **argv)
             quick = true;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 0);
+        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+            only = argv[++i];
         } else {
-            fprintf(stderr, "usage: kernels_test [--quick] [--seed N] | --speed [--help]\n");
+            fprintf(stderr, "usage: kernels_test [--quick] [--seed N] [--only KERNEL] | --speed [--help]\n");
             return 2;
         }
     }
     if (!gpus_open(&gpus)) {
         return 77;
     }
-    int status = run_tests(&gpus, quick, seed);
+    int status = run_tests(&gpus, quick, only, seed);
     gpus_close(&gpus);
     return status;
 }

@@ -127,61 +127,75 @@ static bool is_aligned(const struct gpucoll_request *request)
     return all % GPUCOLL_PACK_BYTES == 0;
 }
 
-/* The export of what this rank sends; where that is what peers write to, too, the same. */
-static struct gpucoll_export *take_source(struct gpucoll_request *request, const struct source *source)
+/* The export of memory of this rank that peers reach. An allocation that was met in this very call, which is `fresh`, is not exported yet: it
+ * may be used once. */
+static struct gpucoll_export *take(struct gpucoll_request *request, uintptr_t begin, uintptr_t end,
+                                   uint64_t fresh, uint64_t *id)
 {
     struct gpucoll_context *context = request->team->context;
-    struct gpucoll_export *entry = request->exported;
-    if (entry != NULL && source->begin >= entry->begin && source->end <= entry->begin + entry->bytes) {
-        entry->users++;
-        return entry;
-    }
     struct gpucoll_buffer buffer;
-    context->accel->ops->classify(context->accel, (const void *)source->begin, &buffer);
-    return gpucoll_export_take(&context->exports, &context->board, request->gpu, &buffer,
-                               (const void *)source->begin, source->end - source->begin);
+    context->accel->ops->classify(context->accel, (const void *)begin, &buffer);
+    *id = buffer.id;
+    return buffer.id != 0 && buffer.id == fresh
+               ? NULL
+               : gpucoll_export_take(&context->exports, &context->board, request->gpu, &buffer,
+                                     (const void *)begin, end - begin);
 }
 
-/* What the post says about reducing in bulk. */
-static void post_bulk(struct gpucoll_request *request)
+/* Nobody may write to what others read: the own result of a reduce-scatter may take the place of the own block, which no other
+ * rank reads, but not, as MPI_IN_PLACE has it, that of the first. */
+static bool is_clear(const struct gpucoll_request *request, const struct source *source)
+{
+    if (request->coll != GPUCOLL_REDUCE_SCATTER && request->coll != GPUCOLL_REDUCE_SCATTER_BLOCK) {
+        return true;
+    }
+    const struct gpucoll_kernel_run *own = &request->runs.run[request->team->rank];
+    const uintptr_t begin = (uintptr_t)own->recv;
+    const uintptr_t end = begin + own->recv_bytes;
+    return own->recv_bytes == 0 || own->recv == own->send || end <= source->begin || source->end <= begin;
+}
+
+/* What the post says about reducing in bulk. `fresh`: see above; 0: none. */
+static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
 {
     struct gpucoll_post *post = &request->post;
     const struct source source = source_of(request);
     struct gpucoll_device *device = request->gpu->device;
-    if (!may_be_bulk(request) || source.end == 0 || !is_aligned(request) ||
+    if (!may_be_bulk(request) || source.end == 0 || !is_aligned(request) || !is_clear(request, &source) ||
         !device->accel->ops->device_bulk(device)) {
         return;
     }
-    request->sourced = take_source(request, &source);
+    uint64_t id;
+    request->sourced = take(request, source.begin, source.end, fresh, &id);
     if (request->sourced != NULL) {
-        post->bulk = true;
+        post->bulk = post->direct;
         post->source = request->sourced->key;
         post->source_place = source.begin - request->sourced->begin;
     }
 }
 
-static void post_stores(struct gpucoll_request *request, const struct gpucoll_buffer *buffer)
+/* What it says about what peers write; returns the allocation if it is fresh. */
+static uint64_t post_stores(struct gpucoll_request *request)
 {
-    struct gpucoll_context *context = request->team->context;
     struct gpucoll_post *post = &request->post;
     uintptr_t begin = 0;
     uintptr_t end = 0;
+    uint64_t id = 0;
     if (!needs_export(request) || !receives(request, &begin, &end)) {
         post->direct = true;
-        return;
+        return 0;
     }
-    struct gpucoll_export *entry = gpucoll_export_take(&context->exports, &context->board, request->gpu,
-                                                       buffer, (const void *)begin, end - begin);
-    if (entry == NULL) {
-        return;
+    request->exported = take(request, begin, end, 0, &id);
+    if (request->exported == NULL) {
+        return id;
     }
-    request->exported = entry;
     post->direct = true;
-    post->export = entry->key;
-    post->place = begin - entry->begin;
+    post->export = request->exported->key;
+    post->place = begin - request->exported->begin;
+    return 0;
 }
 
-void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_buffer *buffer)
+void gpucoll_direct_post(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
     struct gpucoll_post *post = &request->post;
@@ -198,10 +212,7 @@ void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_b
     if (!gpucoll_coll_reduces(request->coll) && !is_apart(request)) {
         return;
     }
-    post_stores(request, buffer);
-    if (post->direct) {
-        post_bulk(request);
-    }
+    post_bulk(request, post_stores(request));
 }
 
 enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request)

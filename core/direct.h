@@ -8,9 +8,8 @@
 
 #include "core/request.h"
 
-/* Fills what the request's post says about direct calls, and takes the export. `buffer` describes the rank's device memory;
- * caller serialises. */
-void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_buffer *buffer);
+/* Fills what the request's post says about direct calls, and takes the export. Caller serialises. */
+void gpucoll_direct_post(struct gpucoll_request *request);
 
 /* How far is the call possible as a direct one, by the posts? The same on every rank. */
 enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request);

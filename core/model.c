@@ -24,7 +24,6 @@ static const struct gpucoll_model_entry entries[] = {
                 /* 2 x H200, docs/design.md */
                 .bulk_cta_bandwidth = 48e9,
                 .bulk_us = 5.0,
-                .multiprocessors = 132,
                 .copy_us = 14.0,
                 .copy_each_us = 2.0,
                 .copy_hop_us = 8.0,
@@ -89,13 +88,6 @@ static const struct gpucoll_model_constant constants[] = {
     },
     BANDWIDTH(bulk_cta_bandwidth, "what one CTA that reduces in bulk reads and stores of a message"),
     MICROSECONDS(bulk, "a kernel that reduces in bulk: until its first tile is stored, and after its last"),
-    {
-        .name = "multiprocessors",
-        .unit = "",
-        .scale = 1,
-        .offset = offsetof(struct gpucoll_model, multiprocessors),
-        .help = "of the GPU: what a kernel's CTAs are weighed against in calls that nobody waits in",
-    },
     MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
     MICROSECONDS(copy_each, "of the host, for each copy that it queues"),
     MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),

@@ -7,7 +7,7 @@
  *                      who reduces            who gets the result
  *   all-reduce         every rank             every rank
  *   reduce             every rank but root    the root
- *   reduce-scatter     every rank             itself
+ *   reduce-scatter     every rank             itself, not in place: the first block of a rank is read by another
  */
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/forced.h"
-#include "core/model.h"
+#include "kernels/kernel_abi.h"
 
 void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
                    struct gpucoll_plan *plan)
@@ -58,7 +58,7 @@ static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan
     if (!input->unattended || plan->algorithm->spares_sms) {
         return plan->predicted_us;
     }
-    const double share = plan->ctas / input->model->multiprocessors;
+    const double share = (double)plan->ctas / GPUCOLL_MAX_CHANNELS; /* as many as a large GPU has SMs */
     return plan->predicted_us * (plan->algorithm->late_kernels ? worth_of_late_kernels
                                                                : worth_of_any_sm + share * worth_of_all_sms);
 }

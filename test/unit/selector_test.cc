@@ -267,7 +267,7 @@ TEST(selector, reductions_beside_which_the_application_computes_take_few_sms_and
     }
 }
 
-/* Of two kernels as fast as each other: that of fewer SMs, which is asked of the model alone. */
+/* Of two kernels nearly as fast as each other: that of fewer SMs. */
 TEST(selector, calls_in_which_nobody_waits_weigh_the_sms_that_a_plan_takes)
 {
     Input input(64 << 20, 4);
@@ -279,8 +279,6 @@ TEST(selector, calls_in_which_nobody_waits_weigh_the_sms_that_a_plan_takes)
     EXPECT_STREQ(plan_of(input).algorithm->protocol, "simple");
     input.unattended = true;
     EXPECT_STREQ(plan_of(input).algorithm->protocol, "bulk");
-    model.multiprocessors = 1e6; /* then SMs are nothing to speak of */
-    EXPECT_STREQ(plan_of(input).algorithm->protocol, "simple");
 }
 
 TEST(selector, bulk_needs_buffers_that_peers_can_read)

@@ -126,7 +126,8 @@ static int print_samples(const struct tune_shared *shared, const struct gpucoll_
         printf("  %-20s %-10s %-8s %10llu %6d %-8s %7.1f us  %9s %7.1f us %7.1f us%s\n",
                gpucoll_coll_name(sample->input.coll), row->name, row->protocol,
                (unsigned long long)sample->input.bytes, sample->max_ctas,
-               row->direct      ? "copies"
+               row->bulk        ? "bulk"
+               : row->direct    ? "copies"
                : sample->linger ? "lingers"
                                 : "launch",
                sample->measured_us, "", tune_predict(sample, config, before), now,

@@ -65,8 +65,10 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     }
     if (status == GPUCOLL_OK) {
         CUfunction first = device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32];
+        bool entered = gpucoll_cuda_enter(accel, context_of(device));
         device->crew = gpucoll_cuda_cluster(accel->cuda, first);
         device->bulk = has_bulk(accel->cuda, first);
+        gpucoll_cuda_leave(accel, entered);
     }
     return status;
 }

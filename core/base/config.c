@@ -79,8 +79,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(protocol, STRING, "auto", NULL, 3,
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
-        "flag), direct (stores into the application's buffers), copy (copy engines), host (copy engines, "
-        "through host memory), or auto."),
+        "flag), direct (stores into the application's buffers), bulk (the same and loads from them, by few "
+        "SMs), copy (copy engines), host (copy engines, through host memory), or auto."),
     ROW(tuning_file, STRING, "", NULL, 3,
         "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
         "writes it; "

@@ -19,12 +19,13 @@ struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
-    bool direct; /* writes to the application's buffers: only when the input is direct */
-    bool waits;  /* its kernels wait for those of other ranks: not where ranks share a GPU */
-    bool steps;  /* needs the host between its steps: not in a call that nobody waits in */
+    bool direct;     /* writes to the application's buffers: only when the input is direct */
+    bool waits;      /* its kernels wait for those of other ranks: not where ranks share a GPU */
+    bool steps;      /* needs the host between its steps: not in a call that nobody waits in */
+    bool spares_sms; /* copy engines alone do it: the application has the SMs */
     bool
-        spares_sms; /* copy engines do it, kernels run for short moments at most: the application has the SMs */
-    int coll;       /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
+        asks_for_sms; /* launches kernels on its way, which wait while a kernel of the application has all SMs */
+    int coll;         /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
     unsigned needs; /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
      * do not depend on them: what coll_gpucoll_deterministic asks for. */

@@ -38,15 +38,22 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     return NULL;
 }
 
-/* Beside an application that computes, which a call that nobody waits in is made for: so much longer may it take by copy engines than by
- * kernels on SMs that the application wants. All-reduce by kernels beside a GEMM hid half of its time and slowed the GEMM by a third; an
- * all-gather by copies hid nine tenths and slowed nothing (bench/results/collectives-4xH200.json). */
-static const double worth_of_sms = 1.3;
+/* Beside an application that computes, which a call that nobody waits in is made for, copies are worth a longer time than kernels on SMs
+ * that the application wants: an all-gather by copies hid nine tenths of its time beside a GEMM, an all-reduce by kernels half
+ * (bench/results/collectives-4xH200.json). And a kernel that is launched on the way is worth less than one that has its SMs from the
+ * beginning: beside a GEMM whose kernel has them all until it ends, an all-reduce by copies with a kernel for each step hid a fifth. */
+static const double worth_of_copies = 1.3;
+static const double worth_of_late_kernels = 0.5;
 
 static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan_input *input)
 {
-    const bool spares = input->unattended && plan->algorithm->spares_sms;
-    return spares ? plan->predicted_us / worth_of_sms : plan->predicted_us;
+    if (input->unattended && plan->algorithm->spares_sms) {
+        return plan->predicted_us / worth_of_copies;
+    }
+    if (input->unattended && plan->algorithm->asks_for_sms) {
+        return plan->predicted_us / worth_of_late_kernels;
+    }
+    return plan->predicted_us;
 }
 
 /* The row of the least cost among those of the named algorithm and protocol. NULL if none can be used; then

@@ -220,10 +220,10 @@ TEST(selector, calls_in_which_nobody_waits_do_not_need_the_host_between_steps)
     EXPECT_STREQ(plan_of(input).algorithm->name, "exchange");
 }
 
-/* Where copies take a little longer than kernels: a call that nobody waits in goes by copies, and leaves the SMs to the application. */
+/* Where copies take a little longer than kernels, a call that nobody waits in goes by copies, and leaves the SMs to the application. */
 TEST(selector, calls_beside_which_the_application_computes_go_by_copies)
 {
-    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+    for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_SCATTER}) {
         int apart = 0;
         for (uint64_t bytes = 1 << 20; bytes <= 1 << 30; bytes += bytes / 4) {
             Input input(bytes, 4);
@@ -237,11 +237,19 @@ TEST(selector, calls_beside_which_the_application_computes_go_by_copies)
             apart += plan.algorithm != attended.algorithm;
         }
         EXPECT_GT(apart, 0) << gpucoll_coll_name(coll);
-        Input large(uint64_t{1} << 30, 4);
-        large.coll = coll;
-        large.direct = true;
-        large.unattended = true;
-        EXPECT_STREQ(plan_of(large).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
+    }
+}
+
+/* A computation may have all SMs for long: a reduction beside it does not launch kernels on its way, if there is another. */
+TEST(selector, reductions_beside_which_the_application_computes_have_their_sms_from_the_beginning)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        Input input(uint64_t{1} << 30, 4);
+        input.coll = coll;
+        input.direct = true;
+        EXPECT_TRUE(plan_of(input).algorithm->asks_for_sms) << gpucoll_coll_name(coll);
+        input.unattended = true;
+        EXPECT_FALSE(plan_of(input).algorithm->asks_for_sms) << gpucoll_coll_name(coll);
     }
 }
 

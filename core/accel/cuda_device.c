@@ -32,7 +32,7 @@ static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice devic
     return result;
 }
 
-/* Loads a first kernel, so that a GPU for which there is no code is refused here, before any call relies on it. */
+/* Loads the kernels, so that a GPU for which there is no code is refused here, before any call relies on it. */
 static gpucoll_status try_device(struct gpucoll_cuda_device *device)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
@@ -48,7 +48,7 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     if (status != GPUCOLL_OK) {
         return status;
     }
-    status = gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
+    status = gpucoll_cuda_load_kernels(device);
     if (status == GPUCOLL_OK) {
         result = accel->cuda->cuDeviceGetAttribute(&device->clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
                                                    (CUdevice)device->base.ordinal);
@@ -74,7 +74,6 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *
         return GPUCOLL_ERR_NO_MEMORY;
     }
     device->base = (struct gpucoll_device){.accel = base, .ordinal = pointer.ordinal};
-    pthread_mutex_init(&device->lock, NULL);
     gpucoll_status status = gpucoll_cuda_find_place(accel, &pointer, &device->place);
     if (status == GPUCOLL_OK) {
         status = try_device(device);
@@ -93,14 +92,9 @@ void gpucoll_cuda_device_close(struct gpucoll_device *base)
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     if (device->place && gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
         bool entered = gpucoll_cuda_enter(accel, context_of(device));
-        for (int i = 0; i < GPUCOLL_IMAGE_COUNT; i++) {
-            if (device->modules[i]) {
-                (void)accel->cuda->cuModuleUnload(device->modules[i]);
-            }
-        }
+        gpucoll_cuda_unload_kernels(device);
         gpucoll_cuda_leave(accel, entered);
     }
-    pthread_mutex_destroy(&device->lock);
     free(device);
 }
 

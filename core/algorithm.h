@@ -19,14 +19,14 @@ struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
-    bool direct;     /* writes to the application's buffers: only when the input is direct */
-    bool waits;      /* its kernels wait for those of other ranks: not where ranks share a GPU */
-    bool steps;      /* needs the host between its steps: not in a call that nobody waits in */
-    bool spares_sms; /* copy engines alone do it: the application has the SMs */
-    bool
-        asks_for_sms; /* launches kernels on its way, which wait while a kernel of the application has all SMs */
-    int coll;         /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
-    unsigned needs; /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
+    bool direct;       /* writes to the application's buffers: only when the input is direct */
+    bool bulk;         /* and reads from those of peers in bulk: only when the input says so */
+    bool waits;        /* its kernels wait for those of other ranks: not where ranks share a GPU */
+    bool steps;        /* needs the host between its steps: not in a call that nobody waits in */
+    bool spares_sms;   /* copy engines do all of it: the application has the SMs */
+    bool late_kernels; /* between its steps: each waits while the application's kernels hold all SMs */
+    int coll;          /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
+    unsigned needs;    /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
      * do not depend on them: what coll_gpucoll_deterministic asks for. */
     bool rank_order;
@@ -48,6 +48,12 @@ const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
 
 /* The place of a row in the table. */
 int gpucoll_algorithm_index(const struct gpucoll_algorithm *row);
+
+/* How far its input has to reach into the application's buffers. */
+static inline enum gpucoll_direct gpucoll_algorithm_direct(const struct gpucoll_algorithm *row)
+{
+    return row->bulk ? GPUCOLL_DIRECT_BULK : row->direct ? GPUCOLL_DIRECT_STORES : GPUCOLL_DIRECT_NOT;
+}
 
 /* Does the row run this collective? */
 bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_coll coll);

@@ -11,12 +11,16 @@
     ROW(exchange_ll)                                                                                         \
     ROW(exchange_simple)                                                                                     \
     ROW(exchange_phased)                                                                                     \
+    ROW(allreduce_bulk)                                                                                      \
     ROW(allreduce_copy)                                                                                      \
     ROW(exchange_copy)                                                                                       \
     ROW(bcast_copy)                                                                                          \
     ROW(bcast_direct)                                                                                        \
     ROW(exchange_direct)                                                                                     \
     ROW(reduce_direct)                                                                                       \
+    ROW(reduce_bulk)                                                                                         \
+    ROW(reduce_scatter_bulk)                                                                                 \
+    ROW(reduce_scatter_block_bulk)                                                                           \
     ROW(reduce_copy)                                                                                         \
     ROW(reduce_scatter_copy)                                                                                 \
     ROW(reduce_scatter_block_copy)                                                                           \

@@ -35,8 +35,11 @@ struct gpucoll_post {
     uint64_t bytes;     /* of an exchange: the longest run that this rank sends or receives */
     uint64_t export;    /* key of the allocation that peers may write to; 0: none */
     uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
-    uint32_t direct;    /* peers can write all that this rank receives from them to where it belongs */
-    uint32_t reserved;
+    uint64_t source;    /* the same for what peers may read, and where in it the send buffer begins */
+    uint64_t source_place;
+    uint32_t direct; /* peers can write all that this rank receives from them to where it belongs */
+    uint32_t
+        bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
 };
 
 /* Ranks that were missing in a call, as the communicator counts them. */

@@ -332,7 +332,7 @@ static gpucoll_status check_links(struct gpucoll_request *request)
         const enum gpucoll_coll coll = call->family->local[i];
         struct gpucoll_plan plan;
         if (gpucoll_team_plan(back, links, coll, gpucoll_coll_reduces(coll) ? call->functor : 0,
-                              call->part_bytes, false, request->form != GPUCOLL_FORM_BLOCKING,
+                              call->part_bytes, GPUCOLL_DIRECT_NOT, request->form != GPUCOLL_FORM_BLOCKING,
                               &plan) != GPUCOLL_OK) {
             request->reason = GPUCOLL_REASON_PLAN;
             return GPUCOLL_DECLINED;

@@ -16,6 +16,15 @@ static struct gpucoll_met *met_at(const struct gpucoll_team *team, uint32_t rank
     return &team->met[rank * GPUCOLL_BOARD_EXPORTS + gpucoll_export_index(key)];
 }
 
+static bool is_refused(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
+{
+    if (key == 0 || team->met == NULL) {
+        return false;
+    }
+    const struct gpucoll_met *met = met_at(team, rank, key);
+    return met->key == key && met->refused;
+}
+
 /* The part of the receive buffer that peers write, from the first byte to the last. */
 static bool receives(const struct gpucoll_request *request, uintptr_t *begin, uintptr_t *end)
 {
@@ -67,7 +76,126 @@ static bool needs_export(const struct gpucoll_request *request)
            request->coll == GPUCOLL_REDUCE;
 }
 
-void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_buffer *buffer)
+/* Reductions that the bulk kernel does. */
+static bool may_be_bulk(const struct gpucoll_request *request)
+{
+    return request->coll == GPUCOLL_ALLREDUCE || request->coll == GPUCOLL_REDUCE ||
+           request->coll == GPUCOLL_REDUCE_SCATTER || request->coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+}
+
+/* All that this rank sends: one run of bytes. */
+struct source {
+    uintptr_t begin;
+    uintptr_t end;
+};
+
+static struct source source_of(const struct gpucoll_request *request)
+{
+    struct source source = {(uintptr_t)request->send, (uintptr_t)request->send + request->bytes};
+    if (!gpucoll_is_exchange(request->coll)) {
+        return source;
+    }
+    source = (struct source){UINTPTR_MAX, 0};
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const struct gpucoll_kernel_run *run = &request->runs.run[i];
+        const uintptr_t begin = (uintptr_t)run->send;
+        if (run->send_bytes > 0) {
+            source.begin = begin < source.begin ? begin : source.begin;
+            source.end = begin + run->send_bytes > source.end ? begin + run->send_bytes : source.end;
+        }
+    }
+    return source;
+}
+
+const void *gpucoll_direct_own_source(const struct gpucoll_request *request)
+{
+    return (const void *)source_of(request).begin;
+}
+
+/* Copies in bulk begin at multiples of a pack. */
+static bool is_aligned(const struct gpucoll_request *request)
+{
+    uintptr_t all = 0;
+    if (!gpucoll_is_exchange(request->coll)) {
+        all = (uintptr_t)request->send | (uintptr_t)request->recv;
+    }
+    for (uint32_t i = 0; gpucoll_is_exchange(request->coll) && i < request->team->size; i++) {
+        const struct gpucoll_kernel_run *run = &request->runs.run[i];
+        all |= run->send_bytes > 0 ? (uintptr_t)run->send : 0;
+        all |= i == request->team->rank && run->recv_bytes > 0 ? (uintptr_t)run->recv : 0;
+    }
+    return all % GPUCOLL_PACK_BYTES == 0;
+}
+
+/* The export of memory of this rank that peers reach. An allocation that was met in this very call, which is `fresh`, is not exported yet: it
+ * may be used once. */
+static struct gpucoll_export *take(struct gpucoll_request *request, uintptr_t begin, uintptr_t end,
+                                   uint64_t fresh, uint64_t *id)
+{
+    struct gpucoll_context *context = request->team->context;
+    struct gpucoll_buffer buffer;
+    context->accel->ops->classify(context->accel, (const void *)begin, &buffer);
+    *id = buffer.id;
+    return buffer.id != 0 && buffer.id == fresh
+               ? NULL
+               : gpucoll_export_take(&context->exports, &context->board, request->gpu, &buffer,
+                                     (const void *)begin, end - begin);
+}
+
+/* Nobody may write to what others read: the own result of a reduce-scatter may take the place of the own block, which no other
+ * rank reads, but not, as MPI_IN_PLACE has it, that of the first. */
+static bool is_clear(const struct gpucoll_request *request, const struct source *source)
+{
+    if (request->coll != GPUCOLL_REDUCE_SCATTER && request->coll != GPUCOLL_REDUCE_SCATTER_BLOCK) {
+        return true;
+    }
+    const struct gpucoll_kernel_run *own = &request->runs.run[request->team->rank];
+    const uintptr_t begin = (uintptr_t)own->recv;
+    const uintptr_t end = begin + own->recv_bytes;
+    return own->recv_bytes == 0 || own->recv == own->send || end <= source->begin || source->end <= begin;
+}
+
+/* What the post says about reducing in bulk. `fresh`: see above; 0: none. */
+static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
+{
+    struct gpucoll_post *post = &request->post;
+    const struct source source = source_of(request);
+    struct gpucoll_device *device = request->gpu->device;
+    if (!may_be_bulk(request) || source.end == 0 || !is_aligned(request) || !is_clear(request, &source) ||
+        !device->accel->ops->device_bulk(device)) {
+        return;
+    }
+    uint64_t id;
+    request->sourced = take(request, source.begin, source.end, fresh, &id);
+    if (request->sourced != NULL) {
+        post->bulk = post->direct;
+        post->source = request->sourced->key;
+        post->source_place = source.begin - request->sourced->begin;
+    }
+}
+
+/* What it says about what peers write; returns the allocation if it is fresh. */
+static uint64_t post_stores(struct gpucoll_request *request)
+{
+    struct gpucoll_post *post = &request->post;
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    uint64_t id = 0;
+    if (!needs_export(request) || !receives(request, &begin, &end)) {
+        post->direct = true;
+        return 0;
+    }
+    request->exported = take(request, begin, end, 0, &id);
+    if (request->exported == NULL) {
+        return id;
+    }
+    post->direct = true;
+    post->export = request->exported->key;
+    post->place = begin - request->exported->begin;
+    return 0;
+}
+
+void gpucoll_direct_post(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
     struct gpucoll_post *post = &request->post;
@@ -84,50 +212,58 @@ void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_b
     if (!gpucoll_coll_reduces(request->coll) && !is_apart(request)) {
         return;
     }
-    uintptr_t begin = 0;
-    uintptr_t end = 0;
-    if (!needs_export(request) || !receives(request, &begin, &end)) {
-        post->direct = true;
-        return;
-    }
-    struct gpucoll_export *entry = gpucoll_export_take(&context->exports, &context->board, request->gpu,
-                                                       buffer, (const void *)begin, end - begin);
-    if (entry == NULL) {
-        return;
-    }
-    request->exported = entry;
-    post->direct = true;
-    post->export = entry->key;
-    post->place = begin - entry->begin;
+    post_bulk(request, post_stores(request));
 }
 
-bool gpucoll_direct_possible(const struct gpucoll_request *request)
+enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request)
 {
-    const struct gpucoll_team *team = request->team;
-    for (uint32_t i = 0; i < team->size; i++) {
+    enum gpucoll_direct direct = GPUCOLL_DIRECT_BULK;
+    for (uint32_t i = 0; i < request->team->size; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
-        if (!post->direct) {
-            return false;
+        if (!post->direct || is_refused(request->team, i, post->export)) {
+            return GPUCOLL_DIRECT_NOT;
         }
-        if (post->export != 0 && team->met != NULL) {
-            const struct gpucoll_met *met = met_at(team, i, post->export);
-            if (met->key == post->export && met->refused) {
-                return false;
-            }
+        if (!post->bulk || is_refused(request->team, i, post->source)) {
+            direct = GPUCOLL_DIRECT_STORES;
         }
     }
-    return true;
+    return direct;
+}
+
+/* The exports of a rank that the call's plan needs, at most two; 0: none. */
+struct keys {
+    uint64_t key[2];
+};
+
+static struct keys keys_of(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
+    return (struct keys){{post->export, request->plan.algorithm->bulk ? post->source : 0}};
 }
 
 bool gpucoll_direct_met(struct gpucoll_request *request)
 {
-    struct gpucoll_team *team = request->team;
+    const struct gpucoll_team *team = request->team;
     bool all = true;
     for (uint32_t i = 0; i < team->size; i++) {
-        const uint64_t key = gpucoll_agreement_post(request, i)->export;
-        all &= key == 0 || (team->met != NULL && met_at(team, i, key)->key == key);
+        const struct keys keys = keys_of(request, i);
+        for (int j = 0; j < 2; j++) {
+            const uint64_t key = keys.key[j];
+            all &= key == 0 || (team->met != NULL && met_at(team, i, key)->key == key);
+        }
     }
     return all;
+}
+
+static bool map(const struct gpucoll_request *request, uint32_t rank, uint64_t key)
+{
+    const struct gpucoll_team *team = request->team;
+    struct gpucoll_met *met = met_at(team, rank, key);
+    *met = (struct gpucoll_met){.key = key};
+    if (rank != team->rank) {
+        met->base = gpucoll_peer_map(team->members[rank].peer, request->links->connection[rank], key);
+    }
+    return rank == team->rank || met->base != NULL;
 }
 
 bool gpucoll_direct_map(struct gpucoll_request *request)
@@ -142,15 +278,9 @@ bool gpucoll_direct_map(struct gpucoll_request *request)
     bool all = true;
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
-        const uint64_t key = gpucoll_agreement_post(request, i)->export;
-        if (key == 0) {
-            continue;
-        }
-        struct gpucoll_met *met = met_at(team, i, key);
-        *met = (struct gpucoll_met){.key = key};
-        if (i != team->rank) {
-            met->base = gpucoll_peer_map(team->members[i].peer, request->links->connection[i], key);
-            all &= met->base != NULL;
+        const struct keys keys = keys_of(request, i);
+        for (int j = 0; j < 2; j++) {
+            all &= keys.key[j] == 0 || map(request, i, keys.key[j]);
         }
     }
     pthread_mutex_unlock(&team->context->lock);
@@ -160,9 +290,11 @@ bool gpucoll_direct_map(struct gpucoll_request *request)
 void gpucoll_direct_refuse(struct gpucoll_request *request)
 {
     for (uint32_t i = 0; i < request->team->size && request->team->met != NULL; i++) {
-        const uint64_t key = gpucoll_agreement_post(request, i)->export;
-        if (key != 0) {
-            met_at(request->team, i, key)->refused = true;
+        const struct keys keys = keys_of(request, i);
+        for (int j = 0; j < 2; j++) {
+            if (keys.key[j] != 0) {
+                met_at(request->team, i, keys.key[j])->refused = true;
+            }
         }
     }
 }
@@ -171,6 +303,12 @@ void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank
 {
     const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
     return (char *)met_at(request->team, rank, post->export)->base + post->place;
+}
+
+const void *gpucoll_direct_source(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
+    return (const char *)met_at(request->team, rank, post->source)->base + post->source_place;
 }
 
 void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank)

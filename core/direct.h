@@ -8,16 +8,15 @@
 
 #include "core/request.h"
 
-/* Fills what the request's post says about direct calls, and takes the export. `buffer` describes the rank's device memory;
- * caller serialises. */
-void gpucoll_direct_post(struct gpucoll_request *request, const struct gpucoll_buffer *buffer);
+/* Fills what the request's post says about direct calls, and takes the export. Caller serialises. */
+void gpucoll_direct_post(struct gpucoll_request *request);
 
-/* Is the call possible as a direct one, by the posts? The same on every rank. */
-bool gpucoll_direct_possible(const struct gpucoll_request *request);
+/* How far is the call possible as a direct one, by the posts? The same on every rank. */
+enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request);
 
-/* Has the team mapped all exports of the call? Counts them as met. The same on every rank. */
+/* Has the team mapped all exports that the call's plan needs? Counts them as met. The same on every rank. */
 bool gpucoll_direct_met(struct gpucoll_request *request);
-/* Maps the exports of the call; false if one cannot be. */
+/* Maps them; false if one cannot be. */
 bool gpucoll_direct_map(struct gpucoll_request *request);
 /* Some rank could not: no call of this team is direct by these exports any more. */
 void gpucoll_direct_refuse(struct gpucoll_request *request);
@@ -25,5 +24,9 @@ void gpucoll_direct_refuse(struct gpucoll_request *request);
 /* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it. */
 void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank);
 void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank);
+/* Where another rank's send buffer begins, of a reduction that is possible in bulk. */
+const void *gpucoll_direct_source(const struct gpucoll_request *request, uint32_t rank);
+/* Where that of this rank does. */
+const void *gpucoll_direct_own_source(const struct gpucoll_request *request);
 
 #endif

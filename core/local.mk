@@ -123,6 +123,7 @@ libgpucoll_la_SOURCES += \
 	core/rail_run.h \
 	core/rail_scan.c \
 	core/rail_tree.c \
+	core/reduce_bulk.c \
 	core/reduce_copy.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \

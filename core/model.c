@@ -21,6 +21,9 @@ static const struct gpucoll_model_entry entries[] = {
                 .ll128_cta_bandwidth = 20e9,
                 .simple_cta_bandwidth = 20e9,
                 .link_share = 0.94,
+                /* 2 x H200, docs/design.md */
+                .bulk_cta_bandwidth = 48e9,
+                .bulk_us = 5.0,
                 .copy_us = 14.0,
                 .copy_each_us = 2.0,
                 .copy_hop_us = 8.0,
@@ -83,6 +86,8 @@ static const struct gpucoll_model_constant constants[] = {
         .offset = offsetof(struct gpucoll_model, link_share),
         .help = "of the transport's bandwidth that kernels reach with many CTAs",
     },
+    BANDWIDTH(bulk_cta_bandwidth, "what one CTA that reduces in bulk reads and stores of a message"),
+    MICROSECONDS(bulk, "a kernel that reduces in bulk: until its first tile is stored, and after its last"),
     MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
     MICROSECONDS(copy_each, "of the host, for each copy that it queues"),
     MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),

@@ -20,9 +20,11 @@ struct gpucoll_model {
     double ll128_cta_bandwidth; /* by LL128, flags counted, when there is no flag to wait for between */
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
-    double copy_us;         /* a call by copies, until the first has begun and after the last is complete */
-    double copy_each_us;    /* of the host, for each copy that it queues */
-    double copy_hop_us;     /* a chunk seen by the next rank's host, and its copies queued */
+    double bulk_cta_bandwidth;   /* bytes/s of a message that one CTA of the bulk kernel reads and stores */
+    double bulk_us;      /* of that kernel, until its first tile is stored, and after its last is asked for */
+    double copy_us;      /* a call by copies, until the first has begun and after the last is complete */
+    double copy_each_us; /* of the host, for each copy that it queues */
+    double copy_hop_us;  /* a chunk seen by the next rank's host, and its copies queued */
     double copy_link_share; /* of the bandwidth of stores by kernels, that copy engines reach */
     double barrier_us;      /* host barrier between two kernels, stream completion included */
     double host_copy_us;    /* a copy between device and outbox, until the host sees its end */

@@ -11,6 +11,13 @@
 struct gpucoll_algorithm;
 struct gpucoll_model;
 
+/* How far peers, and this rank at them, reach into the application's buffers (core/direct.h). */
+enum gpucoll_direct {
+    GPUCOLL_DIRECT_NOT,
+    GPUCOLL_DIRECT_STORES, /* they write what a rank receives to where it belongs */
+    GPUCOLL_DIRECT_BULK    /* and the kernel that reduces in bulk reads what ranks send from where it is */
+};
+
 /* What a plan is made from. */
 struct gpucoll_plan_input {
     enum gpucoll_coll coll;
@@ -19,7 +26,7 @@ struct gpucoll_plan_input {
     uint32_t nranks;
     uint64_t data_bytes; /* data area of a lane */
     unsigned ways;       /* enum gpucoll_tl_way: how all ranks reach all others; 0 stands for stores */
-    bool direct;         /* peers can write to the application's buffers (core/direct.h) */
+    enum gpucoll_direct direct;
     bool
         unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
     bool shared_device; /* two ranks of the team drive one GPU */

@@ -13,15 +13,15 @@ static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache, en
 }
 
 static bool is_for(const struct gpucoll_cached_plan *entry, const void *links, enum gpucoll_coll coll,
-                   int functor, bool direct, bool unattended)
+                   int functor, enum gpucoll_direct direct, bool unattended)
 {
     return entry->links == links && entry->coll == coll && entry->functor == functor &&
            entry->direct == direct && entry->unattended == unattended;
 }
 
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
-                                             enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
-                                             bool unattended)
+                                             enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                             enum gpucoll_direct direct, bool unattended)
 {
     const struct gpucoll_cached_plan *entry = place_of(cache, coll, functor, bytes);
     return is_for(entry, links, coll, functor, direct, unattended) && entry->bytes == bytes ? &entry->plan

@@ -99,7 +99,7 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
         reason = GPUCOLL_REASON_PACKING;
     }
     if (request->gpu != NULL && request->stages == NULL) {
-        gpucoll_direct_post(request, &buffer);
+        gpucoll_direct_post(request);
     }
     pthread_mutex_unlock(&context->lock);
     return reason;

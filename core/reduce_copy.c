@@ -387,7 +387,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
                 "who wants it, in chunks; a short kernel reduces each; for large messages in buffers that "  \
                 "are used again",                                                                            \
         .direct = true,                                                                                      \
-        .asks_for_sms = true,                                                                                \
+        .late_kernels = true,                                                                                \
         .coll = collective,                                                                                  \
         .rank_order = true,                                                                                  \
         .unusable = unusable,                                                                                \

@@ -28,13 +28,16 @@ static void end(struct gpucoll_request *request)
     struct gpucoll_team *team = request->team;
     gpucoll_packing_close(request);
     gpucoll_cluster_close(request);
-    if (request->lane != NULL || request->exported != NULL) {
+    if (request->lane != NULL || request->exported != NULL || request->sourced != NULL) {
         pthread_mutex_lock(&team->context->lock);
         if (request->lane != NULL) {
             gpucoll_gpu_give_lane(request->lane);
         }
         if (request->exported != NULL) {
             gpucoll_export_give(request->exported);
+        }
+        if (request->sourced != NULL) {
+            gpucoll_export_give(request->sourced);
         }
         pthread_mutex_unlock(&team->context->lock);
     }
@@ -223,7 +226,7 @@ static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
 {
     if (!all) {
         gpucoll_direct_refuse(request);
-        request->direct = false;
+        request->direct = GPUCOLL_DIRECT_NOT;
         gpucoll_status status = plan(request);
         if (status != GPUCOLL_OK) {
             return status;

@@ -83,8 +83,9 @@ struct gpucoll_request {
     bool lanes_follow;               /* of some rank */
     bool offered;                    /* by this rank: a lane, or that it has none */
     uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
-    struct gpucoll_export *exported; /* held from post to end; NULL: none */
-    bool direct;                     /* the plan may write to the application's buffers */
+    struct gpucoll_export *exported; /* what peers write to; held from post to end; NULL: none */
+    struct gpucoll_export *sourced;  /* likewise, what they read from */
+    enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers */
     uint32_t arrived;                /* ranks below this one are known to have posted */
     bool passed;                     /* some rank passes this call */
     uint32_t barriers;               /* entered */

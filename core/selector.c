@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/forced.h"
+#include "kernels/kernel_abi.h"
 
 void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
                    struct gpucoll_plan *plan)
@@ -32,28 +33,34 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (row->steps && input->unattended) {
         return "it needs the host between its steps, and nobody waits in the call";
     }
-    if (row->direct && !input->direct) {
+    if (row->direct && input->direct == GPUCOLL_DIRECT_NOT) {
         return "peers cannot write to the buffers: small, used for the first time, or not to be shared";
+    }
+    if (row->bulk && input->direct != GPUCOLL_DIRECT_BULK) {
+        return "peers cannot read the buffers in bulk: not to be shared, not at multiples of 16 bytes, or a "
+               "GPU that does not do so";
     }
     return NULL;
 }
 
-/* Beside an application that computes, which a call that nobody waits in is made for, copies are worth a longer time than kernels on SMs
- * that the application wants: an all-gather by copies hid nine tenths of its time beside a GEMM, an all-reduce by kernels half
- * (bench/results/collectives-4xH200.json). And a kernel that is launched on the way is worth less than one that has its SMs from the
- * beginning: beside a GEMM whose kernel has them all until it ends, an all-reduce by copies with a kernel for each step hid a fifth. */
-static const double worth_of_copies = 1.3;
-static const double worth_of_late_kernels = 0.5;
+/*
+ * A call that nobody waits in is made to go on beside an application that computes. How much longer than one by copy engines alone it
+ * may be predicted to take and still be as welcome (docs/design.md has the figures, beside a matrix product that takes all SMs):
+ *   - kernels take SMs from the application, whose kernel is then late by a round of its tiles; more SMs, more of them
+ *   - kernels between copies begin when the application's kernel ends, so that not much of the call is hidden
+ */
+static const double worth_of_any_sm = 1.3;
+static const double worth_of_all_sms = 1; /* beside that */
+static const double worth_of_late_kernels = 3;
 
 static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan_input *input)
 {
-    if (input->unattended && plan->algorithm->spares_sms) {
-        return plan->predicted_us / worth_of_copies;
+    if (!input->unattended || plan->algorithm->spares_sms) {
+        return plan->predicted_us;
     }
-    if (input->unattended && plan->algorithm->asks_for_sms) {
-        return plan->predicted_us / worth_of_late_kernels;
-    }
-    return plan->predicted_us;
+    const double share = (double)plan->ctas / GPUCOLL_MAX_CHANNELS; /* as many as a large GPU has SMs */
+    return plan->predicted_us * (plan->algorithm->late_kernels ? worth_of_late_kernels
+                                                               : worth_of_any_sm + share * worth_of_all_sms);
 }
 
 /* The row of the least cost among those of the named algorithm and protocol. NULL if none can be used; then

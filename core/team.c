@@ -453,7 +453,8 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
 
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
                                              const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                             int functor, uint64_t bytes, bool direct, bool unattended)
+                                             int functor, uint64_t bytes, enum gpucoll_direct direct,
+                                             bool unattended)
 {
     return (struct gpucoll_plan_input){
         .coll = coll,
@@ -475,8 +476,8 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
 }
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes, bool direct,
-                                 bool unattended, struct gpucoll_plan *plan)
+                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
+                                 enum gpucoll_direct direct, bool unattended, struct gpucoll_plan *plan)
 {
     const struct gpucoll_plan *kept =
         gpucoll_plan_find(&team->plans, links, coll, functor, bytes, direct, unattended);

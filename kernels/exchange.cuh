@@ -15,6 +15,7 @@
 #include "kernels/linger.cuh"
 #include "kernels/ll.cuh"
 #include "kernels/reduce_blocks.cuh"
+#include "kernels/reduce_bulk.cuh"
 
 namespace gpucoll
 {
@@ -249,6 +250,12 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
         gpucoll_blocks_##name(const __grid_constant__ gpucoll_kernel_args args)                              \
     {                                                                                                        \
         gpucoll::reduce_blocks<gpucoll::op_##op<gpucoll::element>>(args);                                    \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_BULK_THREADS, 1) gpucoll_bulk_##name(               \
+        const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
+    {                                                                                                        \
+        extern __shared__ __align__(128) char gpucoll_shared[];                                              \
+        gpucoll::reduce_bulk<gpucoll::op_##op<gpucoll::element>>(args, runs, gpucoll_shared);                \
     }
 
 #endif

@@ -34,6 +34,7 @@ struct row {
                                [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #functor,              \
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
                                [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                             \
+                               [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #functor,                      \
                                [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)

@@ -45,7 +45,12 @@ enum {
     GPUCOLL_LINE_PACKS = 7,    /* of data in a line of LL128 */
     GPUCOLL_LINE_BYTES = 128,
     GPUCOLL_PHASES = 2,
-    GPUCOLL_SLOTS = 2
+    GPUCOLL_SLOTS = 2,
+    GPUCOLL_BULK_THREADS = 320,          /* of a CTA of REDUCE_BULK: two warps that ask for copies, two groups of four that reduce */
+    GPUCOLL_BULK_SHARED_BYTES = 208 << 10, /* its tiles: most of what an SM has, so that it keeps enough in flight */
+    GPUCOLL_BULK_MAX_TILE = 8 << 10,
+    GPUCOLL_BULK_LEAST_STAGES = 6,
+    GPUCOLL_BULK_MAX_STAGES = 16
 };
 
 #define GPUCOLL_FLAG_BYTES ((size_t)GPUCOLL_PHASES * GPUCOLL_MAX_CHANNELS * GPUCOLL_MAX_LOCAL * 8)
@@ -61,13 +66,14 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
+    GPUCOLL_KERNEL_REDUCE_BULK,   /* reduces what lies in the buffers of all ranks, in rank order, into those of all that want it */
     GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces what copies have brought, in rank order; waits for nobody */
     GPUCOLL_KERNEL_COUNT
 };
 
 static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 {
-    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_STORE;
+    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_REDUCE_BULK;
 }
 
 /* Stages of the two-shot kernel, and of an exchange, which has the first two. Set together, one launch does everything and waits for peers inside; set one by
@@ -156,6 +162,9 @@ struct gpucoll_kernel_args {
  *           run[rank].recv; all these have run[rank].recv_bytes. run[p].recv of other ranks is not used.
  *
  *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits.
+ *
+ *   REDUCE_BULK   run[p].send of all ranks p, places in their buffers as this device sees them, is reduced in rank order and put to run[p].recv of all
+ *           ranks that have one. All have args.bytes and begin at multiples of 16 bytes. run[p].recv may be run[p].send. Nobody waits.
  *
  * The bytes that rank a sends to b are those that b receives from a. args.bytes are those of the longest run of any rank. A place
  * that is received into is apart from all that is sent, or it is, in MOVE the same bytes as what is sent to the same rank, and in
@@ -259,6 +268,19 @@ static inline GPUCOLL_HD size_t gpucoll_exchange_block_offset(size_t data_bytes,
     size_t block = gpucoll_exchange_block_bytes(data_bytes, nranks, channels);
     size_t index = ((size_t)channel * GPUCOLL_SLOTS + slot) * nranks + source;
     return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES + index * block;
+}
+
+/* Bytes of a tile of REDUCE_BULK: a stage of its shared memory has one of each rank, and there are several stages. */
+static inline GPUCOLL_HD uint32_t gpucoll_bulk_tile_bytes(uint32_t nranks)
+{
+    const uint32_t most = (uint32_t)GPUCOLL_BULK_SHARED_BYTES / GPUCOLL_BULK_LEAST_STAGES / nranks / 1024 * 1024;
+    return most < GPUCOLL_BULK_MAX_TILE ? most : (uint32_t)GPUCOLL_BULK_MAX_TILE;
+}
+
+static inline GPUCOLL_HD uint32_t gpucoll_bulk_stages(uint32_t nranks)
+{
+    const uint32_t stages = (uint32_t)GPUCOLL_BULK_SHARED_BYTES / (gpucoll_bulk_tile_bytes(nranks) * nranks);
+    return stages < GPUCOLL_BULK_MAX_STAGES ? stages : (uint32_t)GPUCOLL_BULK_MAX_STAGES;
 }
 
 /* The packs [begin, end) of a message that a channel works on. */

@@ -25,6 +25,7 @@ kernel_headers = \
 	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
 	kernels/allreduce_twoshot.cuh \
+	kernels/bulk.cuh \
 	kernels/crew.cuh \
 	kernels/exchange.cuh \
 	kernels/exchange_simple.cuh \
@@ -34,6 +35,7 @@ kernel_headers = \
 	kernels/ll128.cuh \
 	kernels/pack.cuh \
 	kernels/reduce_blocks.cuh \
+	kernels/reduce_bulk.cuh \
 	kernels/reduce_ops.cuh \
 	kernels/simple.cuh \
 	kernels/sync.cuh

@@ -260,7 +260,8 @@ static void set_bytes(const struct info *info, struct query *query, uint64_t byt
 {
     const size_t least = info->config.zero_copy;
     query->input.bytes = bytes;
-    query->input.direct = query->shareable && least > 0 && bytes >= least;
+    query->input.direct =
+        query->shareable && least > 0 && bytes >= least ? GPUCOLL_DIRECT_BULK : GPUCOLL_DIRECT_NOT;
 }
 
 static bool select_one(const struct info *info, struct query *query)

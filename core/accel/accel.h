@@ -120,6 +120,8 @@ struct gpucoll_accel_ops {
     void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
     /* How many CTAs can linger together on this device, at most GPUCOLL_CREW_CTAS; 0: kernels do not linger. */
     unsigned (*device_crew)(struct gpucoll_device *device);
+    /* Can it run GPUCOLL_KERNEL_REDUCE_BULK? */
+    bool (*device_bulk)(struct gpucoll_device *device);
     enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
     /* Zero-filled memory that peers can map. */
     gpucoll_status (*scratch_alloc)(struct gpucoll_device *device, size_t bytes, void **pointer,

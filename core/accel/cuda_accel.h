@@ -38,6 +38,7 @@ struct gpucoll_cuda_device {
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
     unsigned crew; /* CTAs of a lingering kernel */
+    bool bulk;     /* its SMs copy in bulk, and the kernels are compiled for that */
     int clock_khz; /* of its SMs */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
@@ -99,6 +100,7 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void 
 void gpucoll_cuda_device_close(struct gpucoll_device *device);
 void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
+bool gpucoll_cuda_device_bulk(struct gpucoll_device *device);
 gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer,
                                           struct gpucoll_memory_handle *handle);
 gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, struct gpucoll_copier **copier);

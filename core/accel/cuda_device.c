@@ -108,6 +108,11 @@ unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
     return gpucoll_cuda_device(device)->crew;
 }
 
+bool gpucoll_cuda_device_bulk(struct gpucoll_device *device)
+{
+    return gpucoll_cuda_device(device)->bulk;
+}
+
 static bool has_p2p(const struct gpucoll_cuda_driver *cuda, CUdevice_P2PAttribute what, CUdevice from,
                     CUdevice to)
 {

@@ -34,6 +34,8 @@
     F(cuEventQuery)                                                                                          \
     F(cuEventRecord)                                                                                         \
     F(cuEventSynchronize)                                                                                    \
+    F(cuFuncGetAttribute)                                                                                    \
+    F(cuFuncSetAttribute)                                                                                    \
     F(cuGetErrorName)                                                                                        \
     F(cuGetErrorString)                                                                                      \
     F(cuIpcGetMemHandle)                                                                                     \

@@ -21,6 +21,8 @@ struct cuda_stream {
     struct gpucoll_kernel_runs runs; /* of the latest exchange */
     unsigned threads;
     unsigned ctas;
+    unsigned cluster; /* CTAs of one; 1: none */
+    unsigned shared_bytes;
     CUfunction crew; /* the kernel that may be lingering; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
 };
@@ -123,7 +125,7 @@ static unsigned usable_threads(unsigned threads)
     return most < warp ? warp : most / warp * warp;
 }
 
-/* The latest call, by a launch of its own; a kernel with a bell is one cluster, and lingers. */
+/* The latest call, by a launch of its own. */
 static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
 {
     const unsigned ctas = stream->ctas;
@@ -132,22 +134,23 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
     CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
-    if (stream->args.bell && ctas > 1) {
+    if (stream->cluster > 1) {
         CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                     .value.clusterDim = {ctas, 1, 1}};
+                                     .value.clusterDim = {stream->cluster, 1, 1}};
         const CUlaunchConfig config = {.gridDimX = ctas,
                                        .gridDimY = 1,
                                        .gridDimZ = 1,
                                        .blockDimX = stream->threads,
                                        .blockDimY = 1,
                                        .blockDimZ = 1,
+                                       .sharedMemBytes = stream->shared_bytes,
                                        .hStream = stream->handle,
                                        .attrs = &cluster,
                                        .numAttrs = 1};
         result = accel->cuda->launch_cluster(&config, function, parameters, NULL);
     } else {
-        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1, 0, stream->handle,
-                                             parameters, NULL);
+        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1,
+                                             stream->shared_bytes, stream->handle, parameters, NULL);
     }
     gpucoll_cuda_leave(accel, entered);
     stream->crew = stream->args.bell ? function : NULL;
@@ -206,6 +209,18 @@ static bool has_left(const struct cuda_stream *stream)
     return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == stream->args.done_value - 1;
 }
 
+/* A kernel with a bell is one cluster, and lingers. Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the
+ * application from its place (docs/design.md). */
+static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned threads,
+                         unsigned ctas)
+{
+    const bool bulk = launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK;
+    stream->threads = bulk ? GPUCOLL_BULK_THREADS : threads;
+    stream->ctas = ctas;
+    stream->shared_bytes = bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;
+    stream->cluster = stream->args.bell ? ctas : bulk && ctas % 2 == 0 ? 2 : 1;
+}
+
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
@@ -241,8 +256,7 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
             ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell))
             : NULL;
     args->arrived = (uint32_t *)(uintptr_t)stream->arrived;
-    stream->threads = threads;
-    stream->ctas = ctas;
+    shape_launch(stream, launch, threads, ctas);
     if (same && !has_left(stream)) {
         ring(stream);
         return GPUCOLL_OK;

@@ -194,6 +194,12 @@ static unsigned host_device_crew(struct gpucoll_device *device)
     return 0;
 }
 
+static bool host_device_bulk(struct gpucoll_device *device)
+{
+    (void)device;
+    return true;
+}
+
 static enum gpucoll_link host_device_link(struct gpucoll_device *device, const struct gpucoll_device_id *peer)
 {
     struct host_uuid mine;
@@ -331,6 +337,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .device_close = host_device_close,
     .device_id = host_device_id,
     .device_crew = host_device_crew,
+    .device_bulk = host_device_bulk,
     .device_link = host_device_link,
     .scratch_alloc = host_scratch_alloc,
     .scratch_free = host_scratch_free,

@@ -260,6 +260,31 @@ static bool store_runs(const struct exchange *exchange)
     return true;
 }
 
+/* What lies in the buffers of all ranks, reduced in rank order, some of it at a time. */
+static bool reduce_bulk(const struct exchange *exchange)
+{
+    enum { PIECE = 4096 };
+    _Alignas(64) char sum[PIECE];
+    const struct gpucoll_kernel_args *args = exchange->args;
+    const struct gpucoll_kernel_run *runs = exchange->runs->run;
+    const size_t size = gpucoll_host_functor_size(exchange->functor);
+    const struct span share = share_of(exchange, args->bytes);
+    for (uint64_t done = 0; done < share.bytes; done += PIECE) {
+        const uint64_t bytes = share.bytes - done < PIECE ? share.bytes - done : PIECE;
+        const uint64_t at = share.begin + done;
+        memcpy(sum, (const char *)runs[0].send + at, bytes);
+        for (uint32_t i = 1; i < args->nranks; i++) {
+            gpucoll_host_reduce(exchange->functor, sum, sum, (const char *)runs[i].send + at, bytes / size);
+        }
+        for (uint32_t i = 0; i < args->nranks; i++) {
+            if (runs[i].recv != NULL) {
+                memcpy((char *)runs[i].recv + at, sum, bytes);
+            }
+        }
+    }
+    return true;
+}
+
 bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
                            const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs)
 {
@@ -274,6 +299,9 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
     };
     if (kernel == GPUCOLL_KERNEL_STORE) {
         return store_runs(&exchange);
+    }
+    if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+        return reduce_bulk(&exchange);
     }
     return kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL
                ? ll_exchange(&exchange)

@@ -3,9 +3,11 @@
  * order: bit by bit, with guards around the buffers, at any alignment, in place or not, over several rounds
  * and with epochs that wrap around.
  *
- *   kernels_test [--quick] [--seed N]   --quick: few functors and small messages, no kernel waits for another
- * one that shares its GPU (compute-sanitizer may run them one after the other) kernels_test --speed [...] see
- * speed.c
+ *   kernels_test [--quick] [--seed N] [--only KERNEL]
+ *     --quick   few functors and small messages, no kernel waits for another one that shares its GPU (compute-sanitizer may run them
+ *               one after the other)
+ *     --only    of the kernels that do an all-reduce, by the names that are printed, and nothing beside it
+ *   kernels_test --speed [...] see speed.c
  *
  * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77
  * without a GPU.
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/slices.h"
 #include "kernels/functors.h"
 #include "test/gpu/elements.h"
 #include "test/gpu/ranks.h"
@@ -30,18 +33,21 @@ enum way {
     WAY_SERIAL,   /* one-shot, one kernel at a time: first each stores its message and gives up waiting, then
                      each runs again */
     WAY_STAGED,   /* two-shot, stage by stage: nobody waits */
-    WAY_BROUGHT   /* reduce-blocks: copies have brought what the others sent */
+    WAY_BROUGHT,  /* reduce-blocks: copies have brought what the others sent */
+    WAY_BULK      /* each rank reduces a slice from where all have theirs to where all want it */
 };
-static const char *const way_names[] = {"together", "serial", "staged", "brought"};
+static const char *const way_names[] = {"together", "serial", "staged", "brought", "bulk"};
 
 struct bench {
     struct ranks ranks;
+    struct gpucoll_kernel_runs runs[MOST_RANKS];
     uint64_t random;
     char name[128];
     unsigned char *sent[MOST_RANKS]; /* on the host, with guards */
     unsigned char *got;
     unsigned char *expected;
     bool quick;
+    const char *only; /* NULL: all kernels */
 };
 
 static size_t whole_bytes(void)
@@ -216,6 +222,25 @@ static void run_brought(struct bench *bench, const struct call *call)
     }
 }
 
+static void run_bulk(struct bench *bench, const struct call *call)
+{
+    struct ranks *ranks = &bench->ranks;
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        struct call own = *call;
+        uint64_t begin;
+        own.bytes = gpucoll_slice_at(call->bytes, ranks->size, r, &begin);
+        own.runs = bench->runs;
+        for (uint32_t p = 0; p < ranks->size; p++) {
+            char *recv = ranks->rank[p].recv + call->recv_at;
+            const char *send = call->in_place ? recv : ranks->rank[p].send + call->send_at;
+            bench->runs[r].run[p] =
+                (struct gpucoll_kernel_run){send + begin, recv + begin, own.bytes, own.bytes};
+        }
+        ranks_launch(ranks, r, &own);
+    }
+    ranks_wait_all(ranks, bench->name);
+}
+
 static bool run_case(struct bench *bench, enum way way, const struct call *call)
 {
     fill(bench, call);
@@ -226,6 +251,8 @@ static bool run_case(struct bench *bench, enum way way, const struct call *call)
         run_serial(bench, call);
     } else if (way == WAY_STAGED) {
         run_staged(bench, call);
+    } else if (way == WAY_BULK) {
+        run_bulk(bench, call);
     } else {
         run_brought(bench, call);
     }
@@ -268,6 +295,10 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         .linger_ns = kernel >= GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
+    if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+        call.send_at = call.send_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+        call.recv_at = call.recv_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+    }
     return call;
 }
 
@@ -278,6 +309,9 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
     const size_t *sizes = bench->quick ? quick : full;
     size_t count = bench->quick ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
     struct gpus *gpus = bench->ranks.gpus;
+    if (bench->only != NULL && strcmp(bench->only, kernel_names[kernel]) != 0) {
+        return;
+    }
     snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s", kernel_names[kernel],
              gpucoll_functor_name(functor), bench->ranks.size, way_names[way]);
     bool passed = true;
@@ -299,9 +333,18 @@ static bool wanted(const struct bench *bench, int functor)
            functor == GPUCOLL_FN_band_u64 || functor == GPUCOLL_FN_minloc_f64i32;
 }
 
-static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
+static bool all_do_bulk(const struct bench *bench)
 {
-    struct bench bench = {.random = seed + size, .quick = quick};
+    bool all = true;
+    for (uint32_t r = 0; r < bench->ranks.size; r++) {
+        all &= bench->ranks.gpus->accel->ops->device_bulk(bench->ranks.rank[r].device);
+    }
+    return all;
+}
+
+static void test_size(struct gpus *gpus, uint32_t size, bool quick, const char *only, uint64_t seed)
+{
+    struct bench bench = {.random = seed + size, .quick = quick, .only = only};
     open_bench(&bench, gpus, size);
     bool alone = size <= (uint32_t)gpus->count; /* no two ranks on one GPU */
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
@@ -318,6 +361,11 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
         }
         test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_STAGED);
     }
+    for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && all_do_bulk(&bench); functor++) {
+        if (wanted(&bench, functor)) {
+            test_kernel(&bench, GPUCOLL_KERNEL_REDUCE_BULK, functor, WAY_BULK);
+        }
+    }
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
         if (wanted(&bench, functor)) {
             test_kernel(&bench, GPUCOLL_KERNEL_REDUCE_BLOCKS, functor, WAY_BROUGHT);
@@ -326,22 +374,25 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
     close_bench(&bench);
 }
 
-static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
+static int run_tests(struct gpus *gpus, bool quick, const char *only, uint64_t seed)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
     printf("# seed %llu, %d GPUs\n", (unsigned long long)seed, gpus->count);
-    test_memory(gpus);
-    if (!quick || gpus->count > 1) { /* compute-sanitizer may run kernels of one GPU one after the other */
-        test_crossed(gpus);
+    if (only == NULL) {
+        test_memory(gpus);
+        if (!quick ||
+            gpus->count > 1) { /* compute-sanitizer may run kernels of one GPU one after the other */
+            test_crossed(gpus);
+        }
+        test_packing(gpus, quick, seed);
+        test_exchanges(gpus, quick, seed);
     }
-    test_packing(gpus, quick, seed);
-    test_exchanges(gpus, quick, seed);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (!quick || sizes[i] == 1 || sizes[i] == quick_ranks(gpus)) {
-            test_size(gpus, sizes[i], quick, seed);
+            test_size(gpus, sizes[i], quick, only, seed);
         }
     }
-    if (!quick) {
+    if (!quick && only == NULL) {
         test_reset(gpus); /* calls the driver with what is gone, which compute-sanitizer reports */
     }
     printf("# %d passed, %d failed\n", gpus->passed, gpus->failed);
@@ -351,6 +402,7 @@ static int run_tests(struct gpus *gpus, bool quick, uint64_t seed)
 int main(int argc, char **argv)
 {
     bool quick = false;
+    const char *only = NULL;
     uint64_t seed = 20261121;
     struct gpus gpus;
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -362,15 +414,17 @@ int main(int argc, char **argv)
             quick = true;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 0);
+        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+            only = argv[++i];
         } else {
-            fprintf(stderr, "usage: kernels_test [--quick] [--seed N] | --speed [--help]\n");
+            fprintf(stderr, "usage: kernels_test [--quick] [--seed N] [--only KERNEL] | --speed [--help]\n");
             return 2;
         }
     }
     if (!gpus_open(&gpus)) {
         return 77;
     }
-    int status = run_tests(&gpus, quick, seed);
+    int status = run_tests(&gpus, quick, only, seed);
     gpus_close(&gpus);
     return status;
 }

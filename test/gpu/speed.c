@@ -6,7 +6,7 @@
  *
  * One line of JSON for each shape (--best: for the fastest shape of each kernel and size): median over the calls of the slowest
  * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md. Of an
- * exchange `bytes` are those from each rank to each: move_ll gathers to all, reduce_ll reduces and scatters. Of reduce_blocks they are
+ * exchange `bytes` are those from each rank to each: move_ll gathers to all, reduce_ll reduces and scatters; but reduce_bulk is an all-reduce. Of reduce_blocks they are
  * those of a block, and busbw is the rate at which copies would have to bring blocks so that the kernel keeps up.
  */
 #include <pthread.h>
@@ -111,13 +111,16 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
 {
     const struct call *call = &sweep->call;
     uint32_t n = sweep->ranks.size;
-    bool each = gpucoll_kernel_is_exchange(call->kernel) || call->kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS;
+    const bool bulk = call->kernel == GPUCOLL_KERNEL_REDUCE_BULK;
+    bool each =
+        (gpucoll_kernel_is_exchange(call->kernel) && !bulk) || call->kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS;
+    const uint64_t bytes = bulk ? call->bytes * n : call->bytes; /* of which each rank reduces a slice */
     double leaves = each ? n - 1 : 2.0 * (n - 1) / n;
-    double busbw = (double)call->bytes / median / 1e3 * leaves;
+    double busbw = (double)bytes / median / 1e3 * leaves;
     printf("{\"kernel\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"ctas\": %u, \"threads\": %u, "
            "\"data_bytes\": %llu, "
            "\"us\": %.2f, \"p99_us\": %.2f, \"busbw\": %.2f%s%s}\n",
-           kernel_names[call->kernel], n, (unsigned long long)call->bytes, call->ctas, call->threads,
+           kernel_names[call->kernel], n, (unsigned long long)bytes, call->ctas, call->threads,
            (unsigned long long)call->data_bytes, median, p99, busbw,
            call->linger_ns ? ", \"linger\": true" : "", best ? ", \"best\": true" : "");
 }
@@ -134,6 +137,28 @@ static void set_runs(struct sweep *sweep, enum gpucoll_kernel kernel, uint64_t b
     }
 }
 
+/* The slices of an all-reduce. */
+static void set_slices(struct sweep *sweep, uint64_t slice)
+{
+    for (uint32_t r = 0; r < sweep->ranks.size; r++) {
+        for (uint32_t p = 0; p < sweep->ranks.size; p++) {
+            const struct rank *peer = &sweep->ranks.rank[p];
+            sweep->runs[r].run[p] =
+                (struct gpucoll_kernel_run){peer->send + r * slice, peer->recv + r * slice, slice, slice};
+        }
+    }
+}
+
+/* Is the shape worth a look? Of reduce_bulk, the number of threads is given. */
+static bool is_sensible(enum gpucoll_kernel kernel, uint64_t bytes, unsigned ctas, unsigned threads)
+{
+    if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+        return threads == 512 && ctas <= 32;
+    }
+    const uint64_t covered = (uint64_t)ctas * threads * GPUCOLL_PACK_BYTES;
+    return (ctas == 1 || covered <= 2 * bytes) && (bytes <= 1 << 20 || (threads == 512 && ctas >= 8));
+}
+
 static void sweep_size(struct sweep *sweep, const struct options *options, enum gpucoll_kernel kernel,
                        uint64_t bytes)
 {
@@ -147,8 +172,14 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     sweep->warmup = bytes <= 1 << 20 ? 20 : 3;
     sweep->calls = sweep->warmup + (bytes <= 1 << 20 ? 100 : bytes <= 64 << 20 ? 20 : 5);
     /* The first shapes of those that can are crews that linger. */
-    bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT && kernel != GPUCOLL_KERNEL_REDUCE_BLOCKS;
-    set_runs(sweep, kernel, bytes);
+    const bool bulk = kernel == GPUCOLL_KERNEL_REDUCE_BULK;
+    const uint64_t slice = bytes / sweep->ranks.size / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+    bool lingers = kernel != GPUCOLL_KERNEL_TWOSHOT && kernel != GPUCOLL_KERNEL_REDUCE_BLOCKS && !bulk;
+    if (bulk) {
+        set_slices(sweep, slice);
+    } else {
+        set_runs(sweep, kernel, bytes);
+    }
     unsigned shapes = sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches;
     const unsigned crews = 2;
     for (unsigned shape = lingers ? 0 : crews; shape < shapes + crews; shape++) {
@@ -156,15 +187,14 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
         unsigned i = crew ? 0 : shape - crews;
         unsigned c = crew ? GPUCOLL_CREW_CTAS : ctas[i / 3 / scratches];
         unsigned t = crew ? 256u << shape : threads[i / scratches % 3];
-        uint64_t covered = (uint64_t)c * t * GPUCOLL_PACK_BYTES;
-        if (!crew && ((c > 1 && covered > 2 * bytes) || (bytes > 1 << 20 && (t != 512 || c < 8)))) {
+        if (!crew && !is_sensible(kernel, bytes, c, t)) {
             continue;
         }
         sweep->call = (struct call){.kernel = kernel,
                                     .functor = GPUCOLL_FN_sum_f32,
                                     .ctas = c,
                                     .threads = t,
-                                    .bytes = bytes,
+                                    .bytes = bulk ? slice : bytes,
                                     .data_bytes = scratch[scratches == 1 ? 1 : i % scratches],
                                     .stages = GPUCOLL_STAGE_ALL,
                                     .round_end = UINT64_MAX,
@@ -214,6 +244,9 @@ static void sweep_blocks(struct sweep *sweep, const struct options *options, uin
 
 static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint32_t n, uint64_t bytes)
 {
+    if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+        return bytes <= options->most && bytes >= 256 << 10;
+    }
     if (gpucoll_kernel_is_exchange(kernel)) {
         return bytes * n <= options->most && bytes <= gpucoll_ll_capacity(n);
     }
@@ -228,16 +261,18 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
 
 static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
 {
-    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT,   GPUCOLL_KERNEL_TWOSHOT_LL128,
-                                                  GPUCOLL_KERNEL_TWOSHOT,   GPUCOLL_KERNEL_MOVE_LL,
-                                                  GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_KERNEL_REDUCE_BLOCKS};
-    const size_t kinds = sizeof(kernels) / sizeof(kernels[0]);
+    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT,    GPUCOLL_KERNEL_TWOSHOT_LL128,
+                                                  GPUCOLL_KERNEL_TWOSHOT,    GPUCOLL_KERNEL_MOVE_LL,
+                                                  GPUCOLL_KERNEL_REDUCE_LL,  GPUCOLL_KERNEL_REDUCE_BLOCKS,
+                                                  GPUCOLL_KERNEL_REDUCE_BULK};
     static const uint64_t sizes[] = {8,         1 << 10,   4 << 10,   16 << 10,   32 << 10,   64 << 10,
                                      128 << 10, 256 << 10, 512 << 10, 1 << 20,    2 << 20,    4 << 20,
                                      8 << 20,   16 << 20,  64 << 20,  256u << 20, 1024u << 20};
     static struct sweep sweep; /* too large for a stack */
     memset(&sweep, 0, sizeof(sweep));
     ranks_open(&sweep.ranks, gpus, n, SCRATCH_BYTES, options->most);
+    const size_t all = sizeof(kernels) / sizeof(kernels[0]);
+    const size_t kinds = gpus->accel->ops->device_bulk(sweep.ranks.rank[0].device) ? all : all - 1;
     for (size_t k = 0; k < kinds; k++) {
         const enum gpucoll_kernel kernel = kernels[k];
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

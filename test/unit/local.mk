@@ -36,6 +36,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/rail_test.cc \
 	test/unit/ranks.cc \
 	test/unit/ranks.h \
+	test/unit/reducer.h \
+	test/unit/reduce_bulk_test.cc \
 	test/unit/reduce_copy_test.cc \
 	test/unit/reduce_test.cc \
 	test/unit/segment_test.cc \

@@ -26,7 +26,7 @@ struct Input : gpucoll_plan_input {
         data_bytes = size_t{64} << 20;
         ways = GPUCOLL_TL_STORES;
         shared_device = false;
-        direct = false;
+        direct = GPUCOLL_DIRECT_NOT;
         unattended = false;
         crew = GPUCOLL_CREW_CTAS;
         whole_lines = true;
@@ -166,7 +166,7 @@ TEST(selector, channels_are_the_number_of_ctas)
 TEST(selector, chunk_is_that_of_copies)
 {
     Input input(uint64_t{1} << 28, 4);
-    input.direct = true;
+    input.direct = GPUCOLL_DIRECT_STORES;
     for (const char *chunk : {"1", "64K", "1M", "1G"}) {
         ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
         input.coll = GPUCOLL_BCAST;
@@ -203,7 +203,7 @@ TEST(selector, large_messages_that_can_be_direct_are)
         Input input(uint64_t{1} << 28, 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
-        input.direct = true;
+        input.direct = GPUCOLL_DIRECT_STORES;
         EXPECT_TRUE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.bytes = 64;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
@@ -214,42 +214,100 @@ TEST(selector, calls_in_which_nobody_waits_do_not_need_the_host_between_steps)
 {
     Input input(uint64_t{1} << 26, 4);
     input.coll = GPUCOLL_BCAST;
-    input.direct = true;
+    input.direct = GPUCOLL_DIRECT_STORES;
     EXPECT_STREQ(plan_of(input).algorithm->name, "chain");
     input.unattended = true;
     EXPECT_STREQ(plan_of(input).algorithm->name, "exchange");
 }
 
-/* Where copies take a little longer than kernels, a call that nobody waits in goes by copies, and leaves the SMs to the application. */
+/* Where copies take a little longer than kernels: a call that nobody waits in goes by copies, and leaves the SMs to the application. */
 TEST(selector, calls_beside_which_the_application_computes_go_by_copies)
 {
     for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_SCATTER}) {
         int apart = 0;
-        for (uint64_t bytes = 1 << 20; bytes <= 1 << 30; bytes += bytes / 4) {
+        for (uint64_t bytes = 16 << 10; bytes <= 1 << 30; bytes += bytes / 4) {
             Input input(bytes, 4);
             input.coll = coll;
-            input.direct = true;
+            input.direct = GPUCOLL_DIRECT_STORES;
             const gpucoll_plan attended = plan_of(input);
             input.unattended = true;
             const gpucoll_plan plan = plan_of(input);
-            EXPECT_LE(plan.predicted_us, attended.predicted_us * 1.3 + 1e-6);
+            EXPECT_LE(plan.predicted_us, attended.predicted_us * 2);
             EXPECT_TRUE(plan.algorithm->spares_sms || !attended.algorithm->spares_sms);
             apart += plan.algorithm != attended.algorithm;
         }
         EXPECT_GT(apart, 0) << gpucoll_coll_name(coll);
+        Input large(uint64_t{1} << 30, 4);
+        large.coll = coll;
+        large.direct = GPUCOLL_DIRECT_STORES;
+        large.unattended = true;
+        EXPECT_STREQ(plan_of(large).algorithm->protocol, "copy") << gpucoll_coll_name(coll);
     }
 }
 
-/* A computation may have all SMs for long: a reduction beside it does not launch kernels on its way, if there is another. */
-TEST(selector, reductions_beside_which_the_application_computes_have_their_sms_from_the_beginning)
+/* Kernels between copies would wait for the application's; one kernel of few SMs does not, and takes little from it. */
+TEST(selector, reductions_beside_which_the_application_computes_take_few_sms_and_no_late_kernels)
 {
-    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
-        Input input(uint64_t{1} << 30, 4);
+    for (gpucoll_coll coll :
+         {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        for (uint32_t ranks : {2, 4, 8}) {
+            for (uint64_t bytes = 16 << 20; bytes <= 1 << 30; bytes *= 4) {
+                Input input(bytes, ranks);
+                input.coll = coll;
+                input.unattended = true;
+                input.direct = GPUCOLL_DIRECT_STORES;
+                EXPECT_FALSE(plan_of(input).algorithm->late_kernels) << gpucoll_coll_name(coll);
+                input.direct = GPUCOLL_DIRECT_BULK;
+                const gpucoll_plan plan = plan_of(input);
+                EXPECT_STREQ(plan.algorithm->protocol, "bulk") << gpucoll_coll_name(coll);
+                EXPECT_LE(plan.ctas, 16u);
+                EXPECT_EQ(plan.ctas % 2, 0u);
+            }
+        }
+    }
+}
+
+/* Of two kernels nearly as fast as each other: that of fewer SMs. */
+TEST(selector, calls_in_which_nobody_waits_weigh_the_sms_that_a_plan_takes)
+{
+    Input input(64 << 20, 4);
+    input.direct = GPUCOLL_DIRECT_BULK;
+    gpucoll_model model = *gpucoll_model_of(0);
+    model.bulk_us = 20; /* so that others are a little faster where somebody waits */
+    model.copy_us = 1000;
+    input.model = &model;
+    EXPECT_STREQ(plan_of(input).algorithm->protocol, "simple");
+    input.unattended = true;
+    EXPECT_STREQ(plan_of(input).algorithm->protocol, "bulk");
+}
+
+TEST(selector, bulk_needs_buffers_that_peers_can_read)
+{
+    for (gpucoll_coll coll :
+         {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        Input input(64 << 20, 4);
         input.coll = coll;
-        input.direct = true;
-        EXPECT_TRUE(plan_of(input).algorithm->asks_for_sms) << gpucoll_coll_name(coll);
-        input.unattended = true;
-        EXPECT_FALSE(plan_of(input).algorithm->asks_for_sms) << gpucoll_coll_name(coll);
+        const gpucoll_algorithm *row;
+        int rows = 0;
+        for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+            if (!row->bulk || !gpucoll_algorithm_runs(row, coll)) {
+                continue;
+            }
+            rows++;
+            for (auto direct : {GPUCOLL_DIRECT_NOT, GPUCOLL_DIRECT_STORES, GPUCOLL_DIRECT_BULK}) {
+                input.direct = direct;
+                EXPECT_EQ(gpucoll_unusable(row, &input) == nullptr, direct == GPUCOLL_DIRECT_BULK);
+            }
+            /* A slice of a tile is work for one pair of CTAs, and one CTA may be forced. */
+            gpucoll_plan plan;
+            input.bytes = 4096;
+            gpucoll_shape(row, &input, &plan);
+            EXPECT_EQ(plan.ctas, 2u);
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "channels", "1"), GPUCOLL_OK);
+            gpucoll_shape(row, &input, &plan);
+            EXPECT_EQ(plan.ctas, 1u);
+        }
+        EXPECT_EQ(rows, 1) << gpucoll_coll_name(coll);
     }
 }
 
@@ -261,7 +319,7 @@ TEST(selector, reductions_by_copies_fit_the_scratch)
             for (uint64_t bytes : {uint64_t{1000}, uint64_t{1} << 24, uint64_t{1} << 28, uint64_t{1} << 34}) {
                 Input input(bytes, ranks);
                 input.coll = coll;
-                input.direct = true;
+                input.direct = GPUCOLL_DIRECT_STORES;
                 const gpucoll_algorithm *row;
                 for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
                     if (!gpucoll_algorithm_runs(row, coll) || strcmp(row->protocol, "copy") != 0 ||

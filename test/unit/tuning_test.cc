@@ -236,7 +236,7 @@ std::vector<tune_sample> measure(const gpucoll_config &config, const gpucoll_mod
                     tune_sample sample = {};
                     sample.input = input_of(coll, bytes, 4, nullptr);
                     sample.input.config = &config;
-                    sample.input.direct = row->direct;
+                    sample.input.direct = gpucoll_algorithm_direct(row);
                     sample.input.ways = GPUCOLL_TL_STORES | GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
                     gpucoll_plan plan = {};
                     if (gpucoll_unusable(row, &sample.input) != nullptr) {
@@ -362,7 +362,7 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             gpucoll_plan_input input = input_of(coll, bytes, 4, &config);
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false), nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
             gpucoll_plan direct;
@@ -371,11 +371,11 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->algorithm, direct.algorithm) << bytes;
             EXPECT_EQ(plan->ctas, direct.ctas) << bytes;
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false, false), plan);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes, false, false), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, true, false), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, false, true), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes, false, false),
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false), plan);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_STORES, false), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, true), nullptr);
+            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes, GPUCOLL_DIRECT_NOT, false),
                       nullptr);
             before = bytes;
         }
@@ -428,7 +428,8 @@ TEST(plan_cache, look_up_is_quick)
         auto begin = std::chrono::steady_clock::now();
         for (int j = 0; j < calls; j++) {
             kept =
-                gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, false, false);
+                gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT,
+                                  false);
         }
         auto middle = std::chrono::steady_clock::now();
         ASSERT_EQ(kept, plan);

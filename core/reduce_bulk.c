@@ -1,0 +1,155 @@
+/*
+ * Reductions by few SMs, straight from the buffers of all ranks to those of all that want the result: each of the ranks that reduce has a
+ * slice, and its kernel reads that of every rank, reduces it in rank order, and writes the result to where it belongs, all by the copy
+ * engine of the SM (kernels/reduce_bulk.cuh). No scratch, no flags, nobody waits in a kernel: all ranks have arrived before it starts, in
+ * place each element is read and then written by one rank, and one barrier of the hosts tells that all is there.
+ *
+ *                      who reduces            who gets the result
+ *   all-reduce         every rank             every rank
+ *   reduce             every rank but root    the root
+ *   reduce-scatter     every rank             itself, not in place: the first block of a rank is read by another
+ */
+#include <math.h>
+#include <string.h>
+#include "core/direct.h"
+#include "core/exchange.h"
+#include "core/model.h"
+#include "core/pipeline.h"
+#include "core/slices.h"
+#include "core/watchdog.h"
+
+static uint32_t slices_of(const struct gpucoll_plan_input *input)
+{
+    return input->coll == GPUCOLL_REDUCE ? input->nranks - 1 : input->nranks;
+}
+
+/* What the SMs of a rank move, and what of it leaves the GPU: as much as comes, for what a rank reads is sent by its peer. */
+struct moved {
+    double through;
+    double leaves;
+};
+
+static struct moved moved_of(const struct gpucoll_plan_input *input)
+{
+    const double peers = input->nranks - 1;
+    const double bytes = (double)input->bytes;
+    if (input->coll == GPUCOLL_ALLREDUCE) {
+        return (struct moved){bytes, 2 * peers / input->nranks * bytes};
+    }
+    if (input->coll ==
+        GPUCOLL_REDUCE) { /* the root's part is read by the others, what they read of each other is less */
+        return (struct moved){bytes * input->nranks / peers, bytes};
+    }
+    return (struct moved){bytes * input->nranks, peers * bytes}; /* bytes are those of a block */
+}
+
+static uint64_t slice_bytes(const struct gpucoll_plan_input *input)
+{
+    const bool cut = input->coll == GPUCOLL_ALLREDUCE || input->coll == GPUCOLL_REDUCE;
+    return cut ? gpucoll_slice_bytes(input->bytes, slices_of(input)) : input->bytes;
+}
+
+/* As few as fill the links: an even number, for they are started in pairs. */
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    const struct moved moved = moved_of(input);
+    const double cta_leaves = model->bulk_cta_bandwidth * moved.leaves / moved.through;
+    const double link = model->link_share * input->bandwidth;
+    const double tiles = (double)slice_bytes(input) / gpucoll_bulk_tile_bytes(input->nranks);
+    const double most = gpucoll_most_ctas(input);
+    const double fill = 2 * ceil(link / cta_leaves / 2);
+    const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
+    const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
+    plan->threads = GPUCOLL_BULK_THREADS;
+    plan->ctas = (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
+    plan->rounds = 1;
+    plan->predicted_us = model->agree_us + model->launch_us + model->bulk_us + 2 * input->latency_us +
+                         model->barrier_us +
+                         gpucoll_model_transfer_us(input, moved.leaves, share, most, cta_leaves);
+}
+
+/* The slice of the message that this rank reduces; without bytes: none. */
+static uint64_t own_slice(const struct gpucoll_request *request, uint64_t *begin)
+{
+    const uint32_t rank = request->team->rank;
+    const uint32_t size = request->team->size;
+    *begin = 0;
+    if (request->coll == GPUCOLL_ALLREDUCE) {
+        return gpucoll_slice_at(request->bytes, size, rank, begin);
+    }
+    if (request->coll == GPUCOLL_REDUCE) {
+        return rank == request->root
+                   ? 0
+                   : gpucoll_slice_at(request->bytes, size - 1,
+                                      gpucoll_slice_beside_root(rank, request->root, size), begin);
+    }
+    const struct gpucoll_kernel_run *own = &request->runs.run[rank];
+    *begin = own->send_bytes > 0
+                 ? (uint64_t)((const char *)own->send - (const char *)gpucoll_direct_own_source(request))
+                 : 0;
+    return own->send_bytes;
+}
+
+/* Where `rank` wants this one's result; NULL: it does not. */
+static char *result_of(const struct gpucoll_request *request, uint32_t rank, uint64_t begin)
+{
+    const bool is_own = rank == request->team->rank;
+    switch (request->coll) {
+    case GPUCOLL_ALLREDUCE:
+        return (is_own ? (char *)request->recv : (char *)gpucoll_direct_result(request, rank)) + begin;
+    case GPUCOLL_REDUCE:
+        return rank == request->root ? (char *)gpucoll_direct_result(request, rank) + begin : NULL;
+    default:
+        return is_own ? request->runs.run[rank].recv : NULL;
+    }
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    struct gpucoll_kernel_args args;
+    struct gpucoll_kernel_runs runs;
+    uint64_t begin;
+    gpucoll_kernel_args_init(request, &args);
+    args.bytes = own_slice(request, &begin);
+    const char *own_source = gpucoll_direct_own_source(request);
+    for (uint32_t i = 0; i < team->size && args.bytes > 0; i++) {
+        const char *source = i == team->rank ? own_source : gpucoll_direct_source(request, i);
+        runs.run[i] = (struct gpucoll_kernel_run){
+            .send = source + begin,
+            .recv = result_of(request, i, begin),
+            .send_bytes = args.bytes,
+            .recv_bytes = args.bytes,
+        };
+    }
+    if (args.bytes == 0) {
+        request->idle = true;
+        gpucoll_watchdog_reset(request);
+        return GPUCOLL_OK;
+    }
+    memcpy(request->runs.run, runs.run, gpucoll_kernel_runs_bytes(team->size));
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE_BULK, &args);
+}
+
+#define ROW(row, collective, text)                                                                           \
+    const struct gpucoll_algorithm row = {                                                                   \
+        .name = text,                                                                                        \
+        .protocol = "bulk",                                                                                  \
+        .help =                                                                                              \
+            "one kernel of few SMs reads a slice from the buffers of all ranks and writes its result to "    \
+            "those that want it, by bulk copies; for large messages in buffers that are used again, on "     \
+            "GPUs of compute capability 9.0 and up",                                                         \
+        .direct = true,                                                                                      \
+        .bulk = true,                                                                                        \
+        .coll = collective,                                                                                  \
+        .rank_order = true,                                                                                  \
+        .shape = shape,                                                                                      \
+        .start = start,                                                                                      \
+        .progress = gpucoll_pipeline_end_kernel,                                                             \
+    }
+
+ROW(gpucoll_allreduce_bulk, GPUCOLL_ALLREDUCE, "twoshot");
+ROW(gpucoll_reduce_bulk, GPUCOLL_REDUCE, "scatter_gather");
+ROW(gpucoll_reduce_scatter_bulk, GPUCOLL_REDUCE_SCATTER, "exchange");
+ROW(gpucoll_reduce_scatter_block_bulk, GPUCOLL_REDUCE_SCATTER_BLOCK, "exchange");

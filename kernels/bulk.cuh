@@ -1,0 +1,129 @@
+/*
+ * Bulk asynchronous copies between global and shared memory, by the copy engine of the SM (compute capability 9.0 and up): one thread
+ * asks for many KiB at once, so that one CTA keeps enough bytes in flight to fill a good part of a link. The one place with their inline PTX.
+ *
+ *   loads    end at an mbarrier in shared memory, which counts the bytes that have come; whoever has waited for it sees them
+ *   stores   are counted in groups of the thread that asks for them: that a group is read means that its shared memory may be used again,
+ *            that it is complete, that what it has stored is visible to that thread
+ *   fence    the engine does not see what threads have stored into shared memory before each of them has passed `fence_bulk`
+ */
+#ifndef GPUCOLL_KERNELS_BULK_CUH
+#define GPUCOLL_KERNELS_BULK_CUH
+
+#include "kernels/sync.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+namespace gpucoll {
+
+__device__ __forceinline__ uint32_t shared_address(const void *pointer)
+{
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/* A place in shared memory that is filled and emptied in turns, and how often: an mbarrier. */
+class bulk_barrier {
+  public:
+    /* By one thread, with `bulk_barriers_ready` after the last. `arrivals` end a turn, and the bytes that they expect. */
+    __device__ __forceinline__ void init(uint32_t arrivals)
+    {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&word_)), "r"(arrivals) : "memory");
+    }
+
+    __device__ __forceinline__ void arrive()
+    {
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&word_)) : "memory");
+    }
+
+    __device__ __forceinline__ void arrive_expecting(uint32_t bytes)
+    {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes)
+                     : "memory");
+    }
+
+    /* Has the turn of this parity ended? The first has parity 0; before it, that of parity 1 counts as ended. */
+    __device__ __forceinline__ bool has_ended(uint32_t parity)
+    {
+        uint32_t ended;
+        asm volatile("{\n\t.reg .pred p;\n\t"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(ended)
+                     : "r"(shared_address(&word_)), "r"(parity)
+                     : "memory");
+        return ended != 0;
+    }
+
+    /* False if the host wants kernels to give up; nothing but a fault of the device keeps a turn from ending. */
+    __device__ __forceinline__ bool wait(uint32_t parity, gpucoll_kernel_status *status)
+    {
+        constexpr uint32_t looks_per_question = 1024;
+        for (uint32_t looks = 1; !has_ended(parity); looks++) {
+            if (looks % looks_per_question == 0 && load_relaxed(&status->abort) != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    __device__ __forceinline__ uint32_t address() const
+    {
+        return shared_address(&word_);
+    }
+
+  private:
+    uint64_t word_;
+};
+
+/* Makes barriers that this thread has set up known to the copy engine; threads learn of them by a barrier of the CTA. */
+__device__ __forceinline__ void bulk_barriers_ready()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/* Addresses and bytes are multiples of 16. */
+__device__ __forceinline__ void load_bulk(void *shared, const void *from, uint32_t bytes, const bulk_barrier &loaded)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared)),
+                 "l"(from), "r"(bytes), "r"(loaded.address())
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_bulk(void *to, const void *shared, uint32_t bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(shared)),
+                 "r"(bytes)
+                 : "memory");
+}
+
+/* Ends a group of stores. */
+__device__ __forceinline__ void commit_bulk()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Waits until all groups of this thread but the latest `Behind` are read. */
+template <uint32_t Behind> __device__ __forceinline__ void wait_bulk_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Behind) : "memory");
+}
+
+/* Waits until all groups of this thread are complete. */
+__device__ __forceinline__ void wait_bulk_complete()
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/* Puts what this thread has stored into shared memory before what the copy engine is asked for later. Of shared memory alone: the fence of all memory
+ * would wait for global stores as well. */
+__device__ __forceinline__ void fence_bulk()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+} // namespace gpucoll
+
+#endif
+
+#endif

@@ -1,0 +1,153 @@
+/*
+ * Reductions in bulk (core/reduce_bulk.c): one kernel a rank that reads from the buffers of all and writes to those of all.
+ */
+#include <algorithm>
+#include "test/unit/reducer.h"
+
+namespace
+{
+const Settings in_bulk = {{"zero_copy", "1"},
+                          {"protocol", "bulk"},
+                          {"verbose", "5"},
+                          {"allreduce_algorithm", "twoshot"},
+                          {"reduce_algorithm", "scatter_gather"}};
+
+constexpr gpucoll_coll colls[] = {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK};
+
+/* Of the counts, those of which a block begins at multiples of 16 bytes on all ranks. */
+size_t fit(const Reduction &call, size_t count)
+{
+    const size_t pack = GPUCOLL_PACK_BYTES / gpucoll_type_size(GPUCOLL_INT32);
+    return call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? (count + pack - 1) / pack * pack : count;
+}
+} // namespace
+
+class reduce_bulk : public testing::TestWithParam<uint32_t>
+{
+};
+
+TEST_P(reduce_bulk, counts_roots_and_places)
+{
+    on_threads(GetParam(), in_bulk, [](Rank &rank) {
+        Reducer reducer(rank, 2 << 20, 0, 0);
+        Reduction call;
+        for (gpucoll_coll coll : colls) {
+            const size_t most = coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? rank.meeting.size : 1;
+            for (size_t count : {1, 31, 1025, 70001, 500003}) {
+                call.coll = coll;
+                call.count = fit(call, count / most > 4 ? count / most - 4 : 1);
+                call.root = static_cast<uint32_t>(count) % rank.meeting.size;
+                call.in_place = false;
+                reducer.check(call);
+                call.in_place = true;
+                reducer.check(call);
+            }
+        }
+        EXPECT_GE(runs_by(rank, "twoshot/bulk"), 8u); /* the first calls make the buffers known */
+        EXPECT_GE(runs_by(rank, "scatter_gather/bulk"), 8u);
+        EXPECT_EQ(runs_by(rank, "exchange/bulk"), 5u); /* not in place */
+    });
+}
+
+TEST_P(reduce_bulk, every_root)
+{
+    on_threads(GetParam(), in_bulk, [](Rank &rank) {
+        Reducer reducer(rank, 1 << 20, 0, 0);
+        Reduction call;
+        call.coll = GPUCOLL_REDUCE;
+        call.type = GPUCOLL_INT16;
+        for (int use = 0; use < 4; use++) {
+            for (call.root = 0; call.root < rank.meeting.size; call.root++) {
+                call.count = 30000 + 7 * call.root;
+                call.in_place = use % 2 == 1;
+                reducer.check(call);
+            }
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, reduce_bulk, testing::Values(2, 3, 4, 8));
+
+TEST(reductions_in_bulk, every_operator_and_type)
+{
+    on_threads(5, in_bulk, [](Rank &rank) {
+        Reducer reducer(rank, 1 << 20, 0, 0);
+        Reduction call;
+        size_t number = 0;
+        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
+            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
+                call.op = static_cast<gpucoll_op>(op);
+                call.type = static_cast<gpucoll_type>(type);
+                if (gpucoll_functor(call.op, call.type) < 0) {
+                    continue;
+                }
+                call.coll = colls[number % 3];
+                call.root = static_cast<uint32_t>(number % 5);
+                call.in_place = number % 2 == 1;
+                call.count = (call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? 1008 : 5001) + number % 2 * 16;
+                number++;
+                reducer.check(call);
+            }
+        }
+        EXPECT_GE(runs_by(rank, "twoshot/bulk"), number / 4);
+    });
+}
+
+/* Where a buffer of any rank does not begin at a multiple of 16 bytes, all ranks take another way; a buffer with another base is another matter. */
+TEST(reductions_in_bulk, need_buffers_that_are_aligned_on_all_ranks)
+{
+    on_threads(3, in_bulk, [](Rank &rank) {
+        for (size_t send_offset : {0, 4, 16}) {
+            const size_t own_offset = rank.number == 1 ? send_offset : 0;
+            const size_t before = runs_by(rank, "twoshot/bulk");
+            Reducer reducer(rank, 1 << 16, own_offset, 32);
+            Reduction call;
+            call.count = 10001;
+            for (int use = 0; use < 3; use++) {
+                reducer.check(call);
+            }
+            EXPECT_EQ(runs_by(rank, "twoshot/bulk") - before, send_offset == 4 ? 0u : 2u) << send_offset;
+        }
+    });
+}
+
+/* Blocks of a reduce-scatter that differ, some of them empty; all begin at multiples of 16 bytes, or not. */
+TEST(reductions_in_bulk, blocks_of_any_length)
+{
+    on_threads(4, in_bulk, [](Rank &rank) {
+        const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                       [](const Kind &row) { return row.coll == GPUCOLL_REDUCE_SCATTER; });
+        ASSERT_NE(kind, kinds.end());
+        for (size_t count : {48000, 480000, 50000}) {
+            ExchangeCall call = call_of(*kind, count);
+            call.type = GPUCOLL_UINT8;
+            call.offset = 0;
+            const size_t before = runs_by(rank, "exchange/bulk");
+            ExchangePart part(call, rank.number, rank.meeting.size);
+            for (int use = 0; use < 3; use++) {
+                part.poison();
+                EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text();
+                EXPECT_TRUE(part.right()) << part.text();
+            }
+            EXPECT_EQ(runs_by(rank, "exchange/bulk") - before, count == 50000 ? 0u : 2u) << count;
+        }
+    });
+}
+
+TEST(reductions_in_bulk, of_processes)
+{
+    on_processes(4, in_bulk, [](Rank &rank) {
+        Reducer reducer(rank, 2 << 20, 0, 0);
+        Reduction call;
+        for (int use = 0; use < 4; use++) {
+            for (gpucoll_coll coll : colls) {
+                call.coll = coll;
+                call.count = 100004;
+                call.root = 3;
+                call.in_place = use % 2 == 1;
+                reducer.check(call);
+            }
+        }
+        EXPECT_GE(runs_by(rank, "twoshot/bulk"), 3u);
+    });
+}

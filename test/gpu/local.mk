@@ -7,6 +7,8 @@ endif
 test_gpu_kernels_test_SOURCES = \
 	test/gpu/elements.c \
 	test/gpu/elements.h \
+	test/gpu/exchange_runs.c \
+	test/gpu/exchange_runs.h \
 	test/gpu/exchange_test.c \
 	test/gpu/gpus.c \
 	test/gpu/gpus.h \

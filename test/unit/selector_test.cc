@@ -178,6 +178,28 @@ TEST(selector, chunk_is_that_of_copies)
     }
 }
 
+/* Boards count the chunks of a call in 24 bits. */
+TEST(selector, calls_by_copies_have_no_more_chunks_than_can_be_counted)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_BCAST, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER}) {
+        for (uint64_t bytes = 1 << 20; bytes <= uint64_t{1} << 42; bytes *= 2) {
+            Input input(bytes, 3);
+            input.coll = coll;
+            input.direct = true;
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", "1"), GPUCOLL_OK);
+            const gpucoll_algorithm *row;
+            for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, "copy") == 0 &&
+                    gpucoll_unusable(row, &input) == nullptr) {
+                    gpucoll_plan plan;
+                    gpucoll_shape(row, &input, &plan);
+                    EXPECT_LT(plan.rounds + 2, uint64_t{1} << 24) << row->name << ", " << bytes;
+                }
+            }
+        }
+    }
+}
+
 TEST(selector, forced_protocol_is_taken)
 {
     for (const char *name : {"ll", "ll128", "simple"}) {

@@ -36,8 +36,10 @@ void gpucoll_pipeline_stop(struct gpucoll_request *request)
 {
     const struct gpucoll_copy_ticket *tickets = request->pipeline.sending;
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
-    for (uint32_t i = 0; i < GPUCOLL_MAX_LOCAL; i++) {
-        while (gpucoll_copy_done(request->gpu, tickets[i]) == GPUCOLL_IN_PROGRESS && gpucoll_now_ns() < end) {
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t i = 0; i < GPUCOLL_MAX_LOCAL && status == GPUCOLL_OK; i++) {
+        while ((status = gpucoll_copy_done(request->gpu, tickets[i])) == GPUCOLL_IN_PROGRESS &&
+               gpucoll_now_ns() < end) {
             sched_yield();
         }
     }

@@ -137,6 +137,54 @@ TEST(selector, small_exchanges_linger_too)
     EXPECT_FALSE(plan_of(wide).linger);
 }
 
+namespace
+{
+double lingering_us(const char *protocol, gpucoll_coll coll, uint64_t bytes, uint32_t ranks,
+                    const char *threads)
+{
+    Input input(bytes, ranks);
+    input.coll = coll;
+    EXPECT_EQ(gpucoll_config_set(&input.settings, "threads", threads), GPUCOLL_OK);
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, protocol) == 0) {
+            gpucoll_plan plan;
+            gpucoll_shape(row, &input, &plan);
+            EXPECT_TRUE(plan.linger) << bytes;
+            return plan.predicted_us;
+        }
+    }
+    ADD_FAILURE() << "nothing by " << protocol;
+    return 0;
+}
+} // namespace
+
+/* What the kernels leave to one CTA costs no barriers of the crew: up to a pack a thread, of all that is moved to peers, of one run that
+ * is reduced; and never by LL128. */
+TEST(selector, barriers_of_the_crew_are_paid_beyond_a_pack_a_thread)
+{
+    const double barriers = gpucoll_model_of(0)->crew_us;
+    const double little = 0.05; /* more than to store another pack */
+    for (uint32_t ranks : {2, 4, 8}) {
+        for (const char *threads : {"64", "256"}) {
+            const uint64_t bound = std::stoul(threads) * GPUCOLL_PACK_BYTES;
+            auto step = [&](gpucoll_coll coll, uint64_t bytes) {
+                return lingering_us("ll", coll, bytes + 16, ranks, threads) -
+                       lingering_us("ll", coll, bytes, ranks, threads);
+            };
+            const uint64_t run = bound / 16 / (ranks - 1) * 16;
+            EXPECT_NEAR(step(GPUCOLL_ALLREDUCE, bound), barriers, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run), barriers, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLREDUCE, bound - 16), 0, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run - 16), 0, little);
+            EXPECT_NEAR(step(GPUCOLL_SCAN, bound - 16), 0, little);
+            EXPECT_NEAR(lingering_us("ll128", GPUCOLL_ALLREDUCE, 16, ranks, threads),
+                        lingering_us("ll", GPUCOLL_ALLREDUCE, 16, ranks, threads) + barriers + 0.5 + 0.62,
+                        little);
+        }
+    }
+}
+
 TEST(selector, channels_are_the_number_of_ctas)
 {
     for (uint64_t bytes : {4u, 100000u, 64u << 20}) {

@@ -8,6 +8,7 @@ test_unit_unit_tests_SOURCES = \
 	tools/tune_fit.c \
 	tools/tune_fit.h \
 	test/unit/agreement_test.cc \
+	test/unit/algorithms_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
 	test/unit/cluster_differ_test.cc \
@@ -53,6 +54,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/topology_samples.cc \
 	test/unit/topology_samples.h \
 	test/unit/topology_test.cc \
+	test/unit/transports_test.cc \
 	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \

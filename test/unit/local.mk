@@ -1,7 +1,7 @@
 # The engine's tests: one GoogleTest program, no MPI.
 if GTEST
 check_PROGRAMS += test/unit/unit_tests
-TESTS += test/unit/unit_tests
+TESTS += test/unit/shards.sh
 endif
 
 test_unit_unit_tests_SOURCES = \
@@ -67,6 +67,7 @@ endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
+dist_noinst_SCRIPTS += test/unit/shards.sh
 EXTRA_DIST += test/README.md
 
 # How long rails take, by hand.

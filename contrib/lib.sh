@@ -2,6 +2,18 @@
 # Functions that the scripts of contrib/ share. Source it; it sets $top, the top of the source tree.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# Messages, sorting and numbers are to be the same everywhere.
+export LC_ALL=C.UTF-8
+
+# What is fetched or built once and kept: by default in the user's cache, or under _build where there is none that can be written.
+cache_folder() {
+    local folder=${GPUCOLL_CACHE:-} user=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
+    if [ -z "$folder" ]; then
+        folder=$user/gpucoll
+        { [ -n "$user" ] && mkdir -p "$folder" && [ -w "$folder" ]; } 2>/dev/null || folder=$top/_build/cache
+    fi
+    echo "$folder"
+}
 
 # --- What the scripts say. Progress goes to standard error, results to standard output.
 

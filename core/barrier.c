@@ -15,12 +15,21 @@ static void end_span(struct gpucoll_cluster *cluster)
     cluster->barrier = NULL;
 }
 
+static void drop_watch(struct gpucoll_team *team)
+{
+    if (team->barrier_watch != NULL) {
+        gpucoll_request_drop(team->barrier_watch);
+        team->barrier_watch = NULL;
+    }
+}
+
 void gpucoll_barrier_start(struct gpucoll_team *team)
 {
-    /* Of a barrier that was given up: what is told of that one is not to end this one. */
+    /* Of a barrier that was given up: what is told of that one is not to end this one, nor is the time it has taken. */
     if (team->cluster != NULL) {
         end_span(team->cluster);
     }
+    drop_watch(team);
     team->barriers++;
     team->barrier_arrived = 0;
     if (team->board == NULL) {
@@ -109,9 +118,6 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
             return give_up(team, missing, status);
         }
     }
-    if (team->barrier_watch != NULL) {
-        gpucoll_request_drop(team->barrier_watch);
-        team->barrier_watch = NULL;
-    }
+    drop_watch(team);
     return GPUCOLL_OK;
 }

@@ -125,4 +125,5 @@ const struct gpucoll_algorithm gpucoll_bcast_copy = {
     .shape = shape,
     .start = start,
     .progress = progress,
+    .stop = gpucoll_pipeline_stop,
 };

@@ -411,13 +411,6 @@ void gpucoll_cluster_stop(struct gpucoll_request *request)
     struct gpucoll_cluster_call *call = request->stages;
     gpucoll_span_end(request->span);
     request->span = NULL;
-    if (request->team->cluster != NULL) { /* ranks that wait in a local call look there */
-        struct gpucoll_team *back = request->team->cluster->back;
-        back->given_up = true;
-        if (back->board != NULL) {
-            atomic_store_explicit(&back->board->broken, 1, memory_order_release);
-        }
-    }
     if (call == NULL) {
         return;
     }

@@ -45,4 +45,5 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
     .shape = shape,
     .start = start,
     .progress = gpucoll_pipeline_end_copies,
+    .stop = gpucoll_pipeline_stop,
 };

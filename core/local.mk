@@ -177,5 +177,6 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_device.c \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
+	core/accel/cuda_kernels.c \
 	core/accel/cuda_stream.c
 endif

@@ -1,7 +1,6 @@
 #include "core/model.h"
 
 #include <string.h>
-#include "kernels/kernel_abi.h"
 
 /* An entry is measured by `gpucoll_info --tune` on the machine that `source` names, or comes from a file under bench/results. */
 static const struct gpucoll_model_entry entries[] = {
@@ -146,10 +145,10 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
         input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
-    double alone = gpucoll_model_transfer_us(input, stored, 1, 1, lines->cta_bandwidth);
-    double together =
-        model->crew_us + gpucoll_model_transfer_us(input, stored, ctas, crew, lines->cta_bandwidth);
-    double lingering = steps + model->ring_us + least(alone, together);
+    /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
+    const bool alone = lines->alone || crew == 1;
+    double lingering = steps + model->ring_us + (alone ? 0 : model->crew_us) +
+                       gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, lines->cta_bandwidth);
     if (lingering < plan->predicted_us) {
         plan->linger = true;
         plan->launch_ctas = plan->ctas;

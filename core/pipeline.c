@@ -1,6 +1,8 @@
 #include "core/pipeline.h"
 
+#include <sched.h>
 #include <string.h>
+#include "core/base/clock.h"
 #include "core/exchange.h"
 #include "core/watchdog.h"
 
@@ -27,6 +29,20 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
         tickets[i].number = 0;
     }
     return GPUCOLL_OK;
+}
+
+/* A copy waits for nobody: what is queued ends by itself, if the GPU does. */
+void gpucoll_pipeline_stop(struct gpucoll_request *request)
+{
+    const struct gpucoll_copy_ticket *tickets = request->pipeline.sending;
+    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t i = 0; i < GPUCOLL_MAX_LOCAL && status == GPUCOLL_OK; i++) {
+        while ((status = gpucoll_copy_done(request->gpu, tickets[i])) == GPUCOLL_IN_PROGRESS &&
+               gpucoll_now_ns() < end) {
+            sched_yield();
+        }
+    }
 }
 
 /* A count is of no other call than the one beside it. */

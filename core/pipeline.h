@@ -20,6 +20,9 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
 gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
                                        struct gpucoll_copy_ticket *tickets) GPUCOLL_CHECKED;
 
+/* The call is given up: waits, not for ever, for its copies that are on their way. */
+void gpucoll_pipeline_stop(struct gpucoll_request *request);
+
 /* What a rank tells its peers of a call in chunks: how much of its own part is complete. A count of less than 2^24. */
 enum gpucoll_flow { GPUCOLL_FLOW_SENT, GPUCOLL_FLOW_REDUCED };
 void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count);

@@ -118,10 +118,13 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     if (input->coll == GPUCOLL_REDUCE && gpucoll_slices_unusable(input) != NULL) {
         return gpucoll_slices_unusable(input);
     }
-    const uint64_t block = block_bytes(input->data_bytes, input->coll, input->nranks);
+    const uint64_t slice = slice_bytes(input);
     const uint64_t most_chunks = (1u << 24) - 1 - LAG; /* as the board counts them */
-    return block == 0 || slice_bytes(input) / block >= most_chunks
-               ? "the scratch area is too small for such a message of so many ranks"
+    if (block_bytes(input->data_bytes, input->coll, input->nranks) == 0) {
+        return "the scratch area is too small for so many ranks";
+    }
+    return slice > 0 && slice / chunk_of(input, slice) >= most_chunks
+               ? "the message has too many chunks, which the scratch area or coll_gpucoll_chunk keeps short"
                : NULL;
 }
 
@@ -224,9 +227,8 @@ static uint64_t steps_of(const struct gpucoll_request *request)
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    struct gpucoll_device *device = request->gpu->device;
     gpucoll_pipeline_start(request);
-    return device->accel->ops->prepare(device, GPUCOLL_KERNEL_REDUCE_BLOCKS, request->functor);
+    return GPUCOLL_OK;
 }
 
 /* May this rank begin its next step? Else `*missing` has not completed the one before, or not reduced what is in its slot. */
@@ -395,6 +397,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
         .shape = shape,                                                                                      \
         .start = start,                                                                                      \
         .progress = progress,                                                                                \
+        .stop = gpucoll_pipeline_stop,                                                                       \
     }
 
 ROW(gpucoll_allreduce_copy, GPUCOLL_ALLREDUCE, "twoshot");

@@ -245,6 +245,30 @@ static gpucoll_status offer(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? run(request) : status;
 }
 
+static gpucoll_status agree(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    if (gpucoll_agreement_arrived(request, &missing) == GPUCOLL_IN_PROGRESS) {
+        return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
+    }
+    if (request->team->decided < request->call - 1) {
+        return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+    }
+    return decide(request);
+}
+
+static gpucoll_status connect_links(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_barrier_done(request, &missing);
+    if (status == GPUCOLL_IN_PROGRESS) {
+        status = gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
+    }
+    return status == GPUCOLL_OK || status == GPUCOLL_DECLINED
+               ? gpucoll_links_continue(request, status == GPUCOLL_OK)
+               : status;
+}
+
 /* One step; GPUCOLL_IN_PROGRESS when there is nothing more to do now. */
 static gpucoll_status advance(struct gpucoll_request *request)
 {
@@ -260,14 +284,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
         request->state = GPUCOLL_AGREEING;
         /* fall through */
     case GPUCOLL_AGREEING:
-        status = gpucoll_agreement_arrived(request, &missing);
-        if (status == GPUCOLL_IN_PROGRESS) {
-            return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
-        }
-        if (request->team->decided < request->call - 1) {
-            return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
-        }
-        status = decide(request);
+        status = agree(request);
         break;
     case GPUCOLL_PROBING:
         status = decide_far(request, GPUCOLL_OK);
@@ -278,14 +295,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
     case GPUCOLL_STAGES:
         return gpucoll_cluster_progress(request);
     case GPUCOLL_CONNECTING:
-        status = gpucoll_barrier_done(request, &missing);
-        if (status == GPUCOLL_IN_PROGRESS) {
-            status = gpucoll_watchdog(request, missing, "waiting for all ranks to connect");
-        }
-        if (status != GPUCOLL_OK && status != GPUCOLL_DECLINED) {
-            return status;
-        }
-        status = gpucoll_links_continue(request, status == GPUCOLL_OK);
+        status = connect_links(request);
         break;
     case GPUCOLL_OFFERING:
         return offer(request);

@@ -94,9 +94,11 @@ struct gpucoll_kernel_status {
 };
 
 /*
- * How the host gives a lingering kernel its next call, in host memory that the device polls. A chunk is written by one 16-byte
- * store and carries its own sequence number (the call's done_value), so a warp that reads all chunks with one load for each lane
- * knows from the numbers whether it has the call, whatever the order in which they became visible.
+ * How the host gives a lingering kernel its next call, in host memory that the device polls. A chunk is written by two 8-byte
+ * stores, first the pointer and then, as a release, the value together with the sequence number (the call's done_value). It is
+ * read by one 16-byte load, which takes both words from one look at its cache line: with the number it has the pointer of the
+ * same call. So a warp that reads all chunks with one load for each lane knows from the numbers whether it has the call, whatever
+ * the order in which the chunks became visible.
  *
  *   chunk 0        send buffer | bytes
  *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE

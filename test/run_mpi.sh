@@ -20,7 +20,8 @@
 #           itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS in its environment)
 # A row with neither host nor gpu runs with either. The run has `coll_gpucoll_accelerator=host` set in host mode.
 #
-# A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. A run that ends with an error,
+# A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. (The byte before it is mpirun's own: that of
+# Open MPI 5.0 may print one after a help message.) A run that ends with an error,
 # passes its time, prints no result or leaves a file in /dev/shm is a failed case of its own.
 # The last line is `N passed, N failed, N skipped`; the exit status is 0 if none failed.
 set -euo pipefail
@@ -140,7 +141,7 @@ run() {
     timeout -k 10 "$seconds" "${line[@]}" >>"$log" 2>&1 </dev/null || status=$?
 
     : >"$logs/cases"
-    sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$log" >"$logs/cases"
+    LC_ALL=C sed -nE "s#^[^[:alnum:]|]?(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$log" >"$logs/cases"
     case $status in
         0) ;;
         124 | 137) echo "FAIL $label: not finished after $seconds s" >>"$logs/cases" ;;
@@ -148,6 +149,12 @@ run() {
     esac
     [ -s "$logs/cases" ] || echo "FAIL $label: printed no result" >>"$logs/cases"
     left=$(left_behind "$before")
+    # What ended a moment ago may be about to clean up.
+    for _ in {1..10}; do
+        [ -n "$left" ] || break
+        sleep 1
+        left=$(left_behind "$before")
+    done
     [ -z "$left" ] || echo "FAIL $label: left in /dev/shm: ${left//$'\n'/ }" >>"$logs/cases"
 
     cat "$logs/cases" >>"$results"

@@ -145,9 +145,6 @@ struct gpucoll_accel_ops {
     void (*stream_close)(struct gpucoll_stream *stream);
     /* Makes the stream's kernels give up and waits, not for ever, until they touch no buffer any more. */
     void (*stream_stop)(struct gpucoll_stream *stream);
-    /* Loads what `launch` needs now rather than at the first launch. */
-    gpucoll_status (*prepare)(struct gpucoll_device *device, enum gpucoll_kernel kernel,
-                              int functor) GPUCOLL_CHECKED;
     gpucoll_status (*launch)(struct gpucoll_stream *stream,
                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
     /* Starts packing or unpacking, between the kernels that are launched before and after; ends like those. `args` are copied;

@@ -181,7 +181,6 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .stream_open = gpucoll_cuda_stream_open,
     .stream_close = gpucoll_cuda_stream_close,
     .stream_stop = gpucoll_cuda_stream_stop,
-    .prepare = gpucoll_cuda_prepare,
     .launch = gpucoll_cuda_launch,
     .pack = gpucoll_cuda_pack,
     .stream_status = gpucoll_cuda_stream_status,

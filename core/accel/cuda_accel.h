@@ -3,7 +3,8 @@
  *   cuda.c         is there a context, what is this pointer, the table of functions
  *   cuda_copy.c    contexts that are used, copies, pinned host memory
  *   cuda_device.c  a bound GPU: identity, scratch, peers' scratch
- *   cuda_stream.c  kernels: loading, launching, completion
+ *   cuda_kernels.c loading kernels
+ *   cuda_stream.c  launching them, completion
  */
 #ifndef GPUCOLL_ACCEL_CUDA_ACCEL_H
 #define GPUCOLL_ACCEL_CUDA_ACCEL_H
@@ -36,13 +37,12 @@ struct gpucoll_cuda_device {
     struct gpucoll_device base;
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
-    unsigned crew;        /* CTAs of a lingering kernel */
-    bool bulk;            /* its SMs copy in bulk, and the kernels are compiled for that */
-    int clock_khz;        /* of its SMs */
-    pthread_mutex_t lock; /* guards loading */
+    unsigned crew; /* CTAs of a lingering kernel */
+    bool bulk;     /* its SMs copy in bulk, and the kernels are compiled for that */
+    int clock_khz; /* of its SMs */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
-    _Atomic(CUfunction) functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
-    _Atomic(CUfunction) pack;
+    CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
+    CUfunction pack;
 };
 
 /* What the driver knows about a pointer; all zero for memory that it does not know. */
@@ -122,12 +122,15 @@ gpucoll_status gpucoll_cuda_memory_alloc(struct gpucoll_device *device, size_t b
                                          void **pointer) GPUCOLL_CHECKED;
 void gpucoll_cuda_memory_free(struct gpucoll_device *device, void *pointer);
 
+/* All kernels at once, when the device is opened (about 30 ms): to load code the driver may wait for kernels that run, and such a kernel of
+ * ours may be waiting for a rank that loads one itself. */
+gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device) GPUCOLL_CHECKED;
+void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device);
+
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,
                                         struct gpucoll_stream **stream) GPUCOLL_CHECKED;
 void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
 void gpucoll_cuda_stream_stop(struct gpucoll_stream *stream);
-gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel,
-                                    int functor) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream,
                                    const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *stream,

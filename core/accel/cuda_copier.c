@@ -88,15 +88,15 @@ gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const stru
     bool entered = gpucoll_cuda_enter(accel, context_of(copier));
     if (copier->queued - copier->passed == EVENTS) {
         result = cuda->cuEventSynchronize(copier->events[(copier->passed + 1) % EVENTS]);
-        copier->passed++;
+        copier->passed += result == CUDA_SUCCESS;
     }
     for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
         result = cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)copies[i].to,
                                      (CUdeviceptr)(uintptr_t)copies[i].from, copies[i].bytes, copier->stream);
     }
     if (result == CUDA_SUCCESS) {
-        copier->queued++;
-        result = cuda->cuEventRecord(copier->events[copier->queued % EVENTS], copier->stream);
+        result = cuda->cuEventRecord(copier->events[(copier->queued + 1) % EVENTS], copier->stream);
+        copier->queued += result == CUDA_SUCCESS;
     }
     gpucoll_cuda_leave(accel, entered);
     return gpucoll_cuda_check(accel, base->device->ordinal, "queueing a copy", result);

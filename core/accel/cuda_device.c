@@ -32,16 +32,7 @@ static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice devic
     return result;
 }
 
-/* What a kernel was compiled for tells more than the GPU: code for an older kind runs on it as well, without what that kind lacks. */
-static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUfunction function)
-{
-    enum { FIRST_WITH_BULK = 90 };
-    int compiled_for = 0;
-    return cuda->cuFuncGetAttribute(&compiled_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, function) == CUDA_SUCCESS &&
-           compiled_for >= FIRST_WITH_BULK && cuda->launch_cluster != NULL;
-}
-
-/* Loads a first kernel, so that a GPU for which there is no code is refused here, before any call relies on it. */
+/* Loads the kernels, so that a GPU for which there is no code is refused here, before any call relies on it. */
 static gpucoll_status try_device(struct gpucoll_cuda_device *device)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
@@ -57,18 +48,15 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     if (status != GPUCOLL_OK) {
         return status;
     }
-    status = gpucoll_cuda_prepare(&device->base, GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
+    status = gpucoll_cuda_load_kernels(device);
     if (status == GPUCOLL_OK) {
         result = accel->cuda->cuDeviceGetAttribute(&device->clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
                                                    (CUdevice)device->base.ordinal);
         status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
     }
     if (status == GPUCOLL_OK) {
-        CUfunction first = device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32];
-        bool entered = gpucoll_cuda_enter(accel, context_of(device));
-        device->crew = gpucoll_cuda_cluster(accel->cuda, first);
-        device->bulk = has_bulk(accel->cuda, first);
-        gpucoll_cuda_leave(accel, entered);
+        device->crew =
+            gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
     }
     return status;
 }
@@ -86,7 +74,6 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *
         return GPUCOLL_ERR_NO_MEMORY;
     }
     device->base = (struct gpucoll_device){.accel = base, .ordinal = pointer.ordinal};
-    pthread_mutex_init(&device->lock, NULL);
     gpucoll_status status = gpucoll_cuda_find_place(accel, &pointer, &device->place);
     if (status == GPUCOLL_OK) {
         status = try_device(device);
@@ -105,14 +92,9 @@ void gpucoll_cuda_device_close(struct gpucoll_device *base)
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     if (device->place && gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
         bool entered = gpucoll_cuda_enter(accel, context_of(device));
-        for (int i = 0; i < GPUCOLL_IMAGE_COUNT; i++) {
-            if (device->modules[i]) {
-                (void)accel->cuda->cuModuleUnload(device->modules[i]);
-            }
-        }
+        gpucoll_cuda_unload_kernels(device);
         gpucoll_cuda_leave(accel, entered);
     }
-    pthread_mutex_destroy(&device->lock);
     free(device);
 }
 

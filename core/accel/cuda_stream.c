@@ -13,7 +13,7 @@ struct shared {
 
 struct cuda_stream {
     struct gpucoll_stream base;
-    CUstream handle; /* NULL until a kernel is launched */
+    CUstream handle;
     struct shared *shared;
     CUdeviceptr device_shared;       /* the same, as kernels see it */
     CUdeviceptr arrived;             /* device memory: see kernel_abi.h */
@@ -37,34 +37,25 @@ static CUcontext context_of(const struct gpucoll_device *device)
                                 memory_order_relaxed);
 }
 
-/* The memory that a stream needs, now, since to allocate it may wait for kernels; what was made stays in `stream` if a later step
- * fails. */
+/* Everything a stream needs of the driver; what was made stays in `stream` if a later step fails. */
 static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_stream *stream)
 {
-    CUstream copies = gpucoll_cuda_device(stream->base.device)->place->copies;
-    CUresult result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
+    int least = 0;
+    int greatest = 0;
+    CUresult result = cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, greatest);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
+    }
     if (result == CUDA_SUCCESS) {
         result = cuda->cuMemAlloc(&stream->arrived, sizeof(uint32_t));
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemsetD8Async(stream->arrived, 0, sizeof(uint32_t), copies);
+        result = cuda->cuMemsetD8Async(stream->arrived, 0, sizeof(uint32_t), stream->handle);
     }
-    return result == CUDA_SUCCESS ? cuda->cuStreamSynchronize(copies) : result;
-}
-
-/* The driver's stream, made when it is first needed: all of a process share the GPU's hardware queues, and with more than eight
- * copies become slow (docs/design.md). */
-static CUresult have_handle(const struct gpucoll_cuda_driver *cuda, struct cuda_stream *stream)
-{
-    int least = 0;
-    int greatest = 0;
-    if (stream->handle) {
-        return CUDA_SUCCESS;
-    }
-    CUresult result = cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
-    return result == CUDA_SUCCESS
-               ? cuda->cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, greatest)
-               : result;
+    return result == CUDA_SUCCESS ? cuda->cuStreamSynchronize(stream->handle) : result;
 }
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gpucoll_stream **out)
@@ -100,8 +91,7 @@ void gpucoll_cuda_stream_stop(struct gpucoll_stream *base)
     dismiss(stream);
     /* Bounded: a kernel that has not begun may stand behind one of the application that never ends. */
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
-    while (stream->handle && cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY &&
-           gpucoll_now_ns() < end) {
+    while (cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY && gpucoll_now_ns() < end) {
         sched_yield();
     }
 }
@@ -128,76 +118,6 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
     free(stream);
 }
 
-/* A kernel in its fatbin. */
-struct entry {
-    enum gpucoll_image image;
-    const char *name;
-    int shared_bytes; /* that it is given at a launch; 0: as little as any kernel may have */
-};
-
-static CUresult load_kernel(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device,
-                            const struct entry *entry, CUfunction *function)
-{
-    CUmodule *module = &device->modules[entry->image];
-    CUresult result = CUDA_SUCCESS;
-    if (!*module) {
-        result = cuda->cuModuleLoadData(module, gpucoll_image_data(entry->image));
-    }
-    if (result == CUDA_SUCCESS) {
-        result = cuda->cuModuleGetFunction(function, *module, entry->name);
-    }
-    if (result == CUDA_SUCCESS && entry->shared_bytes > 0) {
-        result = cuda->cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                          entry->shared_bytes);
-    }
-    /* A lazy driver would load the code at the first launch, and wait for other kernels to do so. */
-    if (result == CUDA_SUCCESS && cuda->load_function) {
-        result = cuda->load_function(*function);
-    }
-    return result;
-}
-
-/* The kernel whose place is `slot`, loaded by the first call. */
-static gpucoll_status find_entry(struct gpucoll_cuda_device *device, _Atomic(CUfunction) *slot,
-                                 const struct entry *entry, CUfunction *function)
-{
-    *function = atomic_load_explicit(slot, memory_order_acquire);
-    if (*function) {
-        return GPUCOLL_OK;
-    }
-    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
-    pthread_mutex_lock(&device->lock);
-    bool entered = gpucoll_cuda_enter(accel, context_of(&device->base));
-    CUresult result = load_kernel(accel->cuda, device, entry, function);
-    gpucoll_cuda_leave(accel, entered);
-    if (result == CUDA_SUCCESS) {
-        atomic_store_explicit(slot, *function, memory_order_release);
-    }
-    pthread_mutex_unlock(&device->lock);
-    char what[256];
-    snprintf(what, sizeof(what),
-             "loading the kernel %s (configure --with-cuda-arch says for which GPUs there is code)",
-             entry->name);
-    return gpucoll_cuda_check(accel, device->base.ordinal, what, result);
-}
-
-static gpucoll_status find_kernel(struct gpucoll_cuda_device *device, enum gpucoll_kernel kernel, int functor,
-                                  CUfunction *function)
-{
-    if ((unsigned)kernel >= GPUCOLL_KERNEL_COUNT || (unsigned)functor >= GPUCOLL_FUNCTOR_COUNT) {
-        return GPUCOLL_ERR_UNSUPPORTED;
-    }
-    const struct entry entry = {gpucoll_image_of(kernel, functor), gpucoll_kernel_entry(kernel, functor),
-                                kernel == GPUCOLL_KERNEL_REDUCE_BULK ? GPUCOLL_BULK_SHARED_BYTES : 0};
-    return find_entry(device, &device->functions[kernel][functor], &entry, function);
-}
-
-gpucoll_status gpucoll_cuda_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor)
-{
-    CUfunction function;
-    return find_kernel(gpucoll_cuda_device(device), kernel, functor, &function);
-}
-
 /* Whole warps, no more than the kernels are compiled for. */
 static unsigned usable_threads(unsigned threads)
 {
@@ -212,9 +132,9 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
     struct gpucoll_device *device = stream->base.device;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
+    CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
-    CUresult result = have_handle(accel->cuda, stream);
-    if (result == CUDA_SUCCESS && stream->cluster > 1) {
+    if (stream->cluster > 1) {
         CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                      .value.clusterDim = {stream->cluster, 1, 1}};
         const CUlaunchConfig config = {.gridDimX = ctas,
@@ -228,7 +148,7 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
                                        .attrs = &cluster,
                                        .numAttrs = 1};
         result = accel->cuda->launch_cluster(&config, function, parameters, NULL);
-    } else if (result == CUDA_SUCCESS) {
+    } else {
         result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1,
                                              stream->shared_bytes, stream->handle, parameters, NULL);
     }
@@ -304,18 +224,15 @@ static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
-    struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
     const struct gpucoll_kernel_args *given = launch->args;
-    if (launch->ctas < 1 || launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 ||
-        given->nranks > GPUCOLL_MAX_LOCAL ||
+    if ((unsigned)launch->kernel >= GPUCOLL_KERNEL_COUNT ||
+        (unsigned)launch->functor >= GPUCOLL_FUNCTOR_COUNT || launch->ctas < 1 ||
+        launch->ctas > GPUCOLL_MAX_CHANNELS || given->nranks < 1 || given->nranks > GPUCOLL_MAX_LOCAL ||
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
-    CUfunction function;
-    gpucoll_status status = find_kernel(device, launch->kernel, launch->functor, &function);
-    if (status != GPUCOLL_OK) {
-        return status;
-    }
+    CUfunction function = device->functions[launch->kernel][launch->functor];
     struct gpucoll_kernel_args *args = &stream->args;
     const unsigned threads = usable_threads(launch->threads);
     const bool lingers = launch->linger_ns > 0;
@@ -350,17 +267,11 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
 gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpucoll_pack_args *given)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
-    struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
     const struct gpucoll_config *config = accel->base.config;
-    static const struct entry entry = {GPUCOLL_IMAGE_PACK, "gpucoll_pack_layout", 0};
-    CUfunction function;
     if (given->jobs < 1 || given->jobs > GPUCOLL_MAX_LOCAL) {
         return GPUCOLL_ERR_INVALID;
-    }
-    gpucoll_status status = find_entry(device, &device->pack, &entry, &function);
-    if (status != GPUCOLL_OK) {
-        return status;
     }
     dismiss(stream);
     struct gpucoll_pack_args args = *given;
@@ -373,11 +284,8 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
     const unsigned ctas = wanted < most ? (unsigned)wanted : most;
     void *parameters[] = {&args};
     bool entered = gpucoll_cuda_enter(accel, context_of(base->device));
-    CUresult result = have_handle(accel->cuda, stream);
-    if (result == CUDA_SUCCESS) {
-        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, threads, 1, 1, 0, stream->handle,
-                                             parameters, NULL);
-    }
+    CUresult result = accel->cuda->cuLaunchKernel(device->pack, ctas, 1, 1, threads, 1, 1, 0, stream->handle,
+                                                  parameters, NULL);
     gpucoll_cuda_leave(accel, entered);
     stream->args.done_value = args.done_value;
     stream->rung = false;
@@ -422,9 +330,7 @@ gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *base)
 {
     const struct cuda_stream *stream = (const struct cuda_stream *)base;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
-    /* Before the first kernel, any stream of the context tells whether the device has met an error. */
-    CUstream asked = stream->handle ? stream->handle : gpucoll_cuda_device(base->device)->place->copies;
-    CUresult result = accel->cuda->cuStreamQuery(asked);
+    CUresult result = accel->cuda->cuStreamQuery(stream->handle);
     return gpucoll_cuda_check(accel, base->device->ordinal, "running a kernel",
                               result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
 }

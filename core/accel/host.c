@@ -298,14 +298,6 @@ static void host_memory_free(struct gpucoll_device *device, void *pointer)
     gpucoll_host_free(pointer);
 }
 
-/* All kernels are part of the program. */
-static gpucoll_status host_prepare(struct gpucoll_device *device, enum gpucoll_kernel kernel, int functor)
-{
-    (void)device;
-    bool known = (unsigned)kernel < GPUCOLL_KERNEL_COUNT && (unsigned)functor < GPUCOLL_FUNCTOR_COUNT;
-    return known ? GPUCOLL_OK : GPUCOLL_ERR_UNSUPPORTED;
-}
-
 static gpucoll_status host_stream_health(struct gpucoll_stream *stream)
 {
     (void)stream;
@@ -361,7 +353,6 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .stream_open = gpucoll_host_stream_open,
     .stream_close = gpucoll_host_stream_close,
     .stream_stop = gpucoll_host_stream_stop,
-    .prepare = host_prepare,
     .launch = gpucoll_host_stream_launch,
     .pack = gpucoll_host_stream_pack,
     .stream_status = gpucoll_host_stream_status,

@@ -5,8 +5,11 @@ TESTS += test/gpu/kernels_test
 endif
 
 test_gpu_kernels_test_SOURCES = \
+	test/gpu/crossed_test.c \
 	test/gpu/elements.c \
 	test/gpu/elements.h \
+	test/gpu/exchange_runs.c \
+	test/gpu/exchange_runs.h \
 	test/gpu/exchange_test.c \
 	test/gpu/gpus.c \
 	test/gpu/gpus.h \

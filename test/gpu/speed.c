@@ -273,14 +273,6 @@ static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32
     ranks_open(&sweep.ranks, gpus, n, SCRATCH_BYTES, options->most);
     const size_t all = sizeof(kernels) / sizeof(kernels[0]);
     const size_t kinds = gpus->accel->ops->device_bulk(sweep.ranks.rank[0].device) ? all : all - 1;
-    for (uint32_t r = 0; r < n; r++) {
-        for (size_t k = 0; k < kinds; k++) {
-            if (gpus->accel->ops->prepare(sweep.ranks.rank[r].device, kernels[k], GPUCOLL_FN_sum_f32) !=
-                GPUCOLL_OK) {
-                exit(1);
-            }
-        }
-    }
     for (size_t k = 0; k < kinds; k++) {
         const enum gpucoll_kernel kernel = kernels[k];
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

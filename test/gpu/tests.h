@@ -15,6 +15,9 @@ static inline uint32_t quick_ranks(const struct gpus *gpus)
 /* Kinds of memory: what they are taken for, and copies between them. */
 void test_memory(struct gpus *gpus);
 
+/* Two kernels of two ranks each, which the ranks launch in different order, for the first time. */
+void test_crossed(struct gpus *gpus);
+
 /* Every exchange kernel with every functor. */
 void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed);
 

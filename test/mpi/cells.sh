@@ -14,7 +14,7 @@ for case in 'as_said' 'hosts|--mca coll_gpucoll_hosts 2' 'no_transport|--mca col
     IFS='|' read -r name arguments option <<<"$case"
     read -ra arguments <<<"$arguments"
     launch ${arguments[@]+"${arguments[@]}"} "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
-    sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $name/\2#p" "$output"
+    LC_ALL=C sed -nE "s#^[^[:alnum:]|]?(PASS|FAIL|SKIP) (.*)#\1 $name/\2#p" "$output"
     ! timed_out || fail "$name" "not finished"
     says '^DONE' || fail "$name" "ended with status $status"
 done

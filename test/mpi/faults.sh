@@ -10,16 +10,24 @@ only=${1:-.}
 [ -z "${3:-}" ] || export OMPI_MCA_coll_gpucoll_hosts=$3
 last=$((NP - 1))
 
-# clean NAME: no file of the last run is left.
-clean() {
-    local file left
-    # mpirun may be gone a moment before its ranks are.
-    sleep 0.3
-    # Open MPI 5.0 itself leaves one for each program that runs without mpirun.
-    left=$(find /dev/shm -mindepth 1 -maxdepth 1 -newer "$began" ! -name 'sm_segment.*0000.0' 2>/dev/null |
+# Files of the last run that no process has mapped. Open MPI 5.0 itself leaves one for each program that runs without mpirun.
+left_behind() {
+    local file
+    find /dev/shm -mindepth 1 -maxdepth 1 -newer "$began" ! -name 'sm_segment.*0000.0' 2>/dev/null |
         while IFS= read -r file; do
             grep -qsF "$file" /proc/[0-9]*/maps || echo "$file"
-        done)
+        done
+}
+
+# clean NAME: no file of the last run is left.
+clean() {
+    local left attempt
+    for attempt in {1..20}; do
+        # mpirun may be gone a moment before its ranks and servers are, which clean up.
+        sleep "$((attempt > 1)).2"
+        left=$(left_behind)
+        [ -n "$left" ] || break
+    done
     case $left in '') pass "$1/dev_shm" ;; *) fail "$1/dev_shm" "left behind:$left" ;; esac
 }
 

@@ -97,6 +97,10 @@ test_mpi_faults_LDADD = $(mpi_test_libs)
 test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_interrupted_LDADD = $(mpi_test_libs)
 
+test_mpi_nonblocking_SOURCES = \
+	test/mpi/nonblocking.c \
+	test/mpi/sums.c \
+	test/mpi/sums.h
 test_mpi_nonblocking_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 # Loaded by NVTX as a profiler is.

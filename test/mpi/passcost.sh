@@ -18,25 +18,28 @@ count() {
     [ "$status" -eq 0 ] && sed -n 's/.*Collected : *//p' "$output" | head -n 1
 }
 
-# Open MPI's own threads make the counts differ a little from run to run: the least of three.
+# each SELECTION: instructions of a call.
 each() {
-    local few many best=''
-    for _ in 1 2 3; do
-        few=$(count "$1" 1) && many=$(count "$1" $((calls + 1))) || return 1
-        few=$(((many - few) / calls))
-        if [ -z "$best" ] || [ "$few" -lt "$best" ]; then best=$few; fi
-    done
-    echo "$best"
+    local few many
+    few=$(count "$1" 1) && many=$(count "$1" $((calls + 1))) || return 1
+    [ -n "$few" ] && [ -n "$many" ] && echo $(((many - few) / calls))
 }
 
-if without=$(each ^gpucoll) && with=$(each ^sync) && [ -n "$without" ] && [ -n "$with" ]; then
-    echo "instructions of a call: $without without gpucoll, $with with it"
-    if [ $((with - without)) -le "$allowed" ]; then
-        pass passcost
-    else
-        fail passcost "$((with - without)) instructions more, $allowed are allowed"
+# Open MPI's own threads make the counts differ a little from run to run: the least of up to five.
+without='' with=''
+for _ in 1 2 3 4 5; do
+    if ! now_without=$(each ^gpucoll) || ! now_with=$(each ^sync); then
+        fail passcost "valgrind or the program failed"
+        exit 0
     fi
+    [ "${without:-$now_without}" -lt "$now_without" ] || without=$now_without
+    [ "${with:-$now_with}" -lt "$now_with" ] || with=$now_with
+    [ $((with - without)) -gt "$allowed" ] || break
+done
+echo "instructions of a call: $without without gpucoll, $with with it"
+if [ $((with - without)) -le "$allowed" ]; then
+    pass passcost
 else
-    fail passcost "valgrind or the program failed"
+    fail passcost "$((with - without)) instructions more, $allowed are allowed"
 fi
 exit 0

@@ -263,6 +263,8 @@ int main(int argc, char **argv)
     }
     if (test_begin("pvars/staged_calls")) {
         expect("coll_gpucoll_staged_calls", own_sums, CALLS);
+        /* In place: out of the device and back. */
+        expect("coll_gpucoll_staged_bytes", own_sums, 2 * CALLS * COUNT * sizeof(float));
         test_end();
     }
     if (test_begin("pvars/passed_calls")) {

@@ -6,6 +6,8 @@ output=$LOGS/script.$$.out
 began=$LOGS/script.$$.began
 started=$LOGS/script.$$.started
 touch "$started"
+# The driver's and the kernel's first loading may cost seconds, and so may other programs on the machine.
+patience=120
 
 # Open MPI 5.0 leaves a file in /dev/shm for each program that runs without mpirun; what ran here is taken away.
 tidy() {
@@ -25,23 +27,23 @@ fail() {
     sed 's/^/    | /' "$output" | tail -n 25
 }
 
-# run COMMAND...: within 60 s, its output in $output, its status in $status. Sets `began`, a file older than what the
+# run COMMAND...: within $patience seconds, its output in $output, its status in $status. Sets `began`, a file older than what the
 # command made.
 run() {
     local before=$SECONDS
     status=0
     touch "$began"
-    timeout -k 5 60 "$@" >"$output" 2>&1 </dev/null || status=$?
+    timeout -k 5 "$patience" "$@" >"$output" 2>&1 </dev/null || status=$?
     took=$((SECONDS - before))
 }
 
-# launch ARGUMENT...: mpirun with NP ranks. The driver's and the kernel's first loading may cost seconds: hence 60.
+# launch ARGUMENT...: mpirun with NP ranks.
 launch() {
     run "$MPIRUN" -n "$NP" "$@"
 }
 
 says() { grep -q -e "$1" "$output"; }
-timed_out() { [ "$took" -ge 60 ]; } # mpirun has statuses such as 137 of its own
+timed_out() { [ "$took" -ge "$patience" ]; } # mpirun has statuses such as 137 of its own
 
 # For mpirun: sets variables in the environment of one rank only. `on_rank R VAR=VALUE... COMMAND...`
 # shellcheck disable=SC2016

@@ -2,7 +2,6 @@
  * What ranks of different hosts send each other pair by pair: more messages than the window has room for, in place and not, few
  * ranks with much, messages that are late or fail.
  */
-#include <atomic>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 
@@ -129,15 +128,7 @@ TEST(cluster_pairs, a_rank_that_never_comes_is_named)
 
 TEST(cluster_pairs, a_message_that_fails_ends_the_call_on_all)
 {
-    static gpucoll_net_ops failing = fake_net;
-    static std::atomic<uint32_t> sends{0};
-    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
-        gpucoll_status status = fake_net.open(config, log, net);
-        fake_net_fail_send(*net, sends);
-        return status;
-    };
     for (uint32_t before : {5, 9, 22}) { /* the first is the greeting's */
-        sends = before;
         on_hosts(
             hosts_of({2, 1}), {{"timeout", "1"}, {"chunk", "4K"}},
             [](Rank &rank) {
@@ -150,6 +141,6 @@ TEST(cluster_pairs, a_message_that_fails_ends_the_call_on_all)
                 EXPECT_LT(status, 0) << gpucoll_status_name(status);
                 rank.barrier();
             },
-            false, &failing);
+            false, fake_net_failing(before));
     }
 }

@@ -2,6 +2,10 @@
  * Calls whose result peers write straight into the application's buffers, by copies: every collective that can, in buffers that are
  * used again and again, freed and made anew, too many for the table, or that cannot be mapped.
  */
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
 #include "test/unit/exchange_part.h"
 
 namespace
@@ -218,6 +222,43 @@ TEST(direct_buffers, serve_several_teams)
         }
         rank.barrier();
         gpucoll_team_destroy(second == rank.team ? nullptr : second);
+    });
+}
+
+/* Copies of several milliseconds are on their way when both ranks give the call up. */
+TEST(direct_buffers, are_left_alone_once_a_call_is_given_up)
+{
+    on_threads(2, forced("copy"), [](Rank &rank) {
+        constexpr size_t bytes = size_t{16} << 20;
+        Buffer send(bytes);
+        Buffer recv(2 * bytes);
+        const gpucoll_block sent = {0, bytes};
+        const gpucoll_block received[] = {{0, bytes}, {static_cast<ptrdiff_t>(bytes), bytes}};
+        gpucoll_coll_args args = {};
+        args.coll = GPUCOLL_ALLGATHER;
+        args.send = send.data();
+        args.recv = recv.data();
+        args.send_blocks = &sent;
+        args.recv_blocks = received;
+        memset(send.data(), 1, bytes);
+        for (int use = 0; use < 2; use++) {
+            ASSERT_EQ(rank.call(args), GPUCOLL_OK);
+        }
+        gpucoll_request *request = nullptr;
+        ASSERT_EQ(gpucoll_post(rank.team, &args, &request), GPUCOLL_OK);
+        gpucoll_status status = GPUCOLL_IN_PROGRESS;
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+        while (status == GPUCOLL_IN_PROGRESS && std::chrono::steady_clock::now() < until) {
+            status = gpucoll_test(request);
+        }
+        if (status == GPUCOLL_IN_PROGRESS) {
+            gpucoll_cancel(request);
+        }
+        rank.barrier();
+        memset(recv.data(), 2, 2 * bytes);
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        EXPECT_TRUE(std::all_of(recv.data(), recv.data() + 2 * bytes, [](char byte) { return byte == 2; }));
+        rank.barrier();
     });
 }
 

@@ -100,6 +100,9 @@ TEST(exchange_sizes, many_rounds)
 {
     for (const char *devices : {"0", "1", "2"}) {
         for (const char *ctas : {"1", "5", "64"}) {
+            if (divisor > 1 && ctas != std::string("5")) {
+                continue;
+            }
             on_threads(
                 3, {{"protocol", "simple"}, {"max_ctas", ctas}, {"host_devices", devices}}, [](Rank &rank) {
                     for (const Kind &kind : kinds) {

@@ -1,5 +1,6 @@
 #include "test/unit/fake_net.h"
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <list>
 #include <map>
@@ -217,6 +218,19 @@ void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
 {
     Lock lock(mutex);
     net->until_failure = sends;
+}
+
+const gpucoll_net_ops *fake_net_failing(uint32_t sends)
+{
+    static std::atomic<uint32_t> until_failure;
+    static gpucoll_net_ops failing = fake_net;
+    until_failure = sends;
+    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        const gpucoll_status status = fake_net.open(config, log, net);
+        fake_net_fail_send(*net, until_failure);
+        return status;
+    };
+    return &failing;
 }
 
 void fake_net_kill(gpucoll_net *net)

@@ -18,6 +18,8 @@ extern const struct gpucoll_net_ops fake_net;
 void fake_net_shake(gpucoll_net *net, uint64_t seed);
 /* The send after `sends` more of this end fails. */
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends);
+/* The network of which each end is opened so. One at a time. */
+const gpucoll_net_ops *fake_net_failing(uint32_t sends);
 
 /* Its process is dead: what is sent to it fails, and its peers know. */
 void fake_net_kill(gpucoll_net *net);

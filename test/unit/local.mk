@@ -1,13 +1,14 @@
 # The engine's tests: one GoogleTest program, no MPI.
 if GTEST
 check_PROGRAMS += test/unit/unit_tests
-TESTS += test/unit/unit_tests
+TESTS += test/unit/shards.sh
 endif
 
 test_unit_unit_tests_SOURCES = \
 	tools/tune_fit.c \
 	tools/tune_fit.h \
 	test/unit/agreement_test.cc \
+	test/unit/algorithms_test.cc \
 	test/unit/allreduce_test.cc \
 	test/unit/base_test.cc \
 	test/unit/cluster_differ_test.cc \
@@ -53,6 +54,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/topology_samples.cc \
 	test/unit/topology_samples.h \
 	test/unit/topology_test.cc \
+	test/unit/transports_test.cc \
 	test/unit/tuning_test.cc \
 	test/unit/unit.cc \
 	test/unit/unit.h \
@@ -65,6 +67,7 @@ endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
+dist_noinst_SCRIPTS += test/unit/shards.sh
 EXTRA_DIST += test/README.md
 
 # How long rails take, by hand.

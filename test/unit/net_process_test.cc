@@ -68,6 +68,19 @@ class Child
         close(to);
         close(from);
     }
+    /* As it does itself, from its side. NULL: it could not. */
+    struct gpucoll_net_peer *connect(Net &mine) const
+    {
+        struct gpucoll_net_address theirs;
+        const struct gpucoll_net_address own = mine.address();
+        struct gpucoll_net_peer *peer = nullptr;
+        if (read(from, &theirs, sizeof theirs) != static_cast<ssize_t>(sizeof theirs) ||
+            write(to, &own, sizeof own) != static_cast<ssize_t>(sizeof own)) {
+            return nullptr;
+        }
+        EXPECT_EQ(ops->connect(mine.net, &theirs, &peer), GPUCOLL_OK);
+        return peer;
+    }
     void end()
     {
         if (pid > 0) {
@@ -86,12 +99,8 @@ TEST_P(net_process, sends_to_a_process_that_was_killed_fail_and_name_it)
     Net a(GetParam());
     OPEN(a);
     Child child(GetParam());
-    struct gpucoll_net_address theirs;
-    struct gpucoll_net_address own = a.address();
-    ASSERT_EQ(read(child.from, &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
-    ASSERT_EQ(write(child.to, &own, sizeof own), static_cast<ssize_t>(sizeof own));
-    struct gpucoll_net_peer *peer = nullptr;
-    ASSERT_EQ(ops->connect(a.net, &theirs, &peer), GPUCOLL_OK);
+    struct gpucoll_net_peer *peer = child.connect(a);
+    ASSERT_NE(peer, nullptr);
     Message sent(1000, 5);
     Message received(1000);
     received.receive(a, 2);
@@ -130,12 +139,8 @@ TEST_P(net_process, that_was_killed_is_known_to_be_lost)
     Net a(GetParam());
     OPEN(a);
     Child child(GetParam());
-    struct gpucoll_net_address theirs;
-    struct gpucoll_net_address own = a.address();
-    ASSERT_EQ(read(child.from, &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
-    ASSERT_EQ(write(child.to, &own, sizeof own), static_cast<ssize_t>(sizeof own));
-    struct gpucoll_net_peer *peer = nullptr;
-    ASSERT_EQ(ops->connect(a.net, &theirs, &peer), GPUCOLL_OK);
+    struct gpucoll_net_peer *peer = child.connect(a);
+    ASSERT_NE(peer, nullptr);
     EXPECT_FALSE(ops->lost(a.net, peer));
     Message sent(1000, 5);
     Message received(1000);

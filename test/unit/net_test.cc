@@ -12,17 +12,24 @@
 namespace
 {
 
+/* Two ends; the first is connected to the second. */
 class net : public testing::TestWithParam<const char *>
 {
+  protected:
+    void SetUp() override
+    {
+        OPEN(a);
+        OPEN(b);
+        to_b = a.connect(b);
+    }
+
+    Net a{GetParam()};
+    Net b{GetParam()};
+    struct gpucoll_net_peer *to_b = nullptr;
 };
 
 TEST_P(net, both_directions_any_order_every_length)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     struct gpucoll_net_peer *to_a = b.connect(a);
     const size_t lengths[] = {0, 1, 8, 100, 4096, 10000, 65536, 300001, 1 << 20, 8 << 20};
     std::deque<Message> sent;
@@ -69,11 +76,6 @@ TEST_P(net, both_directions_any_order_every_length)
 
 TEST_P(net, messages_of_one_tag_arrive_in_order)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     enum { COUNT = 100, EARLY = 40 };
     const size_t lengths[] = {8, 200000, 0, 5000, 40000, 1};
     std::deque<Message> sent;
@@ -103,11 +105,6 @@ TEST_P(net, messages_of_one_tag_arrive_in_order)
 /* Short ones come with their data, long ones wait for the receiver: two ways of UCX. */
 TEST_P(net, another_length_is_an_error)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     const size_t lengths[][2] = {{8, 16}, {16, 8}, {0, 1}, {1, 0}, {1 << 20, 1 << 19}, {1 << 19, 1 << 20}};
     uint64_t tag = 0;
     for (const auto &pair : lengths) {
@@ -140,11 +137,6 @@ TEST_P(net, another_length_is_an_error)
 
 TEST_P(net, a_receive_that_is_cancelled_takes_nothing)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     Message never(4096, 7);
     never.receive(b, 5);
     ops->cancel(b.net, &never);
@@ -191,11 +183,6 @@ static bool exchange(Net &a, struct gpucoll_net_peer *to_b, Net &b, struct gpuco
 
 TEST_P(net, a_send_that_is_cancelled_is_dropped_by_its_receiver)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     struct gpucoll_net_peer *to_a = b.connect(a);
     for (unsigned round = 0; round < 3; round++) {
         auto never = std::make_unique<Message>(4 << 20, 7);
@@ -231,11 +218,6 @@ TEST_P(net, a_send_that_is_cancelled_is_dropped_by_its_receiver)
  * message here: with assertions on, UCX 1.13 may abort a process whose new connection by TCP meets one that its peer has not seen fail. */
 TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     struct gpucoll_net_peer *to_a = b.connect(a);
     for (unsigned round = 0; round < 2; round++) {
         auto never = std::make_unique<Message>(4 << 20, 7);
@@ -256,11 +238,6 @@ TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
 /* Who has broken the connection is still there, and says so when it is asked. */
 TEST_P(net, a_peer_that_has_broken_the_connection_is_not_gone)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     struct gpucoll_net_peer *to_a = b.connect(a);
     ASSERT_TRUE(exchange(a, to_b, b, to_a, 8));
     EXPECT_FALSE(ops->gone(b.net, to_a));
@@ -285,11 +262,6 @@ TEST_P(net, a_peer_that_has_broken_the_connection_is_not_gone)
 
 TEST_P(net, closes_with_anything_under_way)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     struct gpucoll_net_peer *to_a = b.connect(a);
     std::deque<Message> messages;
     for (size_t bytes : {0, 8, 10000, 1 << 20}) {
@@ -311,11 +283,6 @@ TEST_P(net, closes_with_anything_under_way)
 
 TEST_P(net, connects_are_counted)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     EXPECT_EQ(a.connect(b), to_b);
     for (unsigned i = 0; i < 2; i++) {
         Message sent(64, i);
@@ -363,11 +330,6 @@ TEST(net_peers, as_many_as_a_large_job_has_are_found_at_once)
 
 TEST_P(net, threads_share_one_end)
 {
-    Net a(GetParam());
-    OPEN(a);
-    Net b(GetParam());
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
     struct gpucoll_net_peer *to_a = b.connect(a);
     std::atomic<unsigned> good{0};
     enum { THREADS = 4, ROUNDS = 60 };

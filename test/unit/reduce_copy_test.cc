@@ -36,7 +36,8 @@ TEST_P(reduce_copy, counts_roots_and_places)
             Reduction call;
             for (gpucoll_coll coll : colls) {
                 const size_t most = coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? rank.meeting.size : 1;
-                for (size_t count : {1, 31, 1025, 70001, 500003}) {
+                for (size_t count :
+                     {size_t{1}, size_t{31}, size_t{1025}, 70001 / divisor, 500003 / divisor}) {
                     call.coll = coll;
                     call.count = count / most > 0 ? count / most : 1;
                     call.root = static_cast<uint32_t>(count) % rank.meeting.size;

@@ -6,7 +6,6 @@
 #include "test/unit/unit.h"
 
 extern "C" {
-#include "core/forced.h"
 #include "core/model.h"
 #include "core/selector.h"
 #include "ucx_tl/tl.h"
@@ -138,6 +137,54 @@ TEST(selector, small_exchanges_linger_too)
     EXPECT_FALSE(plan_of(wide).linger);
 }
 
+namespace
+{
+double lingering_us(const char *protocol, gpucoll_coll coll, uint64_t bytes, uint32_t ranks,
+                    const char *threads)
+{
+    Input input(bytes, ranks);
+    input.coll = coll;
+    EXPECT_EQ(gpucoll_config_set(&input.settings, "threads", threads), GPUCOLL_OK);
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, protocol) == 0) {
+            gpucoll_plan plan;
+            gpucoll_shape(row, &input, &plan);
+            EXPECT_TRUE(plan.linger) << bytes;
+            return plan.predicted_us;
+        }
+    }
+    ADD_FAILURE() << "nothing by " << protocol;
+    return 0;
+}
+} // namespace
+
+/* What the kernels leave to one CTA costs no barriers of the crew: up to a pack a thread, of all that is moved to peers, of one run that
+ * is reduced; and never by LL128. */
+TEST(selector, barriers_of_the_crew_are_paid_beyond_a_pack_a_thread)
+{
+    const double barriers = gpucoll_model_of(0)->crew_us;
+    const double little = 0.05; /* more than to store another pack */
+    for (uint32_t ranks : {2, 4, 8}) {
+        for (const char *threads : {"64", "256"}) {
+            const uint64_t bound = std::stoul(threads) * GPUCOLL_PACK_BYTES;
+            auto step = [&](gpucoll_coll coll, uint64_t bytes) {
+                return lingering_us("ll", coll, bytes + 16, ranks, threads) -
+                       lingering_us("ll", coll, bytes, ranks, threads);
+            };
+            const uint64_t run = bound / 16 / (ranks - 1) * 16;
+            EXPECT_NEAR(step(GPUCOLL_ALLREDUCE, bound), barriers, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run), barriers, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLREDUCE, bound - 16), 0, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run - 16), 0, little);
+            EXPECT_NEAR(step(GPUCOLL_SCAN, bound - 16), 0, little);
+            EXPECT_NEAR(lingering_us("ll128", GPUCOLL_ALLREDUCE, 16, ranks, threads),
+                        lingering_us("ll", GPUCOLL_ALLREDUCE, 16, ranks, threads) + barriers + 0.5 + 0.62,
+                        little);
+        }
+    }
+}
+
 TEST(selector, channels_are_the_number_of_ctas)
 {
     for (uint64_t bytes : {4u, 100000u, 64u << 20}) {
@@ -176,6 +223,28 @@ TEST(selector, chunk_is_that_of_copies)
         const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
         EXPECT_TRUE(plan.chunk_bytes == wanted || (plan.chunk_bytes < wanted && wanted > 1 << 20)) << chunk;
         EXPECT_GT(plan.rounds, 0u);
+    }
+}
+
+/* Boards count the chunks of a call in 24 bits. */
+TEST(selector, calls_by_copies_have_no_more_chunks_than_can_be_counted)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_BCAST, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER}) {
+        for (uint64_t bytes = 1 << 20; bytes <= uint64_t{1} << 42; bytes *= 2) {
+            Input input(bytes, 3);
+            input.coll = coll;
+            input.direct = true;
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", "1"), GPUCOLL_OK);
+            const gpucoll_algorithm *row;
+            for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, "copy") == 0 &&
+                    gpucoll_unusable(row, &input) == nullptr) {
+                    gpucoll_plan plan;
+                    gpucoll_shape(row, &input, &plan);
+                    EXPECT_LT(plan.rounds + 2, uint64_t{1} << 24) << row->name << ", " << bytes;
+                }
+            }
+        }
     }
 }
 
@@ -414,108 +483,6 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
     }
 }
 
-const gpucoll_config_row *parameter(const std::string &name)
-{
-    for (int i = 0; i < gpucoll_config_row_count; i++) {
-        if (name == gpucoll_config_rows[i].name) {
-            return &gpucoll_config_rows[i];
-        }
-    }
-    ADD_FAILURE() << "no parameter " << name;
-    return nullptr;
-}
-
-std::string values_of(const std::string &name)
-{
-    char text[GPUCOLL_FORCED_VALUES];
-    const char *values = gpucoll_forced_values(parameter(name), text);
-    return values == nullptr ? "" : values;
-}
-
-TEST(algorithms, of_every_collective_can_be_forced_by_a_parameter_of_its_own)
-{
-    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
-        const auto id = static_cast<gpucoll_coll>(coll);
-        const std::string name = std::string(gpucoll_coll_name(id)) + "_algorithm";
-        gpucoll_config config;
-        gpucoll_config_init(&config);
-        const gpucoll_algorithm *row;
-        for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-            RecordingLog log;
-            EXPECT_EQ(gpucoll_config_set(&config, name.c_str(), row->name), GPUCOLL_OK);
-            EXPECT_EQ(gpucoll_config_set(&config, "protocol", row->protocol), GPUCOLL_OK);
-            EXPECT_STREQ(config.algorithm[coll], row->name);
-            bool known =
-                ("|" + values_of(name) + "|").find(std::string("|") + row->name + "|") != std::string::npos;
-            EXPECT_TRUE(known || !gpucoll_algorithm_runs(row, id)) << name << ": " << values_of(name);
-            EXPECT_EQ(gpucoll_forced_check(&config, log.get()), known) << name << "=" << row->name;
-            EXPECT_EQ(log.topics().size(), known ? 0u : 1u);
-            EXPECT_STREQ(config.algorithm[coll], known ? row->name : "auto");
-            EXPECT_STREQ(config.protocol, row->protocol);
-        }
-    }
-}
-
-TEST(algorithms, have_names_and_help)
-{
-    const gpucoll_algorithm *row;
-    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-        EXPECT_GT(strlen(row->name), 0u);
-        EXPECT_GT(strlen(row->help), 20u);
-    }
-    EXPECT_EQ(gpucoll_algorithm_row(-1), nullptr);
-}
-
-TEST(algorithms, are_what_parameters_accept)
-{
-    EXPECT_EQ(values_of("allreduce_algorithm").rfind("auto|oneshot|twoshot", 0), 0u)
-        << values_of("allreduce_algorithm");
-    EXPECT_EQ(values_of("protocol").rfind("auto|ll|ll128|simple", 0), 0u) << values_of("protocol");
-    EXPECT_EQ(values_of("accelerator"), "auto|cuda|host|none");
-    EXPECT_EQ(values_of("transports"), "");
-}
-
-TEST(algorithms, are_forced_by_size)
-{
-    const struct {
-        const char *value;
-        uint64_t bytes;
-        const char *name;
-    } cases[] = {
-        {"auto", 5, "auto"},
-        {"phased", 0, "phased"},
-        {"oneshot:8K,twoshot", 0, "oneshot"},
-        {"oneshot:8K,twoshot", 8192, "oneshot"},
-        {"oneshot:8K,twoshot", 8193, "twoshot"},
-        {"auto:8K,twoshot:1M", 10000, "twoshot"},
-        {"auto:8K,twoshot:1M", 1 << 20, "twoshot"},
-        {"auto:8K,twoshot:1M", 2 << 20, "auto"},
-    };
-    for (const auto &one : cases) {
-        gpucoll_config config;
-        gpucoll_config_init(&config);
-        RecordingLog log;
-        char name[GPUCOLL_FORCED_NAME];
-        gpucoll_forced_name(one.value, one.bytes, name);
-        EXPECT_STREQ(name, one.name) << one.value << " at " << one.bytes;
-        ASSERT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", one.value), GPUCOLL_OK);
-        EXPECT_TRUE(gpucoll_forced_check(&config, log.get())) << one.value;
-    }
-    for (const char *value :
-         {"", ",", "oneshot:", "oneshot:8K,", ":8K", "oneshot,twoshot", "oneshot:8K,twoshot:8K",
-          "oneshot:8K,twoshot:4K", "oneshot:8Q", "oneshot:-1", "oneshot:0,twoshot", "oneshot:8K,pigeon",
-          "oneshot:8K:9K,twoshot", "a_name_that_is_longer_than_any_of_the_table_will_ever_be:8K"}) {
-        gpucoll_config config;
-        gpucoll_config_init(&config);
-        RecordingLog log;
-        ASSERT_EQ(gpucoll_config_set(&config, "allreduce_algorithm", value), GPUCOLL_OK);
-        EXPECT_FALSE(gpucoll_forced_check(&config, log.get())) << value;
-        EXPECT_EQ(log.topics(), std::vector<std::string>{"bad-parameter"}) << value;
-        EXPECT_NE(log.text_of("bad-parameter").find("NAME:SIZE"), std::string::npos);
-        EXPECT_STREQ(config.algorithm[GPUCOLL_ALLREDUCE], "auto");
-    }
-}
-
 /* The bound of a size lies inside a class of sizes; both sides get what is theirs. */
 TEST(selector, takes_what_is_forced_by_size)
 {
@@ -534,115 +501,5 @@ TEST(selector, takes_what_is_forced_by_size)
                                                : bytes <= 30000 ? "ll128"
                                                                 : "simple")
             << bytes;
-    }
-}
-
-TEST(algorithms, unknown_names_are_told_with_those_that_are_known)
-{
-    gpucoll_config config;
-    gpucoll_config_init(&config);
-    RecordingLog log;
-    EXPECT_TRUE(gpucoll_forced_check(&config, log.get()));
-    for (const char *name : {"allreduce_algorithm", "scan_algorithm", "protocol"}) {
-        ASSERT_EQ(gpucoll_config_set(&config, name, "pigeon"), GPUCOLL_OK);
-    }
-    EXPECT_FALSE(gpucoll_forced_check(&config, log.get()));
-    EXPECT_EQ(log.topics(), std::vector<std::string>(3, "bad-parameter"));
-    std::string text = log.text_of("bad-parameter");
-    for (const std::string &word :
-         {std::string("coll_gpucoll_allreduce_algorithm"), std::string("coll_gpucoll_scan_algorithm"),
-          std::string("pigeon"), values_of("allreduce_algorithm"), values_of("scan_algorithm"),
-          values_of("protocol")}) {
-        EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
-    }
-    EXPECT_STREQ(config.algorithm[GPUCOLL_SCAN], "auto");
-    EXPECT_STREQ(config.protocol, "auto");
-}
-
-/* ---- transports ---- */
-
-class transports : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        gpucoll_config_init(&config);
-        ASSERT_EQ(gpucoll_config_set(&config, "accelerator", "host"), GPUCOLL_OK);
-        ASSERT_EQ(gpucoll_accel_open(&config, log.get(), &accel), GPUCOLL_OK);
-        ASSERT_EQ(accel->ops->device_open(accel, &config, &device), GPUCOLL_OK);
-        memset(&peer, 0, sizeof peer);
-        accel->ops->device_id(device, &peer.device);
-    }
-    void TearDown() override
-    {
-        accel->ops->device_close(device);
-        gpucoll_accel_close(accel);
-    }
-
-    RecordingLog log;
-    gpucoll_config config;
-    gpucoll_accel *accel = nullptr;
-    gpucoll_device *device = nullptr;
-    gpucoll_tl_card peer;
-    gpucoll_tl_cost cost;
-};
-
-TEST_F(transports, are_taken_from_the_list)
-{
-    for (const char *allowed : {"all", "p2p", "shm,p2p", "p2p,shm"}) {
-        const gpucoll_tl_ops *tl = gpucoll_tl_choose(allowed, GPUCOLL_TL_STORES, device, &peer, &cost);
-        ASSERT_NE(tl, nullptr) << allowed;
-        EXPECT_STREQ(tl->name, "p2p");
-        EXPECT_TRUE(cost.reachable && cost.same_device);
-        EXPECT_GT(cost.latency_us, 0);
-        EXPECT_GT(cost.bandwidth, 0);
-    }
-    for (const char *allowed : {"", "p2", "p2px", "shm", ",", "none"}) {
-        EXPECT_EQ(gpucoll_tl_choose(allowed, GPUCOLL_TL_STORES, device, &peer, &cost), nullptr) << allowed;
-        EXPECT_NE(std::string(cost.reason).find("coll_gpucoll_transports"), std::string::npos);
-    }
-}
-
-TEST_F(transports, unknown_names_are_noticed)
-{
-    for (const char *list : {"all", "none", "p2p", "p2p,p2p", "shm", "cpu_reduce,p2p"}) {
-        EXPECT_TRUE(gpucoll_tl_all_known(list)) << list;
-    }
-    for (const char *list : {"", "p2", "p2px", "p2p,", "p2p,pigeon", "pigeon,p2p", "p2p,all"}) {
-        EXPECT_FALSE(gpucoll_tl_all_known(list)) << list;
-    }
-}
-
-TEST_F(transports, say_why_a_gpu_is_out_of_reach)
-{
-    peer.device.uuid[0] ^= 1; /* a host accelerator elsewhere */
-    EXPECT_EQ(gpucoll_tl_choose("all", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
-    EXPECT_NE(std::string(cost.reason).find("peer access"), std::string::npos);
-}
-
-TEST(selector, ways_by_transports_and_links)
-{
-    const unsigned stores = GPUCOLL_TL_STORES;
-    const unsigned host = GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
-    const struct {
-        const char *transports;
-        bool stores;
-        double bandwidth;
-        unsigned ways;
-    } rows[] = {
-        {"all", true, 354e9, stores},
-        {"all", true, 25e9, stores | host},
-        {"all", false, 0, host},
-        {"p2p", true, 25e9, stores},
-        {"p2p", false, 0, 0},
-        {"shm", true, 354e9, GPUCOLL_TL_PIPES},
-        {"shm", false, 0, GPUCOLL_TL_PIPES},
-        {"p2p,shm", true, 354e9, stores | GPUCOLL_TL_PIPES},
-        {"cpu_reduce", true, 354e9, host},
-        {"none", true, 354e9, 0},
-    };
-    for (const auto &row : rows) {
-        SCOPED_TRACE(row.transports);
-        EXPECT_EQ(gpucoll_tl_team_ways(row.transports, row.stores, row.bandwidth), row.ways);
     }
 }

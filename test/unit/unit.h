@@ -24,6 +24,13 @@ extern "C" {
 #include "kernels/kernel_abi.h"
 }
 
+/* The longest tests divide their amounts by this where the thread sanitizer looks at every access, which takes many times as long. */
+#if defined(__SANITIZE_THREAD__)
+constexpr size_t divisor = 4;
+#else
+constexpr size_t divisor = 1;
+#endif
+
 /* A file of the source tree. */
 std::string source_file(const std::string &path);
 /* The help file of the source tree: a topic that is not in it fails the test. */

@@ -154,7 +154,8 @@ struct copy {
     char *to;
     const char *from;
     const char *call;
-    size_t bytes; /* copied so far, and in `rows` */
+    size_t bytes; /* copied so far, and in `rows`, */
+    size_t batch; /* which has these many of them */
     size_t count;
     struct gpucoll_rows rows[BATCH_ROWS];
 };
@@ -165,11 +166,13 @@ static int copy_batch(struct copy *copy)
         return OMPI_SUCCESS;
     }
     gpucoll_status status = accel()->ops->copy_rows(accel(), copy->to, copy->from, copy->rows, copy->count);
-    copy->count = 0;
     if (status != GPUCOLL_OK) {
         gpucoll_help(accel()->log, "staging-copy", copy->call, copy->bytes, gpucoll_status_name(status));
         return gpucoll_mpi_error(status);
     }
+    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, copy->batch);
+    copy->count = 0;
+    copy->batch = 0;
     return OMPI_SUCCESS;
 }
 
@@ -178,6 +181,7 @@ static int add_rows(void *arg, const struct gpucoll_rows *rows)
     struct copy *copy = arg;
     copy->rows[copy->count++] = *rows;
     copy->bytes += rows->bytes * rows->rows;
+    copy->batch += rows->bytes * rows->rows;
     return copy->count == BATCH_ROWS ? copy_batch(copy) : OMPI_SUCCESS;
 }
 
@@ -194,9 +198,7 @@ static int copy_region(struct copy *copy, const struct gpucoll_staged *buffer,
 {
     int rc = buffer->user == MPI_BOTTOM ? gpucoll_region_runs(region, copy_run, copy)
                                         : gpucoll_region_rows(region, add_rows, copy);
-    rc = rc == OMPI_SUCCESS ? copy_batch(copy) : rc;
-    gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, copy->bytes);
-    return rc;
+    return rc == OMPI_SUCCESS ? copy_batch(copy) : rc;
 }
 
 /* Bytes that could have been copied in the time that the copies of sets take. */
@@ -237,7 +239,6 @@ static int copy_in(struct gpucoll_call *call, struct gpucoll_staged *buffer)
         }
     }
     if (read_at_once(buffer, &extent)) {
-        gpucoll_tally(&mca_coll_gpucoll_component.counters.staged_bytes, (size_t)(extent.high - extent.low));
         return copy_run(&copy, extent.low, (size_t)(extent.high - extent.low));
     }
     return copy_region(&copy, buffer, &buffer->in);

@@ -1,0 +1,80 @@
+#include "core/accel/cuda_accel.h"
+#include <stdio.h>
+#include "kernels/functors.h"
+
+/* `shared_bytes`: that it is given at a launch; 0: as little as any kernel may have. */
+static CUresult load(const struct gpucoll_cuda_driver *cuda, CUmodule module, const char *name,
+                     int shared_bytes, CUfunction *function)
+{
+    CUresult result = cuda->cuModuleGetFunction(function, module, name);
+    if (result == CUDA_SUCCESS && shared_bytes > 0) {
+        result = cuda->cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                          shared_bytes);
+    }
+    /* A lazy driver would load the code at the first launch. */
+    return result == CUDA_SUCCESS && cuda->load_function ? cuda->load_function(*function) : result;
+}
+
+/* What a kernel was compiled for tells more than the GPU: code for an older kind runs on it as well, without what that kind lacks. */
+static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUfunction function)
+{
+    enum { FIRST_WITH_BULK = 90 };
+    int compiled_for = 0;
+    return cuda->cuFuncGetAttribute(&compiled_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, function) == CUDA_SUCCESS &&
+           compiled_for >= FIRST_WITH_BULK && cuda->launch_cluster != NULL;
+}
+
+static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device,
+                         const char **what)
+{
+    CUresult result = CUDA_SUCCESS;
+    *what = "the images of its kernels";
+    for (int i = 0; i < GPUCOLL_IMAGE_COUNT && result == CUDA_SUCCESS; i++) {
+        result = cuda->cuModuleLoadData(&device->modules[i], gpucoll_image_data(i));
+    }
+    if (result == CUDA_SUCCESS) {
+        *what = gpucoll_kernel_entry(GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
+        CUfunction first;
+        result = load(cuda, device->modules[gpucoll_image_of(GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32)],
+                      *what, 0, &first);
+        device->bulk = result == CUDA_SUCCESS && has_bulk(cuda, first);
+    }
+    for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
+        for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && result == CUDA_SUCCESS; functor++) {
+            *what = gpucoll_kernel_entry(kernel, functor);
+            result =
+                load(cuda, device->modules[gpucoll_image_of(kernel, functor)], *what,
+                     device->bulk && kernel == GPUCOLL_KERNEL_REDUCE_BULK ? GPUCOLL_BULK_SHARED_BYTES : 0,
+                     &device->functions[kernel][functor]);
+        }
+    }
+    if (result == CUDA_SUCCESS) {
+        *what = "gpucoll_pack_layout";
+        result = load(cuda, device->modules[GPUCOLL_IMAGE_PACK], *what, 0, &device->pack);
+    }
+    return result;
+}
+
+gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
+    const char *missing;
+    bool entered =
+        gpucoll_cuda_enter(accel, atomic_load_explicit(&device->place->context, memory_order_relaxed));
+    CUresult result = load_all(accel->cuda, device, &missing);
+    gpucoll_cuda_leave(accel, entered);
+    char what[256];
+    snprintf(what, sizeof(what), "loading %s (configure --with-cuda-arch says for which GPUs there is code)",
+             missing);
+    return gpucoll_cuda_check(accel, device->base.ordinal, what, result);
+}
+
+void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
+    for (int i = 0; i < GPUCOLL_IMAGE_COUNT; i++) {
+        if (device->modules[i]) {
+            (void)accel->cuda->cuModuleUnload(device->modules[i]);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs the unit tests on all cores: as many processes as there are, each with its share of the cases, then shows what each said, one after
+# the other. Runs in `make check`, in the build folder; arguments and GTEST_ variables are for the program.
+set -uo pipefail
+
+program=$PWD/test/unit/unit_tests
+[ -x "$program" ] || { echo "SKIP test/unit/shards.sh: built without GoogleTest"; exit 77; }
+# More would disturb the cases that wait for something to happen in a while.
+shards=$(nproc)
+[ "$shards" -le 8 ] || shards=8
+
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+for ((i = 0; i < shards; i++)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$program" "$@" >"$folder/$i" 2>&1 </dev/null &
+    running[i]=$!
+done
+
+status=0
+for ((i = 0; i < shards; i++)); do
+    code=0
+    wait "${running[i]}" || code=$?
+    cat "$folder/$i"
+    [ "$code" -eq 0 ] || { echo "share $i of $shards ended with status $code"; status=1; }
+done
+exit $status

@@ -233,7 +233,7 @@ TEST(selector, calls_by_copies_have_no_more_chunks_than_can_be_counted)
         for (uint64_t bytes = 1 << 20; bytes <= uint64_t{1} << 42; bytes *= 2) {
             Input input(bytes, 3);
             input.coll = coll;
-            input.direct = true;
+            input.direct = GPUCOLL_DIRECT_BULK;
             ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", "1"), GPUCOLL_OK);
             const gpucoll_algorithm *row;
             for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {

@@ -66,15 +66,16 @@ static const struct bench_library cublas_library = {
     .in_lib = "libcublas.so.*",
 };
 
-/* Products of matrices as large as makes sense, as many as the amount asks for. */
+/* Products of matrices as large as makes sense, as many as the amount asks for, each a like part of it. */
 static void launch_products(struct bench_compute *compute)
 {
     static const float one = 1;
     static const float zero = 0;
-    int order = (int)(cbrt(compute->amount) / ORDER_STEP + 0.5) * ORDER_STEP;
-    order = order < LEAST_ORDER ? LEAST_ORDER : order > MOST_ORDER ? MOST_ORDER : order;
-    int products = (int)(compute->amount / pow(order, 3) + 0.5);
-    for (int i = 0; i < products || i == 0; i++) {
+    int products = (int)ceil(compute->amount / pow(MOST_ORDER, 3));
+    products = products < 1 ? 1 : products;
+    int order = (int)(cbrt(compute->amount / products) / ORDER_STEP + 0.5) * ORDER_STEP;
+    order = order < LEAST_ORDER ? LEAST_ORDER : order;
+    for (int i = 0; i < products; i++) {
         int error =
             compute->cublas.cublasGemmEx(compute->cublas_handle, OP_N, OP_N, order, order, order, &one,
                                          compute->matrix[0], R_16BF, order, compute->matrix[1], R_16BF, order,

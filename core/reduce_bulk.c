@@ -18,6 +18,9 @@
 #include "core/slices.h"
 #include "core/watchdog.h"
 
+/* So many CTAs cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design.md). */
+static const double most_unattended = 8;
+
 static uint32_t slices_of(const struct gpucoll_plan_input *input)
 {
     return input->coll == GPUCOLL_REDUCE ? input->nranks - 1 : input->nranks;
@@ -58,7 +61,8 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double link = model->link_share * input->bandwidth;
     const double tiles = (double)slice_bytes(input) / gpucoll_bulk_tile_bytes(input->nranks);
     const double most = gpucoll_most_ctas(input);
-    const double fill = 2 * ceil(link / cta_leaves / 2);
+    const double all = 2 * ceil(link / cta_leaves / 2);
+    const double fill = input->unattended && all > most_unattended ? most_unattended : all;
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
     const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
     plan->threads = GPUCOLL_BULK_THREADS;

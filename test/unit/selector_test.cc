@@ -329,7 +329,7 @@ TEST(selector, reductions_beside_which_the_application_computes_take_few_sms_and
                 input.direct = GPUCOLL_DIRECT_BULK;
                 const gpucoll_plan plan = plan_of(input);
                 EXPECT_STREQ(plan.algorithm->protocol, "bulk") << gpucoll_coll_name(coll);
-                EXPECT_LE(plan.ctas, 16u);
+                EXPECT_LE(plan.ctas, 8u);
                 EXPECT_EQ(plan.ctas % 2, 0u);
             }
         }

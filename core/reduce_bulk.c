@@ -26,24 +26,32 @@ static uint32_t slices_of(const struct gpucoll_plan_input *input)
     return input->coll == GPUCOLL_REDUCE ? input->nranks - 1 : input->nranks;
 }
 
-/* What the SMs of a rank move, and what of it leaves the GPU: as much as comes, for what a rank reads is sent by its peer. */
+/* What the SMs of a rank move, in bytes of an all-reduce's message, and what of it leaves the GPU: as much as comes, for what a rank reads
+ * is sent by its peer. */
 struct moved {
     double through;
     double leaves;
 };
+
+/* A byte that is only read costs two thirds of one that is read and stored, as in an all-reduce (docs/design.md). */
+static double through(double read, double stored)
+{
+    return (2 * read + stored) / 3;
+}
 
 static struct moved moved_of(const struct gpucoll_plan_input *input)
 {
     const double peers = input->nranks - 1;
     const double bytes = (double)input->bytes;
     if (input->coll == GPUCOLL_ALLREDUCE) {
-        return (struct moved){bytes, 2 * peers / input->nranks * bytes};
+        return (struct moved){through(bytes, bytes), 2 * peers / input->nranks * bytes};
     }
     if (input->coll ==
         GPUCOLL_REDUCE) { /* the root's part is read by the others, what they read of each other is less */
-        return (struct moved){bytes * input->nranks / peers, bytes};
+        return (struct moved){through(bytes * input->nranks / peers, bytes / peers), bytes};
     }
-    return (struct moved){bytes * input->nranks, peers * bytes}; /* bytes are those of a block */
+    return (struct moved){through(bytes * input->nranks, bytes),
+                          peers * bytes}; /* bytes are those of a block */
 }
 
 static uint64_t slice_bytes(const struct gpucoll_plan_input *input)

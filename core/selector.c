@@ -50,8 +50,8 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
  *   - kernels between copies begin when the application's kernel ends, so that not much of the call is hidden
  */
 static const double worth_of_any_sm = 1.3;
-static const double worth_of_all_sms = 1; /* beside that */
-static const double worth_of_late_kernels = 3;
+static const double worth_of_all_sms = 2; /* beside that */
+static const double worth_of_late_kernels = 4;
 
 static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan_input *input)
 {

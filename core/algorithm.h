@@ -22,7 +22,7 @@ struct gpucoll_algorithm {
     bool direct;       /* writes to the application's buffers: only when the input is direct */
     bool bulk;         /* and reads from those of peers in bulk: only when the input says so */
     bool waits;        /* its kernels wait for those of other ranks: not where ranks share a GPU */
-    bool steps;        /* needs the host between its steps: not in a call that nobody waits in */
+    bool steps;        /* needs the host at each of many steps: not in a call that nobody waits in */
     bool spares_sms;   /* copy engines do all of it: the application has the SMs */
     bool late_kernels; /* between its steps: each waits while the application's kernels hold all SMs */
     int coll;          /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */

@@ -8,6 +8,8 @@
 struct gpucoll_met {
     uint64_t key;
     void *base; /* as mapped here */
+    const struct gpucoll_links *
+        links; /* through which: of another GPU of this process, memory may be elsewhere, or out of its reach */
     bool refused;
 };
 
@@ -249,7 +251,8 @@ bool gpucoll_direct_met(struct gpucoll_request *request)
         const struct keys keys = keys_of(request, i);
         for (int j = 0; j < 2; j++) {
             const uint64_t key = keys.key[j];
-            all &= key == 0 || (team->met != NULL && met_at(team, i, key)->key == key);
+            const struct gpucoll_met *met = key != 0 && team->met != NULL ? met_at(team, i, key) : NULL;
+            all &= key == 0 || (met != NULL && met->key == key && met->links == request->links);
         }
     }
     return all;
@@ -259,7 +262,7 @@ static bool map(const struct gpucoll_request *request, uint32_t rank, uint64_t k
 {
     const struct gpucoll_team *team = request->team;
     struct gpucoll_met *met = met_at(team, rank, key);
-    *met = (struct gpucoll_met){.key = key};
+    *met = (struct gpucoll_met){.key = key, .links = request->links};
     if (rank != team->rank) {
         met->base = gpucoll_peer_map(team->members[rank].peer, request->links->connection[rank], key);
     }

@@ -1,5 +1,5 @@
 /*
- * Exports: allocations of the application that peers may write to directly, by their copy engines. An allocation is exported when it
+ * Exports: allocations of the application that peers may write to and read from directly. An allocation is exported when it
  * is used by a large call for the second time, so that buffers which are used once cost nothing. The process keeps a bounded
  * table of them on its board; an entry has a key that is never used again, and peers map it when they first meet its
  * key in a post (core/peer.h). What the application has freed is dropped from the table when a new entry is made,

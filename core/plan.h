@@ -44,7 +44,7 @@ struct gpucoll_plan {
     uint32_t threads;
     bool linger;          /* the kernel may stay for the next call; then `ctas` is its crew, */
     uint32_t launch_ctas; /* and this what it has if it may not */
-    uint64_t chunk_bytes; /* of a broadcast by copies: of each slice */
+    uint64_t chunk_bytes; /* of what goes by copies: that each copy moves */
     uint64_t rounds;      /* of the channel with the most work; of copies, chunks */
     double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
 };

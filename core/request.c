@@ -419,6 +419,7 @@ enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)
 void gpucoll_cancel(struct gpucoll_request *request)
 {
     gpucoll_observe_end(request, GPUCOLL_ERR_TIMEOUT);
+    request->cancelled = true;
     gpucoll_watchdog_abandon(request);
     end(request);
 }

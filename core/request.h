@@ -106,6 +106,7 @@ struct gpucoll_request {
     bool mismatch_said;                  /* that the ranks of this host differ */
     bool unable;                         /* as gpucoll_coll_args says */
     bool idle;                           /* an exchange in which this rank neither sends nor receives */
+    bool cancelled;                      /* by its caller */
     uint8_t form;                        /* enum gpucoll_form */
     enum gpucoll_reason reason;          /* why it is declined */
     struct gpucoll_observed observed;

@@ -268,8 +268,8 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
     if (team->cluster != NULL) { /* first: to stop a call may take its time */
-        /* A warm-up is given up where the communicator is freed before all have come to it: that is no error. */
-        if (request->coll != GPUCOLL_WARMUP) {
+        /* A warm-up is cancelled where the communicator is freed before all have come to it: that is no error. */
+        if (request->coll != GPUCOLL_WARMUP || !request->cancelled) {
             gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
         }
         publish(request);

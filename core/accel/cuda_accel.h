@@ -125,6 +125,9 @@ void gpucoll_cuda_memory_free(struct gpucoll_device *device, void *pointer);
 /* All kernels at once, when the device is opened (about 30 ms): to load code the driver may wait for kernels that run, and such a kernel of
  * ours may be waiting for a rank that loads one itself. */
 gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device) GPUCOLL_CHECKED;
+/* Is there code with clusters and bulk copies? What a kernel was compiled for tells more than the GPU: code for an older kind runs on it as
+ * well, without what that kind lacks. */
+bool gpucoll_cuda_has_clusters(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device);
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,

@@ -11,17 +11,32 @@ static CUresult load(const struct gpucoll_cuda_driver *cuda, CUmodule module, co
         result = cuda->cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                           shared_bytes);
     }
-    /* A lazy driver would load the code at the first launch. */
-    return result == CUDA_SUCCESS && cuda->load_function ? cuda->load_function(*function) : result;
+    /* A lazy driver would load the code at the first launch; one without cuFuncLoad loads it for what it is asked here. */
+    int registers;
+    return result != CUDA_SUCCESS ? result
+           : cuda->load_function
+               ? cuda->load_function(*function)
+               : cuda->cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *function);
 }
 
-/* What a kernel was compiled for tells more than the GPU: code for an older kind runs on it as well, without what that kind lacks. */
-static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUfunction function)
+bool gpucoll_cuda_has_clusters(const struct gpucoll_cuda_driver *cuda, CUfunction function)
 {
-    enum { FIRST_WITH_BULK = 90 };
+    enum { FIRST_WITH_CLUSTERS = 90 };
     int compiled_for = 0;
-    return cuda->cuFuncGetAttribute(&compiled_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, function) == CUDA_SUCCESS &&
-           compiled_for >= FIRST_WITH_BULK && cuda->launch_cluster != NULL;
+    return cuda->launch_cluster != NULL &&
+           cuda->cuFuncGetAttribute(&compiled_for, CU_FUNC_ATTRIBUTE_PTX_VERSION, function) == CUDA_SUCCESS &&
+           compiled_for >= FIRST_WITH_CLUSTERS;
+}
+
+/* Newer than 9.0 does not mean as much shared memory: a CTA of 12.0 may have 99 KiB. */
+static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUdevice device, CUfunction function)
+{
+    enum { OF_THE_KERNEL_ITSELF = 1024 }; /* its barriers, and some more */
+    int most = 0;
+    return gpucoll_cuda_has_clusters(cuda, function) &&
+           cuda->cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) ==
+               CUDA_SUCCESS &&
+           most >= GPUCOLL_BULK_SHARED_BYTES + OF_THE_KERNEL_ITSELF;
 }
 
 static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device,
@@ -37,7 +52,7 @@ static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_
         CUfunction first;
         result = load(cuda, device->modules[gpucoll_image_of(GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32)],
                       *what, 0, &first);
-        device->bulk = result == CUDA_SUCCESS && has_bulk(cuda, first);
+        device->bulk = result == CUDA_SUCCESS && has_bulk(cuda, (CUdevice)device->base.ordinal, first);
     }
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && result == CUDA_SUCCESS; functor++) {

@@ -314,7 +314,7 @@ unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction
                                    .blockDimY = 1,
                                    .blockDimZ = 1};
     int most = 0;
-    if (!cuda->launch_cluster || !cuda->cluster_size ||
+    if (!gpucoll_cuda_has_clusters(cuda, function) || !cuda->cluster_size ||
         cuda->cluster_size(&most, function, &config) != CUDA_SUCCESS || most < 1) {
         return 1;
     }

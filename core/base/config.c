@@ -128,8 +128,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Whether a thread of gpucoll moves nonblocking and persistent collectives on while the application "
         "computes; without it they move when the application calls MPI. It sleeps while there are none."),
     ROW(zero_copy, SIZE, "128K", "0..1T", 5,
-        "Least size of a call whose result peers may write straight into the application's buffer; the "
-        "buffer is mapped by them when it is used for the second time. 0 turns it off."),
+        "Least size of a call whose result peers may write straight into the application's buffer, and whose "
+        "data they may read from it; a buffer is mapped by them when it is used for the second time. 0 turns "
+        "it off."),
     ROW(warmup, STRING, "lazy", "init|comm|lazy", 3,
         "When a communicator is made ready for native calls: lazy, in the first call that can run natively; "
         "init, MPI_COMM_WORLD in the background after MPI_Init, others as with lazy; comm, every "

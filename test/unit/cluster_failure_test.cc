@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include "test/unit/exchange_part.h"
@@ -375,7 +376,9 @@ std::set<std::string> files_of_ucx()
     std::error_code error;
     for (const auto &entry : std::filesystem::directory_iterator("/dev/shm", error)) {
         const std::string path = entry.path();
-        if (path.find("ucx_shm") != std::string::npos && !is_in_use(path)) {
+        struct stat file;
+        if (path.find("ucx_shm") != std::string::npos && stat(path.c_str(), &file) == 0 &&
+            file.st_uid == getuid() && !is_in_use(path)) {
             files.insert(path);
         }
     }

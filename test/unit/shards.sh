@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the unit tests on all cores: as many processes as there are, each with its share of the cases, then shows what each said, one after
-# the other. Runs in `make check`, in the build folder; arguments and GTEST_ variables are for the program.
+# the other. Runs in `make check`, in the build folder; arguments and GTEST_ variables but GTEST_OUTPUT are for the program.
 set -uo pipefail
 
 program=$PWD/test/unit/unit_tests
@@ -10,7 +10,9 @@ shards=$(nproc)
 [ "$shards" -le 8 ] || shards=8
 
 folder=$(mktemp -d) || exit 1
+running=()
 trap 'rm -rf "$folder"' EXIT
+trap 'kill "${running[@]}" 2>/dev/null; exit 1' TERM INT
 for ((i = 0; i < shards; i++)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$program" "$@" >"$folder/$i" 2>&1 </dev/null &
     running[i]=$!

@@ -12,8 +12,6 @@ const Settings in_bulk = {{"zero_copy", "1"},
                           {"allreduce_algorithm", "twoshot"},
                           {"reduce_algorithm", "scatter_gather"}};
 
-constexpr gpucoll_coll colls[] = {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK};
-
 /* Of the counts, those of which a block begins at multiples of 16 bytes on all ranks. */
 size_t fit(const Reduction &call, size_t count)
 {
@@ -31,7 +29,7 @@ TEST_P(reduce_bulk, counts_roots_and_places)
     on_threads(GetParam(), in_bulk, [](Rank &rank) {
         Reducer reducer(rank, 2 << 20, 0, 0);
         Reduction call;
-        for (gpucoll_coll coll : colls) {
+        for (gpucoll_coll coll : reductions) {
             const size_t most = coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? rank.meeting.size : 1;
             for (size_t count : {1, 31, 1025, 70001, 500003}) {
                 call.coll = coll;
@@ -51,19 +49,7 @@ TEST_P(reduce_bulk, counts_roots_and_places)
 
 TEST_P(reduce_bulk, every_root)
 {
-    on_threads(GetParam(), in_bulk, [](Rank &rank) {
-        Reducer reducer(rank, 1 << 20, 0, 0);
-        Reduction call;
-        call.coll = GPUCOLL_REDUCE;
-        call.type = GPUCOLL_INT16;
-        for (int use = 0; use < 4; use++) {
-            for (call.root = 0; call.root < rank.meeting.size; call.root++) {
-                call.count = 30000 + 7 * call.root;
-                call.in_place = use % 2 == 1;
-                reducer.check(call);
-            }
-        }
-    });
+    on_threads(GetParam(), in_bulk, check_every_root);
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, reduce_bulk, testing::Values(2, 3, 4, 8));
@@ -71,25 +57,10 @@ INSTANTIATE_TEST_SUITE_P(ranks, reduce_bulk, testing::Values(2, 3, 4, 8));
 TEST(reductions_in_bulk, every_operator_and_type)
 {
     on_threads(5, in_bulk, [](Rank &rank) {
-        Reducer reducer(rank, 1 << 20, 0, 0);
-        Reduction call;
-        size_t number = 0;
-        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-                call.op = static_cast<gpucoll_op>(op);
-                call.type = static_cast<gpucoll_type>(type);
-                if (gpucoll_functor(call.op, call.type) < 0) {
-                    continue;
-                }
-                call.coll = colls[number % 3];
-                call.root = static_cast<uint32_t>(number % 5);
-                call.in_place = number % 2 == 1;
-                call.count = (call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? 1008 : 5001) + number % 2 * 16;
-                number++;
-                reducer.check(call);
-            }
-        }
-        EXPECT_GE(runs_by(rank, "twoshot/bulk"), number / 4);
+        const size_t pairs = check_every_operator_and_type(rank, [](const Reduction &call, size_t number) {
+            return (call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? 1008 : 5001) + number % 2 * 16;
+        });
+        EXPECT_GE(runs_by(rank, "twoshot/bulk"), pairs / 4);
     });
 }
 
@@ -137,17 +108,7 @@ TEST(reductions_in_bulk, blocks_of_any_length)
 TEST(reductions_in_bulk, of_processes)
 {
     on_processes(4, in_bulk, [](Rank &rank) {
-        Reducer reducer(rank, 2 << 20, 0, 0);
-        Reduction call;
-        for (int use = 0; use < 4; use++) {
-            for (gpucoll_coll coll : colls) {
-                call.coll = coll;
-                call.count = 100004;
-                call.root = 3;
-                call.in_place = use % 2 == 1;
-                reducer.check(call);
-            }
-        }
+        check_in_turn(rank, 100004);
         EXPECT_GE(runs_by(rank, "twoshot/bulk"), 3u);
     });
 }

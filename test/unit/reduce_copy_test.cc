@@ -17,8 +17,6 @@ Settings by_copies(const char *chunk, const char *queues)
             {"allreduce_algorithm", "twoshot"},
             {"reduce_algorithm", "scatter_gather"}};
 }
-
-constexpr gpucoll_coll colls[] = {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK};
 } // namespace
 
 class reduce_copy : public testing::TestWithParam<std::tuple<uint32_t, const char *, const char *>>
@@ -34,7 +32,7 @@ TEST_P(reduce_copy, counts_roots_and_places)
         for (size_t offset : {0, 4}) {
             Reducer reducer(rank, 2 << 20, offset, offset == 0 ? 0 : 12);
             Reduction call;
-            for (gpucoll_coll coll : colls) {
+            for (gpucoll_coll coll : reductions) {
                 const size_t most = coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? rank.meeting.size : 1;
                 for (size_t count :
                      {size_t{1}, size_t{31}, size_t{1025}, 70001 / divisor, 500003 / divisor}) {
@@ -56,19 +54,7 @@ TEST_P(reduce_copy, counts_roots_and_places)
 
 TEST_P(reduce_copy, every_root)
 {
-    on_threads(ranks(), settings(), [](Rank &rank) {
-        Reducer reducer(rank, 1 << 20, 0, 0);
-        Reduction call;
-        call.coll = GPUCOLL_REDUCE;
-        call.type = GPUCOLL_INT16;
-        for (int use = 0; use < 4; use++) {
-            for (call.root = 0; call.root < rank.meeting.size; call.root++) {
-                call.count = 30000 + 7 * call.root;
-                call.in_place = use % 2 == 1;
-                reducer.check(call);
-            }
-        }
-    });
+    on_threads(ranks(), settings(), check_every_root);
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, reduce_copy,
@@ -78,23 +64,9 @@ INSTANTIATE_TEST_SUITE_P(ranks, reduce_copy,
 TEST(reduce_copies, every_operator_and_type)
 {
     on_threads(5, by_copies("4K", "2"), [](Rank &rank) {
-        Reducer reducer(rank, 1 << 20, 0, 0);
-        Reduction call;
-        size_t number = 0;
-        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-                call.op = static_cast<gpucoll_op>(op);
-                call.type = static_cast<gpucoll_type>(type);
-                if (gpucoll_functor(call.op, call.type) < 0) {
-                    continue;
-                }
-                call.coll = colls[number % 3];
-                call.root = static_cast<uint32_t>(number % 5);
-                call.in_place = number % 2 == 1;
-                call.count = (call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? 1003 : 5001) + number++ % 16;
-                reducer.check(call);
-            }
-        }
+        check_every_operator_and_type(rank, [](const Reduction &call, size_t number) {
+            return (call.coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? 1003 : 5001) + number % 16;
+        });
     });
 }
 
@@ -122,17 +94,5 @@ TEST(reduce_copies, blocks_of_any_length)
 
 TEST(reduce_copies, of_processes)
 {
-    on_processes(4, by_copies("16K", "2"), [](Rank &rank) {
-        Reducer reducer(rank, 2 << 20, 0, 0);
-        Reduction call;
-        for (int use = 0; use < 4; use++) {
-            for (gpucoll_coll coll : colls) {
-                call.coll = coll;
-                call.count = 100003;
-                call.root = 3;
-                call.in_place = use % 2 == 1;
-                reducer.check(call);
-            }
-        }
-    });
+    on_processes(4, by_copies("16K", "2"), [](Rank &rank) { check_in_turn(rank, 100003); });
 }

@@ -82,6 +82,65 @@ class Reducer
     uint64_t calls = 0;
 };
 
+/* The collectives that reduce. */
+constexpr gpucoll_coll reductions[] = {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK};
+
+/* A reduce to each root, often enough that the buffers are known to all. */
+inline void check_every_root(Rank &rank)
+{
+    Reducer reducer(rank, 1 << 20, 0, 0);
+    Reduction call;
+    call.coll = GPUCOLL_REDUCE;
+    call.type = GPUCOLL_INT16;
+    for (int use = 0; use < 4; use++) {
+        for (call.root = 0; call.root < rank.meeting.size; call.root++) {
+            call.count = 30000 + 7 * call.root;
+            call.in_place = use % 2 == 1;
+            reducer.check(call);
+        }
+    }
+}
+
+/* All pairs of an operator and a type, by the collectives in turn; returns how many. `count_of` has the call, but for its count, and its number. */
+template <typename CountOf> size_t check_every_operator_and_type(Rank &rank, CountOf count_of)
+{
+    Reducer reducer(rank, 1 << 20, 0, 0);
+    Reduction call;
+    size_t number = 0;
+    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
+        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
+            call.op = static_cast<gpucoll_op>(op);
+            call.type = static_cast<gpucoll_type>(type);
+            if (gpucoll_functor(call.op, call.type) < 0) {
+                continue;
+            }
+            call.coll = reductions[number % 3];
+            call.root = static_cast<uint32_t>(number % rank.meeting.size);
+            call.in_place = number % 2 == 1;
+            call.count = count_of(call, number);
+            number++;
+            reducer.check(call);
+        }
+    }
+    return number;
+}
+
+/* All collectives in turn, each with and without MPI_IN_PLACE once the buffers are known; the last rank is the root. */
+inline void check_in_turn(Rank &rank, size_t count)
+{
+    Reducer reducer(rank, 2 << 20, 0, 0);
+    Reduction call;
+    call.count = count;
+    call.root = rank.meeting.size - 1;
+    for (int use = 0; use < 4; use++) {
+        for (gpucoll_coll coll : reductions) {
+            call.coll = coll;
+            call.in_place = use % 2 == 1;
+            reducer.check(call);
+        }
+    }
+}
+
 /* How many calls this rank has run so. */
 inline size_t runs_by(const Rank &rank, const std::string &way)
 {

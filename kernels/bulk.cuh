@@ -54,16 +54,12 @@ class bulk_barrier {
         return ended != 0;
     }
 
-    /* False if the host wants kernels to give up; nothing but a fault of the device keeps a turn from ending. */
-    __device__ __forceinline__ bool wait(uint32_t parity, gpucoll_kernel_status *status)
+    /* Not given up: nothing but a fault of the device keeps a turn from ending, and a CTA must not end while copies into its shared memory are
+     * on their way. */
+    __device__ __forceinline__ void wait(uint32_t parity)
     {
-        constexpr uint32_t looks_per_question = 1024;
-        for (uint32_t looks = 1; !has_ended(parity); looks++) {
-            if (looks % looks_per_question == 0 && load_relaxed(&status->abort) != 0) {
-                return false;
-            }
+        while (!has_ended(parity)) {
         }
-        return true;
     }
 
     __device__ __forceinline__ uint32_t address() const

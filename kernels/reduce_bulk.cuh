@@ -99,14 +99,11 @@ class bulk_tiles {
     uint32_t parity_ = 0;
 };
 
-/* Each of the three: false if the wait was given up. */
-__device__ __forceinline__ bool load_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+__device__ __forceinline__ void load_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                            bulk_stages &stages, char *shared)
 {
     for (bulk_tiles tile(args); tile.any(); tile.next()) {
-        if (!stages.unused[tile.stage()].wait(tile.parity() ^ 1, args.status)) {
-            return false;
-        }
+        stages.unused[tile.stage()].wait(tile.parity() ^ 1);
         bulk_barrier &loaded = stages.loaded[tile.stage()];
         loaded.arrive_expecting(tile.bytes() * args.nranks);
         for (uint32_t rank = 0; rank < args.nranks; rank++) {
@@ -114,7 +111,6 @@ __device__ __forceinline__ bool load_tiles(const gpucoll_kernel_args &args, cons
                       loaded);
         }
     }
-    return true;
 }
 
 template <typename Op>
@@ -147,7 +143,7 @@ __device__ __forceinline__ void reduce_tile(const bulk_tiles &tile, uint32_t nra
 }
 
 template <typename Op>
-__device__ __forceinline__ bool reduce_tiles(const gpucoll_kernel_args &args, bulk_stages &stages, char *shared)
+__device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bulk_stages &stages, char *shared)
 {
     const uint32_t groups = (blockDim.x - bulk_service_threads) / bulk_group_threads;
     const uint32_t group = (threadIdx.x - bulk_service_threads) / bulk_group_threads;
@@ -156,9 +152,7 @@ __device__ __forceinline__ bool reduce_tiles(const gpucoll_kernel_args &args, bu
         if (tile.count() % groups != group) {
             continue;
         }
-        if (!stages.loaded[tile.stage()].wait(tile.parity(), args.status)) {
-            return false;
-        }
+        stages.loaded[tile.stage()].wait(tile.parity());
         reduce_tile<Op>(tile, args.nranks, shared, thread);
         fence_bulk();
         __syncwarp();
@@ -166,17 +160,14 @@ __device__ __forceinline__ bool reduce_tiles(const gpucoll_kernel_args &args, bu
             stages.reduced[tile.stage()].arrive();
         }
     }
-    return true;
 }
 
-__device__ __forceinline__ bool store_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+__device__ __forceinline__ void store_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                             bulk_stages &stages, char *shared)
 {
     bulk_tiles read(args); /* the oldest tile whose stores may not be read yet */
     for (bulk_tiles tile(args); tile.any(); tile.next()) {
-        if (!stages.reduced[tile.stage()].wait(tile.parity(), args.status)) {
-            return false;
-        }
+        stages.reduced[tile.stage()].wait(tile.parity());
         for (uint32_t turn = 1; turn <= args.nranks; turn++) {
             const uint32_t next = args.rank + turn;
             char *const to = static_cast<char *>(runs.run[next < args.nranks ? next : next - args.nranks].recv);
@@ -193,7 +184,6 @@ __device__ __forceinline__ bool store_tiles(const gpucoll_kernel_args &args, con
     }
     wait_bulk_complete();
     fence_system();
-    return true;
 }
 
 /* The last elements, less than a pack of them. */
@@ -217,6 +207,7 @@ template <typename Op>
 __device__ __forceinline__ void reduce_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, char *shared)
 {
     __shared__ bulk_stages stages;
+    __shared__ bool given_up;
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < gpucoll_bulk_stages(args.nranks); i++) {
             stages.loaded[i].init(1);
@@ -224,19 +215,24 @@ __device__ __forceinline__ void reduce_bulk(const gpucoll_kernel_args &args, con
             stages.unused[i].init(1);
         }
         bulk_barriers_ready();
+        /* While it stood behind a kernel of the application: then the buffers are their owners' again, or gone with them. */
+        given_up = load_relaxed(&args.status->abort) != 0;
     }
     __syncthreads();
-    bool done = true;
+    if (given_up) {
+        finish(args, true);
+        return;
+    }
     if (threadIdx.x == 0) {
-        done = load_tiles(args, runs, stages, shared);
+        load_tiles(args, runs, stages, shared);
     } else if (threadIdx.x == warp_threads) {
-        done = store_tiles(args, runs, stages, shared);
+        store_tiles(args, runs, stages, shared);
     } else if (threadIdx.x >= bulk_service_threads) {
-        done = reduce_tiles<Op>(args, stages, shared);
+        reduce_tiles<Op>(args, stages, shared);
     } else if (threadIdx.x == 1 && blockIdx.x == 0 && args.bytes % GPUCOLL_PACK_BYTES != 0) {
         reduce_rest<Op>(args, runs);
     }
-    finish(args, !done);
+    finish(args, false);
 }
 
 #else

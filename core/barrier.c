@@ -48,10 +48,17 @@ static bool make_watch(struct gpucoll_team *team)
     return team->barrier_watch != NULL;
 }
 
+enum { POLLS_ALONE = 4096 };
+
+bool gpucoll_barrier_is_watched(const struct gpucoll_team *team)
+{
+    return team->barrier_watch != NULL || team->barrier_polls + 1 >= POLLS_ALONE;
+}
+
 static gpucoll_status look_after(struct gpucoll_team *team, uint32_t missing, const char *doing)
 {
-    static const uint32_t polls_alone = 4096;
-    if (team->barrier_watch == NULL && ++team->barrier_polls < polls_alone) {
+    if (!gpucoll_barrier_is_watched(team)) {
+        team->barrier_polls++;
         return GPUCOLL_IN_PROGRESS;
     }
     if (!make_watch(team)) {

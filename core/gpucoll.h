@@ -128,6 +128,8 @@ void gpucoll_team_destroy(struct gpucoll_team *team);
  * for ever. */
 void gpucoll_barrier_start(struct gpucoll_team *team);
 gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team) GPUCOLL_CHECKED;
+/* Would the next test look at the watchdog, and so at what the team's calls have in common? */
+bool gpucoll_barrier_is_watched(const struct gpucoll_team *team);
 
 /* Can the team run calls of this collective at all? Of several hosts it runs some only; else it would decline them. The same on every rank. */
 bool gpucoll_team_runs(const struct gpucoll_team *team, enum gpucoll_coll coll);

@@ -143,7 +143,7 @@ void gpucoll_queue_barrier_start(struct gpucoll_queue *queue)
 
 gpucoll_status gpucoll_queue_barrier_test(struct gpucoll_queue *queue)
 {
-    if (queue->team->cluster == NULL) {
+    if (queue->team->cluster == NULL && !gpucoll_barrier_is_watched(queue->team)) {
         return gpucoll_barrier_test(queue->team);
     }
     pthread_mutex_lock(&queue->lock);

@@ -16,8 +16,8 @@ struct query {
     struct gpucoll_plan_input input;
     enum gpucoll_op op;
     enum gpucoll_type type;
-    bool shareable;   /* peers can write to the buffers */
-    bool peer_access; /* of all GPUs to each other */
+    enum gpucoll_direct reach; /* of peers into the buffers, where calls are large enough */
+    bool peer_access;          /* of all GPUs to each other */
     /* Of a topology file: the input is about the ranks of one host. */
     int hosts;
     uint32_t nranks; /* on all of them */
@@ -79,8 +79,18 @@ static bool parse_shared(struct query *query, const char *text)
 
 static bool parse_direct(struct query *query, const char *text)
 {
-    query->shareable = strcmp(text, "yes") == 0;
-    return query->shareable || strcmp(text, "no") == 0;
+    static const struct {
+        const char *text;
+        enum gpucoll_direct reach;
+    } values[] = {
+        {"yes", GPUCOLL_DIRECT_BULK}, {"stores", GPUCOLL_DIRECT_STORES}, {"no", GPUCOLL_DIRECT_NOT}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (strcmp(text, values[i].text) == 0) {
+            query->reach = values[i].reach;
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool parse_peer_access(struct query *query, const char *text)
@@ -133,7 +143,10 @@ static const struct {
     {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
     {"type", "an element type such as float32, int64, complex64", parse_type},
     {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
-    {"direct", "yes (peers can write to the buffers, as to those of cudaMalloc) or no", parse_direct},
+    {"direct",
+     "yes (peers can reach into the buffers, as into those of cudaMalloc), stores (write to them only: GPUs "
+     "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
+     parse_direct},
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
     {"link", "nvlink or pcie", parse_link},
     {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
@@ -260,8 +273,7 @@ static void set_bytes(const struct info *info, struct query *query, uint64_t byt
 {
     const size_t least = info->config.zero_copy;
     query->input.bytes = bytes;
-    query->input.direct =
-        query->shareable && least > 0 && bytes >= least ? GPUCOLL_DIRECT_BULK : GPUCOLL_DIRECT_NOT;
+    query->input.direct = least > 0 && bytes >= least ? query->reach : GPUCOLL_DIRECT_NOT;
 }
 
 static bool select_one(const struct info *info, struct query *query)
@@ -337,7 +349,7 @@ static void find_ways(const struct info *info, struct query *query)
     input->ways = gpucoll_tl_team_ways(info->config.transports, query->peer_access, input->bandwidth);
     if ((input->ways & GPUCOLL_TL_STORES) == 0) {
         input->whole_lines = false;
-        query->shareable = false;
+        query->reach = GPUCOLL_DIRECT_NOT;
     }
 }
 
@@ -375,7 +387,7 @@ static void print_team(const struct query *query)
 
 bool info_select(struct info *info, const char *text)
 {
-    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32, .shareable = true};
+    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32, .reach = GPUCOLL_DIRECT_BULK};
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;

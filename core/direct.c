@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include "core/agreement.h"
+#include "core/algorithm.h"
 #include "core/exchange.h"
 
 /* An export that some rank of the team has brought to a call, by its index in that rank's table. */
@@ -10,7 +11,8 @@ struct gpucoll_met {
     void *base; /* as mapped here */
     const struct gpucoll_links *
         links; /* through which: of another GPU of this process, memory may be elsewhere, or out of its reach */
-    bool refused;
+    bool refused;           /* as what peers write to, */
+    bool refused_as_source; /* and as what they read from: one allocation may be both */
 };
 
 static struct gpucoll_met *met_at(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
@@ -18,13 +20,23 @@ static struct gpucoll_met *met_at(const struct gpucoll_team *team, uint32_t rank
     return &team->met[rank * GPUCOLL_BOARD_EXPORTS + gpucoll_export_index(key)];
 }
 
+/* NULL: the team has not met it. */
+static struct gpucoll_met *find_met(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
+{
+    struct gpucoll_met *met = key != 0 && team->met != NULL ? met_at(team, rank, key) : NULL;
+    return met != NULL && met->key == key ? met : NULL;
+}
+
 static bool is_refused(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
 {
-    if (key == 0 || team->met == NULL) {
-        return false;
-    }
-    const struct gpucoll_met *met = met_at(team, rank, key);
-    return met->key == key && met->refused;
+    const struct gpucoll_met *met = find_met(team, rank, key);
+    return met != NULL && met->refused;
+}
+
+static bool is_refused_as_source(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
+{
+    const struct gpucoll_met *met = find_met(team, rank, key);
+    return met != NULL && met->refused_as_source;
 }
 
 /* The part of the receive buffer that peers write, from the first byte to the last. */
@@ -225,34 +237,33 @@ enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *reques
         if (!post->direct || is_refused(request->team, i, post->export)) {
             return GPUCOLL_DIRECT_NOT;
         }
-        if (!post->bulk || is_refused(request->team, i, post->source)) {
+        if (!post->bulk || is_refused_as_source(request->team, i, post->source)) {
             direct = GPUCOLL_DIRECT_STORES;
         }
     }
     return direct;
 }
 
-/* The exports of a rank that the call's plan needs, at most two; 0: none. */
+/* The exports of a rank that a call needs which reaches so far, at most two; 0: none. */
 struct keys {
     uint64_t key[2];
 };
 
-static struct keys keys_of(const struct gpucoll_request *request, uint32_t rank)
+static struct keys keys_of(const struct gpucoll_request *request, uint32_t rank, enum gpucoll_direct reach)
 {
     const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
-    return (struct keys){{post->export, request->plan.algorithm->bulk ? post->source : 0}};
+    return (struct keys){{post->export, reach == GPUCOLL_DIRECT_BULK ? post->source : 0}};
 }
 
 bool gpucoll_direct_met(struct gpucoll_request *request)
 {
-    const struct gpucoll_team *team = request->team;
+    const enum gpucoll_direct reach = gpucoll_algorithm_direct(request->plan.algorithm);
     bool all = true;
-    for (uint32_t i = 0; i < team->size; i++) {
-        const struct keys keys = keys_of(request, i);
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const struct keys keys = keys_of(request, i, reach);
         for (int j = 0; j < 2; j++) {
-            const uint64_t key = keys.key[j];
-            const struct gpucoll_met *met = key != 0 && team->met != NULL ? met_at(team, i, key) : NULL;
-            all &= key == 0 || (met != NULL && met->key == key && met->links == request->links);
+            const struct gpucoll_met *met = find_met(request->team, i, keys.key[j]);
+            all &= keys.key[j] == 0 || (met != NULL && met->links == request->links);
         }
     }
     return all;
@@ -262,14 +273,17 @@ static bool map(const struct gpucoll_request *request, uint32_t rank, uint64_t k
 {
     const struct gpucoll_team *team = request->team;
     struct gpucoll_met *met = met_at(team, rank, key);
-    *met = (struct gpucoll_met){.key = key, .links = request->links};
+    if (met->key != key) {
+        *met = (struct gpucoll_met){.key = key};
+    }
+    met->links = request->links;
     if (rank != team->rank) {
         met->base = gpucoll_peer_map(team->members[rank].peer, request->links->connection[rank], key);
     }
     return rank == team->rank || met->base != NULL;
 }
 
-bool gpucoll_direct_map(struct gpucoll_request *request)
+bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct reach)
 {
     struct gpucoll_team *team = request->team;
     if (team->met == NULL) {
@@ -281,7 +295,7 @@ bool gpucoll_direct_map(struct gpucoll_request *request)
     bool all = true;
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
-        const struct keys keys = keys_of(request, i);
+        const struct keys keys = keys_of(request, i, reach);
         for (int j = 0; j < 2; j++) {
             all &= keys.key[j] == 0 || map(request, i, keys.key[j]);
         }
@@ -292,12 +306,20 @@ bool gpucoll_direct_map(struct gpucoll_request *request)
 
 void gpucoll_direct_refuse(struct gpucoll_request *request)
 {
-    for (uint32_t i = 0; i < request->team->size && request->team->met != NULL; i++) {
-        const struct keys keys = keys_of(request, i);
-        for (int j = 0; j < 2; j++) {
-            if (keys.key[j] != 0) {
-                met_at(request->team, i, keys.key[j])->refused = true;
-            }
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        struct gpucoll_met *met = find_met(request->team, i, gpucoll_agreement_post(request, i)->export);
+        if (met != NULL) {
+            met->refused = true;
+        }
+    }
+}
+
+void gpucoll_direct_refuse_sources(struct gpucoll_request *request)
+{
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        struct gpucoll_met *met = find_met(request->team, i, gpucoll_agreement_post(request, i)->source);
+        if (met != NULL) {
+            met->refused_as_source = true;
         }
     }
 }

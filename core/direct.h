@@ -14,12 +14,14 @@ void gpucoll_direct_post(struct gpucoll_request *request);
 /* How far is the call possible as a direct one, by the posts? The same on every rank. */
 enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request);
 
-/* Has the team mapped all exports that the call's plan needs? Counts them as met. The same on every rank. */
+/* Has the team mapped all exports that the call's plan needs? The same on every rank. */
 bool gpucoll_direct_met(struct gpucoll_request *request);
-/* Maps them; false if one cannot be. */
-bool gpucoll_direct_map(struct gpucoll_request *request);
-/* Some rank could not: no call of this team is direct by these exports any more. */
+/* Maps those that a call needs which reaches so far; false if one cannot be. */
+bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct reach);
+/* Some rank could not: no call of this team is direct by what peers write to in this one any more, */
 void gpucoll_direct_refuse(struct gpucoll_request *request);
+/* or reduces in bulk what they read in this one. */
+void gpucoll_direct_refuse_sources(struct gpucoll_request *request);
 
 /* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it. */
 void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank);

@@ -192,6 +192,16 @@ static gpucoll_status end_run(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
+/* Each rank maps what a call needs that reaches so far, and tells whether it could. */
+static gpucoll_status map(struct gpucoll_request *request, enum gpucoll_direct reach)
+{
+    request->mapped = reach;
+    gpucoll_barrier_enter(request, !gpucoll_direct_map(request, reach));
+    gpucoll_watchdog_reset(request);
+    request->state = GPUCOLL_MAPPING;
+    return GPUCOLL_IN_PROGRESS;
+}
+
 /* All ranks have lanes. */
 static gpucoll_status run(struct gpucoll_request *request)
 {
@@ -215,24 +225,29 @@ static gpucoll_status run(struct gpucoll_request *request)
     if (!request->plan.algorithm->direct || gpucoll_direct_met(request)) {
         return start(request);
     }
-    gpucoll_barrier_enter(request, !gpucoll_direct_map(request));
-    gpucoll_watchdog_reset(request);
-    request->state = GPUCOLL_MAPPING;
-    return GPUCOLL_IN_PROGRESS;
+    return map(request, gpucoll_algorithm_direct(request->plan.algorithm));
 }
 
-/* After the barrier that ends mapping. */
+/* After the barrier that ends mapping. One that was for a reduction in bulk does not tell whether nothing but what peers read could not be mapped:
+ * then a second one tells whether all can write at least. */
 static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
 {
-    if (!all) {
+    const enum gpucoll_direct wanted = gpucoll_algorithm_direct(request->plan.algorithm);
+    if (all && request->mapped == wanted) {
+        return start(request);
+    }
+    if (!all && request->mapped == GPUCOLL_DIRECT_BULK) {
+        return map(request, GPUCOLL_DIRECT_STORES);
+    }
+    if (all) {
+        gpucoll_direct_refuse_sources(request);
+        request->direct = GPUCOLL_DIRECT_STORES;
+    } else {
         gpucoll_direct_refuse(request);
         request->direct = GPUCOLL_DIRECT_NOT;
-        gpucoll_status status = plan(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
     }
-    return start(request);
+    gpucoll_status status = plan(request);
+    return status == GPUCOLL_OK ? start(request) : status;
 }
 
 static gpucoll_status offer(struct gpucoll_request *request)

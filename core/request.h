@@ -85,7 +85,8 @@ struct gpucoll_request {
     uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
     struct gpucoll_export *exported; /* what peers write to; held from post to end; NULL: none */
     struct gpucoll_export *sourced;  /* likewise, what they read from */
-    enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers */
+    enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers, */
+    enum gpucoll_direct mapped;      /* and for how far they are being mapped */
     uint32_t arrived;                /* ranks below this one are known to have posted */
     bool passed;                     /* some rank passes this call */
     uint32_t barriers;               /* entered */

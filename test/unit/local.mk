@@ -22,6 +22,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/exchange_part.cc \
 	test/unit/exchange_part.h \
 	test/unit/exchange_test.cc \
+	test/unit/failing.c \
+	test/unit/failing.h \
 	test/unit/failure_test.cc \
 	test/unit/fake_net.cc \
 	test/unit/fake_net.h \
@@ -66,6 +68,7 @@ test_unit_unit_tests_SOURCES += test/unit/net_choice_test.cc
 endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
+test_unit_unit_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
 dist_noinst_SCRIPTS += test/unit/shards.sh
 EXTRA_DIST += test/README.md

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include "test/unit/reducer.h"
 
+extern "C" {
+#include "test/unit/failing.h"
+}
+
 namespace
 {
 const Settings in_bulk = {{"zero_copy", "1"},
@@ -110,5 +114,94 @@ TEST(reductions_in_bulk, of_processes)
     on_processes(4, in_bulk, [](Rank &rank) {
         check_in_turn(rank, 100004);
         EXPECT_GE(runs_by(rank, "twoshot/bulk"), 3u);
+    });
+}
+
+namespace
+{
+/* Kernels that store to peers are slow then: by copies is faster, in bulk the fastest. */
+const Settings one_cta = {{"zero_copy", "1"}, {"verbose", "5"}, {"channels", "1"}};
+} // namespace
+
+/* Peers that cannot read one rank's send buffer can still write to all receive buffers, whatever is sent from. */
+TEST(reductions_in_bulk, go_by_stores_if_a_send_buffer_cannot_be_mapped)
+{
+    on_threads(3, one_cta, [](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        Reducer reducer(rank, 4 << 20, 0, 0);
+        Reducer other(rank, 4 << 20, 0, 0);
+        if (rank.number == 1) {
+            test_unmappable(reducer.sends_from());
+        }
+        rank.barrier();
+        Reduction call;
+        call.count = 1 << 20;
+        for (int use = 0; use < 4; use++) {
+            reducer.check(call);
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 0u);
+        EXPECT_EQ(runs_by(rank, "twoshot/copy"), 3u);
+        for (int use = 0; use < 3; use++) {
+            other.check(call);
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 2u);
+        call.in_place = true; /* its receive buffer alone */
+        reducer.check(call);
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 3u);
+        call.in_place = false;
+        reducer.check(call);
+        EXPECT_EQ(runs_by(rank, "twoshot/copy"), 4u);
+        rank.barrier();
+        test_unmappable(nullptr);
+    });
+}
+
+/* The same if one allocation is both on some rank. */
+TEST(reductions_in_bulk, refuse_an_allocation_as_a_source_alone)
+{
+    on_threads(3, one_cta, [](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        Reducer reducer(rank, 4 << 20, 0, 0);
+        if (rank.number == 1) {
+            test_unmappable(reducer.sends_from());
+        }
+        rank.barrier();
+        Reduction call;
+        call.count = 1 << 20;
+        for (int use = 0; use < 4; use++) {
+            call.in_place = rank.number != 1;
+            reducer.check(call);
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 0u);
+        EXPECT_EQ(runs_by(rank, "twoshot/copy"), 3u);
+        rank.barrier();
+        test_unmappable(nullptr);
+    });
+}
+
+/* What no peer can write to is given up, and what they read from is not. */
+TEST(reductions_in_bulk, go_another_way_if_a_receive_buffer_cannot_be_mapped)
+{
+    on_threads(3, one_cta, [](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        Reducer reducer(rank, 4 << 20, 0, 0);
+        if (rank.number == 1) {
+            test_unmappable(reducer.receives_at());
+        }
+        rank.barrier();
+        Reduction call;
+        call.count = 1 << 20;
+        for (int use = 0; use < 4; use++) {
+            reducer.check(call);
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk") + runs_by(rank, "twoshot/copy"), 0u);
+        call.coll = GPUCOLL_REDUCE_SCATTER_BLOCK;
+        call.count /= 4;
+        for (int use = 0; use < 3; use++) {
+            reducer.check(call);
+        }
+        EXPECT_EQ(runs_by(rank, "exchange/bulk"), 3u);
+        rank.barrier();
+        test_unmappable(nullptr);
     });
 }

@@ -50,6 +50,9 @@ class Reducer
         EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
     }
 
+    const char *sends_from() { return send.data(); }
+    const char *receives_at() { return recv.data(); }
+
   private:
     gpucoll_status run(const Reduction &call, size_t block, bool in_place, bool receives)
     {

@@ -209,18 +209,26 @@ static uint64_t post_stores(struct gpucoll_request *request)
     return 0;
 }
 
+/* What the team has met is noted by every rank alike, so a rank that has no memory for it must not say that a call may be direct. */
+static bool has_table(struct gpucoll_team *team)
+{
+    if (team->met == NULL) {
+        team->met = calloc((size_t)team->size * GPUCOLL_BOARD_EXPORTS, sizeof *team->met);
+    }
+    return team->met != NULL;
+}
+
 void gpucoll_direct_post(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
     struct gpucoll_post *post = &request->post;
-    if (context->config->zero_copy == 0) {
+    const bool no_part = request->bytes == 0 && gpucoll_is_exchange(request->coll);
+    if (context->config->zero_copy == 0 || (request->bytes < context->config->zero_copy && !no_part) ||
+        !has_table(request->team)) {
         return;
     }
-    if (request->bytes == 0 && gpucoll_is_exchange(request->coll)) {
-        post->direct = true; /* takes no part */
-        return;
-    }
-    if (request->bytes < context->config->zero_copy) {
+    if (no_part) {
+        post->direct = true;
         return;
     }
     if (!gpucoll_coll_reduces(request->coll) && !is_apart(request)) {
@@ -285,13 +293,7 @@ static bool map(const struct gpucoll_request *request, uint32_t rank, uint64_t k
 
 bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct reach)
 {
-    struct gpucoll_team *team = request->team;
-    if (team->met == NULL) {
-        team->met = calloc((size_t)team->size * GPUCOLL_BOARD_EXPORTS, sizeof *team->met);
-        if (team->met == NULL) {
-            return false;
-        }
-    }
+    const struct gpucoll_team *team = request->team;
     bool all = true;
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {

@@ -8,6 +8,10 @@
 #include <thread>
 #include "test/unit/exchange_part.h"
 
+extern "C" {
+#include "test/unit/failing.h"
+}
+
 namespace
 {
 /* Small messages are direct too, and nothing else is if it can be. */
@@ -207,6 +211,29 @@ TEST(direct_buffers, that_one_rank_cannot_share_go_another_way)
         sum.check(rank, false);
         sum.check(rank, true);
         EXPECT_EQ(said(rank).find("by copy,"), std::string::npos);
+    });
+}
+
+/* A rank that has no memory to note what the team has met; whether it has some again later, all decide alike. */
+TEST(direct_buffers, go_another_way_where_one_rank_has_no_memory_for_its_table)
+{
+    on_threads(3, {{"zero_copy", "64K"}, {"protocol", "copy"}, {"verbose", "5"}}, [](Rank &rank) {
+        Sum small(100, 0);
+        small.check(rank, false);
+        Sum first(50000, 0);
+        Sum second(50000, 0);
+        test_no_memory_from(rank.number == 1 ? 4096 : 0);
+        for (int use = 0; use < 3; use++) {
+            first.check(rank, false);
+        }
+        EXPECT_EQ(test_memory_refused(), rank.number == 1 ? 3u : 0u);
+        EXPECT_EQ(said(rank).find("by copy,"), std::string::npos);
+        test_no_memory_from(0);
+        for (int use = 0; use < 3; use++) {
+            first.check(rank, false);
+            second.check(rank, false);
+        }
+        EXPECT_EQ(rank.number == 0, said(rank).find("by copy,") != std::string::npos);
     });
 }
 

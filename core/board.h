@@ -13,8 +13,9 @@
 #include "ucx_tl/tl.h"
 
 enum {
-    GPUCOLL_BOARD_CARDS = 16,   /* GPUs that one process can bind */
-    GPUCOLL_BOARD_EXPORTS = 64, /* allocations of the application that peers can map at once */
+    GPUCOLL_BOARD_CARDS = 16, /* GPUs that one process can bind */
+    GPUCOLL_BOARD_EXPORTS =
+        128, /* allocations of the application that peers can map at once: two of a reduction in bulk */
     GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
     GPUCOLL_RING = 4            /* calls a rank can be ahead of the slowest reader of its posts */
 };

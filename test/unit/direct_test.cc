@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include "test/unit/exchange_part.h"
+#include "test/unit/reducer.h"
 
 extern "C" {
 #include "test/unit/failing.h"
@@ -180,7 +180,7 @@ TEST(direct_processes, map_each_others_buffers)
 TEST(direct_buffers, are_freed_and_made_again)
 {
     on_threads(3, forced("copy"), [](Rank &rank) {
-        for (int life = 0; life < 150; life++) { /* more than the table holds */
+        for (int life = 0; life < 150; life++) { /* two buffers each: more than the table holds */
             Sum sum(16500 + static_cast<size_t>(life), 0);
             sum.check(rank, false);
             sum.check(rank, false);
@@ -188,11 +188,28 @@ TEST(direct_buffers, are_freed_and_made_again)
     });
 }
 
+/* As many as a program with a bucket of gradients for each of its layers has: none drives another out. */
+TEST(direct_buffers, stay_known_while_the_table_holds_them)
+{
+    on_threads(2, forced("copy"), [](Rank &rank) {
+        std::vector<std::unique_ptr<Sum>> sums;
+        for (int i = 0; i < 60; i++) { /* two buffers each */
+            sums.push_back(std::make_unique<Sum>(16500, 0));
+        }
+        for (int use = 0; use < 4; use++) {
+            for (auto &sum : sums) {
+                sum->check(rank, false);
+            }
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/copy"), 3 * sums.size());
+    });
+}
+
 TEST(direct_buffers, may_be_more_than_the_table_holds)
 {
     on_threads(2, forced("copy"), [](Rank &rank) {
         std::vector<std::unique_ptr<Sum>> sums;
-        for (int i = 0; i < 40; i++) { /* two buffers each */
+        for (int i = 0; i < 70; i++) { /* two buffers each */
             sums.push_back(std::make_unique<Sum>(16500, 0));
         }
         for (int use = 0; use < 3; use++) {

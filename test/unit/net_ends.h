@@ -28,10 +28,11 @@ struct Net {
     struct gpucoll_net *net = nullptr;
     gpucoll_status status;
 
-    explicit Net(const char *chosen = "auto") : devices(chosen)
+    explicit Net(const char *chosen = "auto", const char *timeout = "100") : devices(chosen)
     {
         gpucoll_config_init(&config);
         EXPECT_EQ(gpucoll_config_set(&config, "net_devices", devices.c_str()), GPUCOLL_OK);
+        EXPECT_EQ(gpucoll_config_set(&config, "timeout", timeout), GPUCOLL_OK);
         status = ops->open(&config, log.get(), &net);
     }
     ~Net()

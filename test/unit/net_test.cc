@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <thread>
+#include <unistd.h>
 #include "test/unit/net_ends.h"
 
 namespace
@@ -258,6 +259,38 @@ TEST_P(net, a_peer_that_has_broken_the_connection_is_not_gone)
     EXPECT_TRUE(exchange(a, to_b, b, to_a, 4 << 20));
     ops->disconnect(a.net, to_b);
     ops->disconnect(b.net, to_a);
+}
+
+/* Who has broken the connection and does nothing since, as a process that is stopped. */
+TEST_P(net, a_peer_that_does_not_answer_in_time_is_gone)
+{
+    Net impatient(GetParam(), "1");
+    ASSERT_EQ(impatient.status, GPUCOLL_OK);
+    struct gpucoll_net_peer *to_impatient = a.connect(impatient);
+    struct gpucoll_net_peer *to_a = impatient.connect(a);
+    ASSERT_TRUE(exchange(a, to_impatient, impatient, to_a, 8));
+    Message never(4 << 20, 7);
+    never.send(a, to_impatient, 5);
+    until(
+        a, impatient, [] { return false; }, 0.02);
+    ops->cancel(a.net, &never);
+    ASSERT_TRUE(until(
+        a, impatient, [&] { return ops->lost(impatient.net, to_a); }, 10));
+    const auto begin = Clock::now();
+    EXPECT_TRUE(until(
+        impatient, impatient, [&] { return ops->gone(impatient.net, to_a); }, 10));
+    EXPECT_GE(std::chrono::duration<double>(Clock::now() - begin).count(), 1);
+    EXPECT_TRUE(ops->gone(impatient.net, to_a));
+    EXPECT_EQ(impatient.log.topics(), std::vector<std::string>{"net-unanswered"});
+    const std::string name = "process " + std::to_string(getpid());
+    EXPECT_NE(impatient.log.text_of("net-unanswered").find(name), std::string::npos)
+        << impatient.log.text_of("net-unanswered");
+    EXPECT_TRUE(until(
+        a, impatient, /* which goes on */
+        [&] { return !ops->gone(impatient.net, to_a) && !ops->lost(impatient.net, to_a); }, 10));
+    EXPECT_TRUE(exchange(a, to_impatient, impatient, to_a, 8));
+    ops->disconnect(a.net, to_impatient);
+    ops->disconnect(impatient.net, to_a);
 }
 
 TEST_P(net, closes_with_anything_under_way)

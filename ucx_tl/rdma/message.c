@@ -276,6 +276,8 @@ static void ask(struct gpucoll_net_peer *peer)
     struct gpucoll_rdma_transfer *transfer = take(peer->net);
     if (transfer != NULL) {
         peer->question = transfer;
+        peer->asked_ns = gpucoll_now_ns();
+        peer->silent = false;
         transfer->peer = peer;
         transfer->tag = GPUCOLL_RDMA_NOTE_TAG;
         transfer->bytes = sizeof nothing;
@@ -283,9 +285,18 @@ static void ask(struct gpucoll_net_peer *peer)
     }
 }
 
+/* Has the question been on its way for too long? A process that is stopped, or a network that lets nothing through, does not fail. */
+static bool is_silent(const struct gpucoll_net_peer *peer)
+{
+    const uint64_t timeout_ns = (uint64_t)peer->net->timeout * 1000000000u;
+    return timeout_ns > 0 && gpucoll_now_ns() - peer->asked_ns > timeout_ns;
+}
+
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
 {
     bool gone = false;
+    bool newly_silent = false;
+    char name[2 * GPUCOLL_RDMA_NAME_BYTES] = "";
     pthread_mutex_lock(&net->lock);
     const bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
     if (peer->question == NULL) {
@@ -296,8 +307,16 @@ bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
         gone = lost && state_of(peer->question) != GPUCOLL_OK;
         put_back(peer->question);
         peer->question = NULL;
+    } else if (lost && is_silent(peer)) {
+        gone = true;
+        newly_silent = !peer->silent;
+        peer->silent = true;
+        gpucoll_rdma_describe(&peer->address, name, sizeof name);
     }
     pthread_mutex_unlock(&net->lock);
+    if (newly_silent) {
+        gpucoll_help(net->log, "net-unanswered", name, net->timeout);
+    }
     return gone;
 }
 

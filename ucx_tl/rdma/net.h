@@ -40,6 +40,8 @@ struct gpucoll_net_peer {
     bool said;                              /* that it has failed */
     _Atomic bool lost;                      /* it has failed, and no message has gone out since */
     struct gpucoll_rdma_transfer *question; /* whether it is there; NULL: not asked */
+    uint64_t asked_ns;                      /* since when, */
+    bool silent;                            /* and for longer than net->timeout: it has been said */
     unsigned uses;                          /* connects without their disconnect */
     ucs_status_t why;                       /* of the failure */
     struct gpucoll_net_address address;
@@ -62,6 +64,7 @@ struct gpucoll_rdma_transfer {
 struct gpucoll_net {
     const struct gpucoll_ucx *ucx;
     const struct gpucoll_log *log;
+    int timeout; /* seconds, as coll_gpucoll_timeout; 0: none */
     ucp_context_h context;
     ucp_worker_h worker;
     pthread_mutex_t lock;

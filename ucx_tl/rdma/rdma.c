@@ -212,6 +212,7 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
     }
     net->ucx = ucx;
     net->log = log;
+    net->timeout = config->timeout;
     pthread_mutex_init(&net->lock, NULL);
     struct gpucoll_rdma_devices devices;
     gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, &devices);

@@ -57,6 +57,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_phased = {
     .help =
         "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ALLREDUCE,
+    .late_kernels = true,
     .rank_order = true,
     .unusable = unusable,
     .shape = shape,

@@ -47,7 +47,7 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
  * A call that nobody waits in is made to go on beside an application that computes. How much longer than one by copy engines alone it
  * may be predicted to take and still be as welcome (docs/design.md has the figures, beside a matrix product that takes all SMs):
  *   - kernels take SMs from the application, whose kernel is then late by a round of its tiles; more SMs, more of them
- *   - kernels between copies begin when the application's kernel ends, so that not much of the call is hidden
+ *   - kernels between copies, and those of phases, begin when the application's kernel ends, so that not much of the call is hidden
  */
 static const double worth_of_any_sm = 1.3;
 static const double worth_of_all_sms = 2; /* beside that */

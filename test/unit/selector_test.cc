@@ -336,6 +336,29 @@ TEST(selector, reductions_beside_which_the_application_computes_take_few_sms_and
     }
 }
 
+/* Those of phases begin one after the other as well: where ranks share a GPU, copies are as welcome as they are beside other kernels. */
+TEST(selector, kernels_of_phases_are_as_late_as_those_between_copies)
+{
+    int reduced_by_copies = 0;
+    int moved_by_copies = 0;
+    for (uint64_t bytes = 16 << 10; bytes <= 1 << 30; bytes += bytes / 4) {
+        Input input(bytes, 4);
+        input.shared_device = true;
+        input.direct = GPUCOLL_DIRECT_STORES;
+        const gpucoll_plan attended = plan_of(input);
+        input.unattended = true;
+        EXPECT_EQ(plan_of(input).algorithm, attended.algorithm) << bytes;
+        EXPECT_TRUE(attended.algorithm->late_kernels) << attended.algorithm->name;
+        reduced_by_copies += strcmp(attended.algorithm->protocol, "copy") == 0;
+        input.coll = GPUCOLL_ALLGATHER;
+        moved_by_copies += plan_of(input).algorithm->spares_sms;
+        input.unattended = false;
+        moved_by_copies -= plan_of(input).algorithm->spares_sms;
+    }
+    EXPECT_GT(reduced_by_copies, 0);
+    EXPECT_GT(moved_by_copies, 0);
+}
+
 /* Of two kernels nearly as fast as each other: that of fewer SMs. */
 TEST(selector, calls_in_which_nobody_waits_weigh_the_sms_that_a_plan_takes)
 {

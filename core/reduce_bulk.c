@@ -21,11 +21,6 @@
 /* So many CTAs cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design.md). */
 static const double most_unattended = 8;
 
-static uint32_t slices_of(const struct gpucoll_plan_input *input)
-{
-    return input->coll == GPUCOLL_REDUCE ? input->nranks - 1 : input->nranks;
-}
-
 /* What the SMs of a rank move, in bytes of an all-reduce's message, and what of it leaves the GPU: as much as comes, for what a rank reads
  * is sent by its peer. */
 struct moved {
@@ -54,12 +49,6 @@ static struct moved moved_of(const struct gpucoll_plan_input *input)
                           peers * bytes}; /* bytes are those of a block */
 }
 
-static uint64_t slice_bytes(const struct gpucoll_plan_input *input)
-{
-    const bool cut = input->coll == GPUCOLL_ALLREDUCE || input->coll == GPUCOLL_REDUCE;
-    return cut ? gpucoll_slice_bytes(input->bytes, slices_of(input)) : input->bytes;
-}
-
 /* As few as fill the links: an even number, for they are started in pairs. */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
@@ -67,7 +56,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const struct moved moved = moved_of(input);
     const double cta_leaves = model->bulk_cta_bandwidth * moved.leaves / moved.through;
     const double link = model->link_share * input->bandwidth;
-    const double tiles = (double)slice_bytes(input) / gpucoll_bulk_tile_bytes(input->nranks);
+    const uint64_t slice =
+        gpucoll_slice_bytes(input->bytes, gpucoll_reduced_slices(input->coll, input->nranks));
+    const double tiles = (double)slice / gpucoll_bulk_tile_bytes(input->nranks);
     const double most = gpucoll_most_ctas(input);
     const double all = 2 * ceil(link / cta_leaves / 2);
     const double fill = input->unattended && all > most_unattended ? most_unattended : all;
@@ -84,19 +75,12 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 /* The slice of the message that this rank reduces; without bytes: none. */
 static uint64_t own_slice(const struct gpucoll_request *request, uint64_t *begin)
 {
-    const uint32_t rank = request->team->rank;
-    const uint32_t size = request->team->size;
-    *begin = 0;
-    if (request->coll == GPUCOLL_ALLREDUCE) {
-        return gpucoll_slice_at(request->bytes, size, rank, begin);
+    const struct gpucoll_team *team = request->team;
+    if (request->coll == GPUCOLL_ALLREDUCE || request->coll == GPUCOLL_REDUCE) {
+        return gpucoll_reduced_slice(request->coll, request->bytes, team->size, request->root, team->rank,
+                                     begin);
     }
-    if (request->coll == GPUCOLL_REDUCE) {
-        return rank == request->root
-                   ? 0
-                   : gpucoll_slice_at(request->bytes, size - 1,
-                                      gpucoll_slice_beside_root(rank, request->root, size), begin);
-    }
-    const struct gpucoll_kernel_run *own = &request->runs.run[rank];
+    const struct gpucoll_kernel_run *own = &request->runs.run[team->rank];
     *begin = own->send_bytes > 0
                  ? (uint64_t)((const char *)own->send - (const char *)gpucoll_direct_own_source(request))
                  : 0;
@@ -107,14 +91,10 @@ static uint64_t own_slice(const struct gpucoll_request *request, uint64_t *begin
 static char *result_of(const struct gpucoll_request *request, uint32_t rank, uint64_t begin)
 {
     const bool is_own = rank == request->team->rank;
-    switch (request->coll) {
-    case GPUCOLL_ALLREDUCE:
+    if (gpucoll_reduced_is_wanted(request->coll, request->root, rank)) { /* a root has no slice of its own */
         return (is_own ? (char *)request->recv : (char *)gpucoll_direct_result(request, rank)) + begin;
-    case GPUCOLL_REDUCE:
-        return rank == request->root ? (char *)gpucoll_direct_result(request, rank) + begin : NULL;
-    default:
-        return is_own ? request->runs.run[rank].recv : NULL;
     }
+    return is_own && request->coll != GPUCOLL_REDUCE ? request->runs.run[rank].recv : NULL;
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -54,14 +54,7 @@ static uint64_t block_bytes(uint64_t data_bytes, enum gpucoll_coll coll, uint32_
 /* Of the longest slice of a message of `bytes`; of a reduce-scatter they are those of the longest block. */
 static uint64_t slice_bytes(const struct gpucoll_plan_input *input)
 {
-    switch (input->coll) {
-    case GPUCOLL_ALLREDUCE:
-        return gpucoll_slice_bytes(input->bytes, input->nranks);
-    case GPUCOLL_REDUCE:
-        return gpucoll_slice_bytes(input->bytes, input->nranks - 1);
-    default:
-        return (input->bytes + line - 1) / line * line;
-    }
+    return gpucoll_slice_bytes(input->bytes, gpucoll_reduced_slices(input->coll, input->nranks));
 }
 
 /* Enough CTAs to reduce a chunk in half of the time in which the next one is brought: the host has to notice both. A pack of n
@@ -167,20 +160,13 @@ struct part {
 
 static struct part part_of(const struct gpucoll_request *request, uint32_t rank)
 {
-    const uint32_t size = request->team->size;
-    struct part part = {.send = request->send};
-    if (request->coll == GPUCOLL_ALLREDUCE) {
-        part.bytes = gpucoll_slice_at(request->bytes, size, rank, &part.begin);
-    } else if (request->coll != GPUCOLL_REDUCE) {
-        const struct gpucoll_kernel_run *run = &request->runs.run[rank];
-        return (struct part){run->send, 0, run->send_bytes};
-    } else {
-        part.send = request->runs.run[request->root].send;
-        if (rank != request->root) {
-            const uint32_t index = gpucoll_slice_beside_root(rank, request->root, size);
-            part.bytes = gpucoll_slice_at(request->bytes, size - 1, index, &part.begin);
-        }
+    const struct gpucoll_kernel_run *runs = request->runs.run;
+    if (request->coll != GPUCOLL_ALLREDUCE && request->coll != GPUCOLL_REDUCE) {
+        return (struct part){runs[rank].send, 0, runs[rank].send_bytes};
     }
+    struct part part = {.send = request->coll == GPUCOLL_REDUCE ? runs[request->root].send : request->send};
+    part.bytes = gpucoll_reduced_slice(request->coll, request->bytes, request->team->size, request->root,
+                                       rank, &part.begin);
     part.send += part.begin;
     return part;
 }
@@ -212,11 +198,6 @@ static char *result_of(const struct gpucoll_request *request, const struct part 
     }
     char *recv = request->coll == GPUCOLL_ALLREDUCE ? request->recv : request->runs.run[rank].recv;
     return recv + own->begin + chunk * request->plan.chunk_bytes;
-}
-
-static bool wants_result(const struct gpucoll_request *request, uint32_t peer)
-{
-    return request->coll == GPUCOLL_ALLREDUCE || (request->coll == GPUCOLL_REDUCE && peer == request->root);
 }
 
 static uint64_t steps_of(const struct gpucoll_request *request)
@@ -255,7 +236,7 @@ static uint32_t list_copies(const struct gpucoll_request *request, uint32_t queu
         if (turn % queues != queue) {
             continue;
         }
-        if (step >= LAG && wants_result(request, peer)) {
+        if (step >= LAG && gpucoll_reduced_is_wanted(request->coll, request->root, peer)) {
             const uint64_t chunk = step - LAG;
             char *result = (char *)gpucoll_direct_result(request, peer) + own.begin;
             copies[count] =

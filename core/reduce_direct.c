@@ -23,32 +23,27 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 static gpucoll_status start(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
-    const uint32_t slices = team->size - 1;
-    const bool is_root = team->rank == request->root;
     struct gpucoll_kernel_run *runs = request->runs.run;
     const char *send = runs[request->root].send;
-    uint64_t own_at = 0;
-    uint64_t own = 0;
-    if (!is_root) {
-        own = gpucoll_slice_at(request->bytes, slices,
-                               gpucoll_slice_beside_root(team->rank, request->root, team->size), &own_at);
-    }
+    uint64_t own_at;
+    const uint64_t own =
+        gpucoll_reduced_slice(GPUCOLL_REDUCE, request->bytes, team->size, request->root, team->rank, &own_at);
     memset(runs, 0, gpucoll_kernel_runs_bytes(team->size));
     for (uint32_t i = 0; i < team->size; i++) {
         uint64_t at;
         if (i != request->root) {
-            runs[i].send_bytes = gpucoll_slice_at(
-                request->bytes, slices, gpucoll_slice_beside_root(i, request->root, team->size), &at);
+            runs[i].send_bytes =
+                gpucoll_reduced_slice(GPUCOLL_REDUCE, request->bytes, team->size, request->root, i, &at);
             runs[i].send = send + at;
         }
         runs[i].recv_bytes = own;
     }
-    if (!is_root) {
+    if (team->rank != request->root) {
         runs[team->rank].recv = (char *)gpucoll_direct_result(request, request->root) + own_at;
     }
     struct gpucoll_kernel_args args;
     gpucoll_kernel_args_init(request, &args);
-    args.bytes = gpucoll_slice_bytes(request->bytes, slices);
+    args.bytes = gpucoll_slice_bytes(request->bytes, team->size - 1);
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE, &args);
 }
 

@@ -2,15 +2,10 @@
 #include <stdio.h>
 #include "kernels/functors.h"
 
-/* `shared_bytes`: that it is given at a launch; 0: as little as any kernel may have. */
 static CUresult load(const struct gpucoll_cuda_driver *cuda, CUmodule module, const char *name,
-                     int shared_bytes, CUfunction *function)
+                     CUfunction *function)
 {
     CUresult result = cuda->cuModuleGetFunction(function, module, name);
-    if (result == CUDA_SUCCESS && shared_bytes > 0) {
-        result = cuda->cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                          shared_bytes);
-    }
     /* A lazy driver would load the code at the first launch; one without cuFuncLoad loads it for what it is asked here. */
     int registers;
     return result != CUDA_SUCCESS ? result
@@ -39,6 +34,20 @@ static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUdevice device, CU
            most >= GPUCOLL_BULK_SHARED_BYTES + OF_THE_KERNEL_ITSELF;
 }
 
+/* Lets the kernel that reduces in bulk have its shared memory, where it can. */
+static CUresult prepare_bulk(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device)
+{
+    const CUfunction *functions = device->functions[GPUCOLL_KERNEL_REDUCE_BULK];
+    CUresult result = CUDA_SUCCESS;
+    device->bulk = has_bulk(cuda, (CUdevice)device->base.ordinal, functions[0]);
+    for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && device->bulk && result == CUDA_SUCCESS;
+         functor++) {
+        result = cuda->cuFuncSetAttribute(functions[functor], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                          GPUCOLL_BULK_SHARED_BYTES);
+    }
+    return result;
+}
+
 static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device,
                          const char **what)
 {
@@ -47,25 +56,20 @@ static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_
     for (int i = 0; i < GPUCOLL_IMAGE_COUNT && result == CUDA_SUCCESS; i++) {
         result = cuda->cuModuleLoadData(&device->modules[i], gpucoll_image_data(i));
     }
-    if (result == CUDA_SUCCESS) {
-        *what = gpucoll_kernel_entry(GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32);
-        CUfunction first;
-        result = load(cuda, device->modules[gpucoll_image_of(GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32)],
-                      *what, 0, &first);
-        device->bulk = result == CUDA_SUCCESS && has_bulk(cuda, (CUdevice)device->base.ordinal, first);
-    }
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && result == CUDA_SUCCESS; functor++) {
             *what = gpucoll_kernel_entry(kernel, functor);
-            result =
-                load(cuda, device->modules[gpucoll_image_of(kernel, functor)], *what,
-                     device->bulk && kernel == GPUCOLL_KERNEL_REDUCE_BULK ? GPUCOLL_BULK_SHARED_BYTES : 0,
-                     &device->functions[kernel][functor]);
+            result = load(cuda, device->modules[gpucoll_image_of(kernel, functor)], *what,
+                          &device->functions[kernel][functor]);
         }
     }
     if (result == CUDA_SUCCESS) {
+        *what = gpucoll_kernel_entry(GPUCOLL_KERNEL_REDUCE_BULK, 0);
+        result = prepare_bulk(cuda, device);
+    }
+    if (result == CUDA_SUCCESS) {
         *what = "gpucoll_pack_layout";
-        result = load(cuda, device->modules[GPUCOLL_IMAGE_PACK], *what, 0, &device->pack);
+        result = load(cuda, device->modules[GPUCOLL_IMAGE_PACK], *what, &device->pack);
     }
     return result;
 }

@@ -136,11 +136,42 @@ find_nvcc() {
     fi
 }
 
+# --- The machine's cores
+
+# cpu_quotas [CGROUPS [ROOT]]: what the control groups of this process, and those above them, may have of the CPUs' time: a line "TIME PERIOD"
+# for each, TIME "max" or negative where there is no bound. Of both versions of control groups; CGROUPS and ROOT are the system's files. In a
+# container the groups' names may be the host's: then the ROOT itself is the container's.
+cpu_quotas() {
+    local cgroups=${1:-/proc/self/cgroup} root=${2:-/sys/fs/cgroup} number controllers group folder
+    while IFS=: read -r number controllers group; do
+        case $number:,$controllers, in
+            0:,,) folder=$root ;;
+            *,cpu,*) folder=$root/$controllers ;;
+            *) continue ;;
+        esac
+        while :; do
+            cat "$folder$group/cpu.max" 2>/dev/null
+            paste -d ' ' "$folder$group/cpu.cfs_quota_us" "$folder$group/cpu.cfs_period_us" 2>/dev/null
+            [ -n "${group%/}" ] || break
+            group=${group%/*}
+        done
+    done <"$cgroups"
+}
+
+# shellcheck disable=SC2120
+# cpus_here [CGROUPS [ROOT]]: the CPUs that this process may use, a part of one counted as one.
+cpus_here() {
+    cpu_quotas "$@" 2>/dev/null | awk -v cpus="$(nproc)" '
+        $1 ~ /^[0-9]+$/ && $2 > 0 { n = int(($1 + $2 - 1) / $2); if (n < cpus) cpus = n }
+        END { print cpus < 1 ? 1 : cpus }'
+}
+
 # --- Building
 
 jobs_here() {
     # A C++ compilation can take 1 GB.
-    awk -v cpus="$(nproc)" '/^MemAvailable/ { n = int($2 / 1000000); print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo
+    # shellcheck disable=SC2119
+    awk -v cpus="$(cpus_here)" '/^MemAvailable/ { n = int($2 / 1000000); print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo
 }
 
 # In a clone, after a change to what configure and the Makefile.in are made from. A tarball brings them.

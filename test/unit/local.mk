@@ -1,3 +1,5 @@
+TESTS += test/unit/cpus.sh
+
 # The engine's tests: one GoogleTest program, no MPI.
 if GTEST
 check_PROGRAMS += test/unit/unit_tests
@@ -70,7 +72,7 @@ test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
-dist_noinst_SCRIPTS += test/unit/shards.sh
+dist_noinst_SCRIPTS += test/unit/cpus.sh test/unit/shards.sh
 EXTRA_DIST += test/README.md
 
 # How long rails take, by hand.

@@ -4,9 +4,13 @@
 set -uo pipefail
 
 program=$PWD/test/unit/unit_tests
+# `make check` does not run this then, but it may be asked for by name.
 [ -x "$program" ] || { echo "SKIP test/unit/shards.sh: built without GoogleTest"; exit 77; }
 # More would disturb the cases that wait for something to happen in a while.
-shards=$(nproc)
+# shellcheck source=contrib/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../contrib/lib.sh"
+# shellcheck disable=SC2119
+shards=$(cpus_here)
 [ "$shards" -le 8 ] || shards=8
 
 folder=$(mktemp -d) || exit 1

@@ -1,8 +1,13 @@
 /*
  * The call that warms a team up: what it leaves for later calls to do, and that nobody who passes it is waited for.
  */
+#include <chrono>
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
+
+extern "C" {
+#include "test/unit/failing.h"
+}
 
 namespace
 {
@@ -92,4 +97,34 @@ TEST(warmup, the_watchdog_lets_the_ranks_of_a_host_wait)
         EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
         EXPECT_TRUE(rank.log.topics().empty());
     });
+}
+
+/* Its error is nobody's but the rank's own, and nobody waits in a warm-up: so the others hear of it in their first call, long before the timeout. */
+TEST(warmup, one_that_fails_is_told_to_all_hosts)
+{
+    for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 2, 1, 2})}) {
+        on_hosts(hosts, {{"timeout", "60"}}, [](Rank &rank) {
+            constexpr uint32_t failing = 1; /* it cannot connect to the other rank of its host */
+            gpucoll_request *request = nullptr;
+            ASSERT_EQ(gpucoll_post(rank.team, &warm_up, &request), GPUCOLL_OK);
+            if (rank.number == failing) {
+                test_no_memory_from(256);
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_NO_MEMORY);
+                EXPECT_GT(test_memory_refused(), 0u);
+                test_no_memory_from(0);
+            }
+            const auto begin = std::chrono::steady_clock::now();
+            Sum sum(rank, 100, 1);
+            if (rank.number != failing) {
+                EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+                EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
+                EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+                gpucoll_cancel(request);
+            }
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
+            rank.barrier();
+        });
+    }
 }

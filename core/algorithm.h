@@ -19,10 +19,12 @@ struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */
     const char *protocol; /* as typed in coll_gpucoll_protocol */
     const char *help;
-    bool direct;       /* writes to the application's buffers: only when the input is direct */
-    bool bulk;         /* and reads from those of peers in bulk: only when the input says so */
-    bool waits;        /* its kernels wait for those of other ranks: not where ranks share a GPU */
-    bool steps;        /* needs the host at each of many steps: not in a call that nobody waits in */
+    bool direct; /* writes to the application's buffers: only when the input is direct */
+    bool bulk;   /* and reads from those of peers in bulk: only when the input says so */
+    bool waits;  /* its kernels wait for those of other ranks: not where ranks share a GPU */
+    /* The host begins each of many short steps, between which the links stand still: not in a call that nobody waits in. Reductions by copies
+     * have few and long steps, so there they are only weighed, for their late kernels. */
+    bool steps;
     bool spares_sms;   /* copy engines do all of it: the application has the SMs */
     bool late_kernels; /* between its steps: each waits while the application's kernels hold all SMs */
     int coll;          /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */

@@ -46,7 +46,10 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reduce_copy_test.cc \
 	test/unit/reduce_test.cc \
 	test/unit/segment_test.cc \
+	test/unit/selector_input.h \
+	test/unit/selector_shape_test.cc \
 	test/unit/selector_test.cc \
+	test/unit/selector_unattended_test.cc \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
 	test/unit/stats_test.cc \

@@ -1,0 +1,50 @@
+/*
+ * A plan's input for tests of the selector: links as those of four H200.
+ */
+#ifndef GPUCOLL_TEST_UNIT_SELECTOR_INPUT_H
+#define GPUCOLL_TEST_UNIT_SELECTOR_INPUT_H
+
+#include "test/unit/unit.h"
+
+extern "C" {
+#include "core/model.h"
+#include "core/selector.h"
+#include "ucx_tl/tl.h"
+}
+
+/* The numbers of the p2p transport. */
+struct Input : gpucoll_plan_input {
+    Input(uint64_t message, uint32_t ranks)
+    {
+        gpucoll_config_init(&settings);
+        coll = GPUCOLL_ALLREDUCE;
+        functor = GPUCOLL_FN_sum_f32;
+        bytes = message;
+        nranks = ranks;
+        data_bytes = size_t{64} << 20;
+        ways = GPUCOLL_TL_STORES;
+        shared_device = false;
+        direct = GPUCOLL_DIRECT_NOT;
+        unattended = false;
+        crew = GPUCOLL_CREW_CTAS;
+        whole_lines = true;
+        latency_us = 0.62;
+        bandwidth = 354e9;
+        model = gpucoll_model_of(0);
+        config = &settings;
+    }
+    Input(const Input &) = delete;
+    gpucoll_config settings;
+};
+
+inline gpucoll_plan plan_of(const gpucoll_plan_input &input)
+{
+    RecordingLog log;
+    gpucoll_plan plan;
+    bool said = false;
+    EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
+    EXPECT_TRUE(log.topics().empty());
+    return plan;
+}
+
+#endif

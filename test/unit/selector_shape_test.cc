@@ -1,0 +1,220 @@
+/*
+ * The shapes of plans: how many CTAs and chunks, what they fit in, and which kernels linger.
+ */
+#include <cmath>
+#include <cstring>
+#include "test/unit/selector_input.h"
+
+TEST(selector, small_calls_linger_unless_told_otherwise)
+{
+    Input input(64, 4);
+    EXPECT_TRUE(plan_of(input).linger);
+    double lingering = plan_of(input).predicted_us;
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "linger", "0"), GPUCOLL_OK);
+    EXPECT_FALSE(plan_of(input).linger);
+    EXPECT_GT(plan_of(input).predicted_us, lingering);
+    input.settings.linger = 20;
+    input.crew = 0;
+    EXPECT_FALSE(plan_of(input).linger);
+}
+
+/* Every collective whose kernel is of LL, and none whose kernel is not. */
+TEST(selector, small_exchanges_linger_too)
+{
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        for (uint64_t bytes : {8u, 32u << 10}) {
+            Input input(bytes, 4);
+            input.coll = static_cast<gpucoll_coll>(coll);
+            const gpucoll_plan small = plan_of(input);
+            EXPECT_TRUE(small.linger) << gpucoll_coll_name(input.coll);
+            EXPECT_EQ(small.ctas, unsigned{GPUCOLL_CREW_CTAS});
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "linger", "0"), GPUCOLL_OK);
+            const gpucoll_plan launched = plan_of(input);
+            EXPECT_FALSE(launched.linger);
+            EXPECT_GT(launched.predicted_us, small.predicted_us);
+        }
+        Input large(64 << 20, 4);
+        large.coll = static_cast<gpucoll_coll>(coll);
+        EXPECT_FALSE(plan_of(large).linger) << gpucoll_coll_name(large.coll);
+    }
+    Input wide(8, GPUCOLL_BELL_MAX_RANKS + 1); /* more ranks than the bell has room for */
+    wide.coll = GPUCOLL_ALLGATHER;
+    EXPECT_FALSE(plan_of(wide).linger);
+}
+
+namespace
+{
+double lingering_us(const char *protocol, gpucoll_coll coll, uint64_t bytes, uint32_t ranks,
+                    const char *threads)
+{
+    Input input(bytes, ranks);
+    input.coll = coll;
+    EXPECT_EQ(gpucoll_config_set(&input.settings, "threads", threads), GPUCOLL_OK);
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, protocol) == 0) {
+            gpucoll_plan plan;
+            gpucoll_shape(row, &input, &plan);
+            EXPECT_TRUE(plan.linger) << bytes;
+            return plan.predicted_us;
+        }
+    }
+    ADD_FAILURE() << "nothing by " << protocol;
+    return 0;
+}
+} // namespace
+
+/* What the kernels leave to one CTA costs no barriers of the crew: up to a pack a thread, of all that is moved to peers, of one run that
+ * is reduced; and never by LL128. */
+TEST(selector, barriers_of_the_crew_are_paid_beyond_a_pack_a_thread)
+{
+    const double barriers = gpucoll_model_of(0)->crew_us;
+    const double little = 0.05; /* more than to store another pack */
+    for (uint32_t ranks : {2, 4, 8}) {
+        for (const char *threads : {"64", "256"}) {
+            const uint64_t bound = std::stoul(threads) * GPUCOLL_PACK_BYTES;
+            auto step = [&](gpucoll_coll coll, uint64_t bytes) {
+                return lingering_us("ll", coll, bytes + 16, ranks, threads) -
+                       lingering_us("ll", coll, bytes, ranks, threads);
+            };
+            const uint64_t run = bound / 16 / (ranks - 1) * 16;
+            EXPECT_NEAR(step(GPUCOLL_ALLREDUCE, bound), barriers, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run), barriers, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLREDUCE, bound - 16), 0, little);
+            EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run - 16), 0, little);
+            EXPECT_NEAR(step(GPUCOLL_SCAN, bound - 16), 0, little);
+            EXPECT_NEAR(lingering_us("ll128", GPUCOLL_ALLREDUCE, 16, ranks, threads),
+                        lingering_us("ll", GPUCOLL_ALLREDUCE, 16, ranks, threads) + barriers + 0.5 + 0.62,
+                        little);
+        }
+    }
+}
+
+TEST(selector, channels_are_the_number_of_ctas)
+{
+    for (uint64_t bytes : {4u, 100000u, 64u << 20}) {
+        for (const char *channels : {"1", "6", "100"}) {
+            Input input(bytes, 4);
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "channels", channels), GPUCOLL_OK);
+            for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER}) {
+                input.coll = coll;
+                const gpucoll_algorithm *row;
+                for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                    if (gpucoll_algorithm_runs(row, coll) && gpucoll_unusable(row, &input) == nullptr) {
+                        gpucoll_plan plan;
+                        gpucoll_shape(row, &input, &plan);
+                        EXPECT_EQ(plan.ctas, static_cast<uint32_t>(input.settings.channels)) << row->name;
+                        EXPECT_TRUE(!plan.linger || plan.ctas <= GPUCOLL_CREW_CTAS);
+                    }
+                }
+            }
+        }
+    }
+    Input small(64, 4);
+    ASSERT_EQ(gpucoll_config_set(&small.settings, "channels", "6"), GPUCOLL_OK);
+    EXPECT_TRUE(plan_of(small).linger);
+}
+
+TEST(selector, chunk_is_that_of_copies)
+{
+    Input input(uint64_t{1} << 28, 4);
+    input.direct = GPUCOLL_DIRECT_STORES;
+    for (const char *chunk : {"1", "64K", "1M", "1G"}) {
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", chunk), GPUCOLL_OK);
+        input.coll = GPUCOLL_BCAST;
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "bcast_algorithm", "chain"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "copy"), GPUCOLL_OK);
+        const gpucoll_plan plan = plan_of(input);
+        const uint64_t wanted = (input.settings.chunk + 4095) / 4096 * 4096;
+        EXPECT_TRUE(plan.chunk_bytes == wanted || (plan.chunk_bytes < wanted && wanted > 1 << 20)) << chunk;
+        EXPECT_GT(plan.rounds, 0u);
+    }
+}
+
+/* Boards count the chunks of a call in 24 bits. */
+TEST(selector, calls_by_copies_have_no_more_chunks_than_can_be_counted)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_BCAST, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER}) {
+        for (uint64_t bytes = 1 << 20; bytes <= uint64_t{1} << 42; bytes *= 2) {
+            Input input(bytes, 3);
+            input.coll = coll;
+            input.direct = GPUCOLL_DIRECT_BULK;
+            ASSERT_EQ(gpucoll_config_set(&input.settings, "chunk", "1"), GPUCOLL_OK);
+            const gpucoll_algorithm *row;
+            for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, "copy") == 0 &&
+                    gpucoll_unusable(row, &input) == nullptr) {
+                    gpucoll_plan plan;
+                    gpucoll_shape(row, &input, &plan);
+                    EXPECT_LT(plan.rounds + 2, uint64_t{1} << 24) << row->name << ", " << bytes;
+                }
+            }
+        }
+    }
+}
+
+/* Chunks fit the slots, two of them at least where there is enough to cut; no more CTAs than keep up with the links. */
+TEST(selector, reductions_by_copies_fit_the_scratch)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER}) {
+        for (uint32_t ranks = 2; ranks <= 8; ranks++) {
+            for (uint64_t bytes : {uint64_t{1000}, uint64_t{1} << 24, uint64_t{1} << 28, uint64_t{1} << 34}) {
+                Input input(bytes, ranks);
+                input.coll = coll;
+                input.direct = GPUCOLL_DIRECT_STORES;
+                const gpucoll_algorithm *row;
+                for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                    if (!gpucoll_algorithm_runs(row, coll) || strcmp(row->protocol, "copy") != 0 ||
+                        gpucoll_unusable(row, &input) != nullptr) {
+                        continue;
+                    }
+                    gpucoll_plan plan;
+                    gpucoll_shape(row, &input, &plan);
+                    const uint32_t blocks = coll == GPUCOLL_REDUCE ? ranks : ranks - 1;
+                    EXPECT_LE(plan.chunk_bytes * blocks * 2, input.data_bytes);
+                    EXPECT_EQ(plan.chunk_bytes % 128, 0u);
+                    EXPECT_GE(plan.rounds, bytes >= 1 << 24 ? 2u : 1u);
+                    EXPECT_LE(plan.ctas, 64u);
+                    EXPECT_GE(plan.ctas, 16u);
+                }
+            }
+        }
+    }
+}
+
+/* A kernel must get a shape that its lane can hold, whatever the parameters. */
+TEST(selector, shapes_fit_the_lane_and_the_limits)
+{
+    const uint64_t sizes[] = {
+        0, 1, 15, 16, 4096, 100000, 1 << 20, uint64_t{1} << 32, uint64_t{16} * INT32_MAX};
+    for (const char *scratch : {"1M", "16M", "4G"}) {
+        for (const char *ctas : {"1", "7", "128"}) {
+            for (uint32_t ranks = 2; ranks <= GPUCOLL_MAX_LOCAL; ranks += ranks < 8 ? 1 : 8) {
+                for (uint64_t bytes : sizes) {
+                    Input input(bytes, ranks);
+                    ASSERT_EQ(gpucoll_config_set(&input.settings, "scratch_bytes", scratch), GPUCOLL_OK);
+                    ASSERT_EQ(gpucoll_config_set(&input.settings, "max_ctas", ctas), GPUCOLL_OK);
+                    ASSERT_EQ(gpucoll_config_set(&input.settings, "threads", "100"), GPUCOLL_OK);
+                    input.data_bytes = input.settings.scratch_bytes;
+                    SCOPED_TRACE(std::to_string(bytes) + " bytes, " + std::to_string(ranks) + " ranks, " +
+                                 scratch);
+                    const gpucoll_algorithm *row;
+                    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                        if (gpucoll_unusable(row, &input) != nullptr) {
+                            continue;
+                        }
+                        gpucoll_plan plan;
+                        memset(&plan, 0, sizeof plan);
+                        row->shape(&input, &plan);
+                        EXPECT_GE(plan.ctas, 1u);
+                        EXPECT_LE(plan.ctas, static_cast<uint32_t>(input.settings.max_ctas));
+                        EXPECT_EQ(plan.threads, 96u);
+                        EXPECT_TRUE(strcmp(row->protocol, "simple") != 0 ||
+                                    gpucoll_block_bytes(input.data_bytes, ranks, plan.ctas) >= 128);
+                        EXPECT_TRUE(std::isfinite(plan.predicted_us) && plan.predicted_us > 0);
+                    }
+                }
+            }
+        }
+    }
+}

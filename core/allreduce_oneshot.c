@@ -21,7 +21,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .packed = (double)input->bytes,
         .stored = 2.0 * (double)input->bytes * (input->nranks - 1), /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
-        .alone = gpucoll_leader_suffices(input, input->bytes, 1),
+        .kernel = GPUCOLL_KERNEL_ONESHOT,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
 }

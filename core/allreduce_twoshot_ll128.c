@@ -25,6 +25,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .packed = (double)input->bytes,
         .stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
+        .kernel = GPUCOLL_KERNEL_TWOSHOT_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
 }

@@ -15,13 +15,12 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double sent = (double)input->bytes * (input->nranks - 1);
-    const uint32_t pieces = gpucoll_coll_reduces(input->coll) ? 1 : input->nranks - 1;
     const struct gpucoll_lines lines = {
         .hops = 1,
         .packed = sent,
         .stored = 2 * sent, /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
-        .alone = gpucoll_leader_suffices(input, input->bytes, pieces),
+        .kernel = gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
 }

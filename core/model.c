@@ -146,7 +146,8 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
         return;
     }
     /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
-    const bool alone = lines->alone || crew == 1;
+    const bool alone =
+        crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
     double lingering = steps + model->ring_us + (alone ? 0 : model->crew_us) +
                        gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, lines->cta_bandwidth);
     if (lingering < plan->predicted_us) {

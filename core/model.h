@@ -87,17 +87,8 @@ struct gpucoll_lines {
     double packed; /* bytes whose packs the threads share out */
     double stored; /* bytes that leave each rank */
     double cta_bandwidth;
-    bool alone; /* of a crew that lingers the leader does it by itself */
+    enum gpucoll_kernel kernel; /* which tells whether of a crew that lingers the leader does it by itself */
 };
-
-/* Does the leader of a crew do a call of these bytes, a pack for each of its threads, by itself? The model has to know what the kernels
- * do: is_small of kernels/instantiate.cuh and kernels/exchange.cuh says the same. `pieces`: so many that long. */
-static inline bool gpucoll_leader_suffices(const struct gpucoll_plan_input *input, uint64_t bytes,
-                                           uint32_t pieces)
-{
-    const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    return packs * pieces <= gpucoll_whole_warps(input->config->threads);
-}
 
 /* Fills ctas, threads, linger and predicted_us of a plan for such a kernel: as a lingering crew or as a launch of its own,
  * whichever is predicted to be faster. */

@@ -172,13 +172,13 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     return true;
 }
 
-/* The calls of a kernel that lingers (linger.cuh). Up to a pack a thread the leader does them alone. */
+/* The calls of a kernel that lingers (linger.cuh). */
 struct move_calls {
     static constexpr bool has_runs = true;
 
     static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks)
     {
-        return (nranks - 1) * packs_of(bytes) <= blockDim.x;
+        return gpucoll_leader_suffices(GPUCOLL_KERNEL_MOVE_LL, bytes, nranks, blockDim.x);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
@@ -191,9 +191,9 @@ struct move_calls {
 template <typename Op> struct reduce_calls {
     static constexpr bool has_runs = true;
 
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t)
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks)
     {
-        return packs_of(bytes) <= blockDim.x;
+        return gpucoll_leader_suffices(GPUCOLL_KERNEL_REDUCE_LL, bytes, nranks, blockDim.x);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,

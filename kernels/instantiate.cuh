@@ -12,13 +12,14 @@
 
 namespace gpucoll {
 
-/* The calls of a kernel that lingers (linger.cuh). Up to a pack a thread the leader does a one-shot alone. */
+/* The calls of a kernel that lingers (linger.cuh). */
 template <typename Op> struct allreduce_calls {
     static constexpr bool has_runs = false;
 
-    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t)
+    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks)
     {
-        return kernel == GPUCOLL_KERNEL_ONESHOT && bytes <= blockDim.x * GPUCOLL_PACK_BYTES;
+        return kernel == GPUCOLL_KERNEL_ONESHOT &&
+               gpucoll_leader_suffices(GPUCOLL_KERNEL_ONESHOT, bytes, nranks, blockDim.x);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,

@@ -76,6 +76,22 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
     return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_REDUCE_BULK;
 }
 
+/* Does the leader of a crew that lingers do such a call by itself? Up to a pack for each of its threads, of what goes to all peers if it is moved, else
+ * of what is reduced; lines of LL128 are for the whole crew. The kernels do what this says, and the cost model counts on it. */
+static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t bytes, uint32_t nranks, uint32_t threads)
+{
+    const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    switch (kernel) {
+    case GPUCOLL_KERNEL_ONESHOT:
+    case GPUCOLL_KERNEL_REDUCE_LL:
+        return packs <= threads;
+    case GPUCOLL_KERNEL_MOVE_LL:
+        return packs * (nranks - 1) <= threads;
+    default:
+        return false;
+    }
+}
+
 /* Stages of the two-shot kernel, and of an exchange, which has the first two. Set together, one launch does everything and waits for peers inside; set one by
  * one, with a barrier of the hosts between launches, no kernel ever waits: for ranks that share one GPU. */
 enum {

@@ -41,7 +41,8 @@ struct gpucoll_algorithm {
     gpucoll_status (*start)(struct gpucoll_request *request) GPUCOLL_CHECKED;
     /* Moves it on: GPUCOLL_IN_PROGRESS, GPUCOLL_OK, or an error that has been shown. */
     gpucoll_status (*progress)(struct gpucoll_request *request) GPUCOLL_CHECKED;
-    /* The request is given up: when this returns nothing of it touches a buffer any more. NULL if kernels are all there is. */
+    /* The request is given up: when this returns nothing that this rank has begun touches a buffer any more (of what peers have begun see
+     * core/pipeline.h). NULL if kernels are all there is. */
     void (*stop)(struct gpucoll_request *request);
 };
 

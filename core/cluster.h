@@ -175,6 +175,10 @@ bool gpucoll_span_told(const struct gpucoll_cluster *cluster, uint32_t round, ui
 /* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives. */
 void gpucoll_span_end(struct gpucoll_span *span);
 
+/* Begins what gives up one that is not through. Of spans with which that is done before the first is given back, all together wait, if they have to,
+ * no longer than one. */
+void gpucoll_span_begin_end(struct gpucoll_span *span);
+
 /* Turns the network's progress. To be called when a rank waits for ranks of its own host, too: others may wait for what it has sent. */
 void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
 /* Waits, not for ever, for messages of this rank that are on their way. */
@@ -206,7 +210,8 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
 /* Is nothing of it on its way any more? */
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster);
-/* Neither listens nor tells any longer. */
+/* Neither listens nor tells any longer: begins that, and waits, a few seconds at most. */
+void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster);
 void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 
 /* ---- calls (core/cluster_call.c) ---- */

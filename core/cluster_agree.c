@@ -148,6 +148,17 @@ static void keep(struct gpucoll_span *span)
     span->cluster->spare = span;
 }
 
+void gpucoll_span_begin_end(struct gpucoll_span *span)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    for (uint32_t round = span->round; round < cluster->rounds; round++) {
+        cluster->ops->begin_cancel(cluster->net, &span->received[round]);
+    }
+    for (uint32_t i = 0; i < span->sends; i++) {
+        cluster->ops->begin_cancel(cluster->net, &span->sent[i]);
+    }
+}
+
 static void cancel_sends(struct gpucoll_span *span)
 {
     for (; span->sends > 0; span->sends--) {
@@ -166,6 +177,7 @@ void gpucoll_span_end(struct gpucoll_span *span)
         cluster->leaving = span;
         return;
     }
+    gpucoll_span_begin_end(span);
     for (uint32_t round = span->round; round < cluster->rounds; round++) {
         cluster->ops->cancel(cluster->net, &span->received[round]);
     }
@@ -195,6 +207,10 @@ void gpucoll_cluster_leave(struct gpucoll_cluster *cluster)
         gpucoll_cluster_turn(cluster);
         sched_yield();
     }
+    for (struct gpucoll_span *span = cluster->leaving; span != NULL; span = span->next) {
+        gpucoll_span_begin_end(span);
+    }
+    gpucoll_cluster_begin_close_alarm(cluster);
     while (cluster->leaving != NULL) {
         struct gpucoll_span *span = cluster->leaving;
         cluster->leaving = span->next;

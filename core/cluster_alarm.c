@@ -92,6 +92,16 @@ bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster)
     return true;
 }
 
+void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster)
+{
+    if (cluster->listens) {
+        cluster->ops->begin_cancel(cluster->net, &cluster->listener);
+    }
+    for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
+        cluster->ops->begin_cancel(cluster->net, &cluster->alarms[i]);
+    }
+}
+
 void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster)
 {
     if (cluster->listens) {

@@ -283,6 +283,17 @@ bool gpucoll_pairs_missing(const struct gpucoll_pairs *pairs, uint32_t *rank)
 
 /* ---- giving up ---- */
 
+static void begin_cancel_side(const struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    for (uint64_t number = side->through; number < side->begun; number++) {
+        struct gpucoll_pair_message *message = &side->messages[number % call->pairs->window];
+        if (message->state == GPUCOLL_PAIR_SENT || message->state == GPUCOLL_PAIR_RECEIVED) {
+            cluster->ops->begin_cancel(cluster->net, &message->message);
+        }
+    }
+}
+
 static void cancel_side(const struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
@@ -297,6 +308,8 @@ static void cancel_side(const struct gpucoll_cluster_call *call, struct gpucoll_
 
 void gpucoll_pairs_cancel(struct gpucoll_cluster_call *call)
 {
+    begin_cancel_side(call, &call->pairs->in);
+    begin_cancel_side(call, &call->pairs->out);
     cancel_side(call, &call->pairs->in);
     cancel_side(call, &call->pairs->out);
 }

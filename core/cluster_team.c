@@ -225,6 +225,9 @@ gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
 
 static void free_spans(struct gpucoll_cluster *cluster)
 {
+    for (struct gpucoll_span *span = cluster->passing; span != NULL; span = span->next) {
+        gpucoll_span_begin_end(span);
+    }
     while (cluster->passing != NULL) {
         struct gpucoll_span *span = cluster->passing;
         cluster->passing = span->next;

@@ -399,14 +399,21 @@ gpucoll_status gpucoll_rail_run_move(struct gpucoll_rail_run *run)
     return run->unfinished > 0 ? GPUCOLL_IN_PROGRESS : GPUCOLL_OK;
 }
 
-void gpucoll_rail_run_cancel(struct gpucoll_rail_run *run)
+static void cancel_by(struct gpucoll_rail_run *run,
+                      void (*cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message))
 {
     for (uint32_t i = 0; i < run->nqueues; i++) {
         struct gpucoll_rail_queue *queue = &run->queues[i];
         for (uint32_t k = queue->finished; k < queue->started; k++) {
-            run->rail->ops->cancel(run->rail->net, &queue->flights[k % queue->window].message);
+            cancel(run->rail->net, &queue->flights[k % queue->window].message);
         }
     }
+}
+
+void gpucoll_rail_run_cancel(struct gpucoll_rail_run *run)
+{
+    cancel_by(run, run->rail->ops->begin_cancel);
+    cancel_by(run, run->rail->ops->cancel);
 }
 
 uint32_t gpucoll_rail_run_missing(const struct gpucoll_rail_run *run)

@@ -54,8 +54,11 @@ struct gpucoll_net_ops {
                     struct gpucoll_net_message *message);
     /* The message's status; does not turn progress. */
     gpucoll_status (*test)(struct gpucoll_net *net, struct gpucoll_net_message *message);
-    /* Ends a message that will never be matched: after it the network no longer touches its data. Harmless on one that is done. */
+    /* Ends a message that will never be matched: after it the network no longer touches its data. Waits a few seconds at most. Harmless on one that
+     * is done. */
     void (*cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message);
+    /* Begins that, and does not wait. Of messages that are all begun before the first is cancelled, all together wait no longer than one. */
+    void (*begin_cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Moves what is under way; true if something has happened. */
     bool (*progress)(struct gpucoll_net *net);
     /* Has the connection to the peer failed since the last connect, and nothing that was sent since gone out? What came from it may be lost,

@@ -156,6 +156,11 @@ void cancel(gpucoll_net *net, gpucoll_net_message *message)
     }
 }
 
+/* Nothing waits here. */
+void begin_cancel(gpucoll_net *, gpucoll_net_message *)
+{
+}
+
 void deliver(const Posted &posted, const Arrival &arrival)
 {
     const bool fits = posted.bytes == arrival.bytes;
@@ -204,8 +209,9 @@ bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
 
 } // namespace
 
-const struct gpucoll_net_ops fake_net = {"fake",  open_end, close_end, address,  connect, disconnect, send,
-                                         receive, test,     cancel,    progress, lost,    gone};
+const struct gpucoll_net_ops fake_net = {"fake",       open_end, close_end, address, connect,
+                                         disconnect,   send,     receive,   test,    cancel,
+                                         begin_cancel, progress, lost,      gone};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
 {

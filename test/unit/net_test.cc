@@ -275,10 +275,10 @@ TEST_P(net, a_peer_that_does_not_answer_in_time_is_gone)
         a, impatient, [] { return false; }, 0.02);
     ops->cancel(a.net, &never);
     ASSERT_TRUE(until(
-        a, impatient, [&] { return ops->lost(impatient.net, to_a); }, 10));
+        a, impatient, [&] { return ops->lost(impatient.net, to_a); }, 60));
     const auto begin = Clock::now();
     EXPECT_TRUE(until(
-        impatient, impatient, [&] { return ops->gone(impatient.net, to_a); }, 10));
+        impatient, impatient, [&] { return ops->gone(impatient.net, to_a); }, 60));
     EXPECT_GE(std::chrono::duration<double>(Clock::now() - begin).count(), 1);
     EXPECT_TRUE(ops->gone(impatient.net, to_a));
     EXPECT_EQ(impatient.log.topics(), std::vector<std::string>{"net-unanswered"});
@@ -287,10 +287,38 @@ TEST_P(net, a_peer_that_does_not_answer_in_time_is_gone)
         << impatient.log.text_of("net-unanswered");
     EXPECT_TRUE(until(
         a, impatient, /* which goes on */
-        [&] { return !ops->gone(impatient.net, to_a) && !ops->lost(impatient.net, to_a); }, 10));
+        [&] { return !ops->gone(impatient.net, to_a) && !ops->lost(impatient.net, to_a); }, 60));
     EXPECT_TRUE(exchange(a, to_impatient, impatient, to_a, 8));
     ops->disconnect(a.net, to_impatient);
     ops->disconnect(impatient.net, to_a);
+}
+
+/* Messages to many that do nothing are given up in the time of one. */
+TEST_P(net, sends_that_are_cancelled_together_wait_together)
+{
+    std::vector<std::unique_ptr<Net>> silent;
+    std::deque<Message> messages;
+    std::vector<struct gpucoll_net_peer *> peers;
+    for (int i = 0; i < 12; i++) {
+        silent.push_back(std::make_unique<Net>(GetParam()));
+        ASSERT_EQ(silent.back()->status, GPUCOLL_OK);
+        peers.push_back(a.connect(*silent.back()));
+        ASSERT_TRUE(exchange(a, peers.back(), *silent.back(), silent.back()->connect(a), 4 << 20));
+        messages.emplace_back(4 << 20).send(a, peers.back(), 5);
+    }
+    const auto begin = Clock::now();
+    for (Message &message : messages) {
+        ops->begin_cancel(a.net, &message);
+    }
+    for (Message &message : messages) {
+        ops->cancel(a.net, &message);
+        EXPECT_NE(message.status, GPUCOLL_IN_PROGRESS);
+    }
+    /* One after another: half a second each. */
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 5);
+    for (struct gpucoll_net_peer *peer : peers) {
+        ops->disconnect(a.net, peer);
+    }
 }
 
 TEST_P(net, closes_with_anything_under_way)

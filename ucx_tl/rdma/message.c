@@ -214,41 +214,59 @@ gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_mes
     return finish(net, message);
 }
 
-/* Turns progress until the transfer has ended, but not for longer than that. */
-static bool wait_for(struct gpucoll_rdma_transfer *transfer, double seconds)
+/* Turns progress until the transfer has ended, but not for longer than so many seconds after `since_ns`. */
+static bool wait_for(struct gpucoll_rdma_transfer *transfer, uint64_t since_ns, double seconds)
 {
-    uint64_t start = gpucoll_now_ns();
     while (state_of(transfer) == GPUCOLL_IN_PROGRESS) {
         gpucoll_rdma_progress(transfer->net);
-        if ((double)(gpucoll_now_ns() - start) > seconds * 1e9) {
-            return false;
+        if ((double)(gpucoll_now_ns() - since_ns) > seconds * 1e9) {
+            return state_of(transfer) != GPUCOLL_IN_PROGRESS;
         }
     }
     return true;
 }
 
 /* With the lock held. UCX takes back only a receive that has met no message yet. One whose message is coming in ends with it. A send is
- * dropped by its receiver; if that does not answer, its connection is broken, and made anew by the next message. Who sends what comes in is
- * not known, so a sender that has fallen silent in the middle costs all connections: it must not write here later. */
-static void stop(struct gpucoll_rdma_transfer *transfer)
+ * dropped by its receiver. */
+static void begin_stop(struct gpucoll_rdma_transfer *transfer)
 {
     struct gpucoll_net *net = transfer->net;
-    if (state_of(transfer) != GPUCOLL_IN_PROGRESS) {
+    if (state_of(transfer) != GPUCOLL_IN_PROGRESS || transfer->given_up_ns != 0) {
         return;
     }
+    transfer->given_up_ns = gpucoll_now_ns();
     if (transfer->peer == NULL) {
         net->ucx->ucp_request_cancel(net->worker, transfer->request);
     } else {
         gpucoll_rdma_withdraw(transfer);
-        if (!wait_for(transfer, answer_seconds)) {
-            gpucoll_rdma_close_endpoint(transfer->peer);
-        }
     }
-    if (!wait_for(transfer, stuck_seconds)) {
+}
+
+/* With the lock held. If the receiver of a send does not answer, the connection is broken, and made anew by the next message. Who sends what
+ * comes in is not known, so a sender that has fallen silent in the middle costs all connections: it must not write here later. All waits are
+ * counted from when the message was given up: so those of many that were given up together are no longer than those of one. */
+static void stop(struct gpucoll_rdma_transfer *transfer)
+{
+    struct gpucoll_net *net = transfer->net;
+    begin_stop(transfer);
+    const uint64_t since_ns = transfer->given_up_ns;
+    if (transfer->peer != NULL && !wait_for(transfer, since_ns, answer_seconds)) {
+        gpucoll_rdma_close_endpoint(transfer->peer);
+    }
+    if (!wait_for(transfer, since_ns, answer_seconds + stuck_seconds)) {
         for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
             gpucoll_rdma_close_endpoint(peer);
         }
-        wait_for(transfer, answer_seconds);
+        wait_for(transfer, since_ns, 2 * answer_seconds + stuck_seconds);
+    }
+}
+
+void gpucoll_rdma_begin_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message)
+{
+    if (message->handle != NULL) {
+        pthread_mutex_lock(&net->lock);
+        begin_stop(message->handle);
+        pthread_mutex_unlock(&net->lock);
     }
 }
 
@@ -327,7 +345,7 @@ void gpucoll_rdma_drop_question(struct gpucoll_net_peer *peer)
     }
     if (state_of(peer->question) == GPUCOLL_IN_PROGRESS) {
         gpucoll_rdma_close_endpoint(peer);
-        wait_for(peer->question, answer_seconds);
+        wait_for(peer->question, gpucoll_now_ns(), answer_seconds);
     }
     put_back(peer->question);
     peer->question = NULL;
@@ -335,6 +353,9 @@ void gpucoll_rdma_drop_question(struct gpucoll_net_peer *peer)
 
 void gpucoll_rdma_cancel_all(struct gpucoll_net *net)
 {
+    for (struct gpucoll_rdma_transfer *transfer = net->used; transfer != NULL; transfer = transfer->next) {
+        begin_stop(transfer);
+    }
     while (net->used != NULL) {
         struct gpucoll_rdma_transfer *transfer = net->used;
         stop(transfer);

@@ -55,10 +55,11 @@ struct gpucoll_rdma_transfer {
     struct gpucoll_net_peer *peer; /* NULL: a receive */
     void *request;                 /* UCX's; valid while it is in progress */
     uint64_t tag;
-    uint64_t bytes;    /* expected */
-    uint64_t arrived;  /* of a receive */
-    ucs_status_t why;  /* of a failure */
-    _Atomic int state; /* gpucoll_status; written last, so who reads the end of it reads the rest */
+    uint64_t bytes;       /* expected */
+    uint64_t arrived;     /* of a receive */
+    ucs_status_t why;     /* of a failure */
+    uint64_t given_up_ns; /* since when it is to end; 0: it is not */
+    _Atomic int state;    /* gpucoll_status; written last, so who reads the end of it reads the rest */
 };
 
 struct gpucoll_net {
@@ -88,6 +89,7 @@ gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_mes
 bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
+void gpucoll_rdma_begin_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
 
 gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucoll_net_address *address,
                                     struct gpucoll_net_peer **peer) GPUCOLL_CHECKED;

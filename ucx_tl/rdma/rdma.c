@@ -255,6 +255,7 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .receive = gpucoll_rdma_receive,
     .test = gpucoll_rdma_test,
     .cancel = gpucoll_rdma_cancel,
+    .begin_cancel = gpucoll_rdma_begin_cancel,
     .progress = progress,
     .lost = gpucoll_rdma_lost,
     .gone = gpucoll_rdma_gone,

@@ -125,9 +125,11 @@ struct gpucoll_cluster {
     bool alarmed;                        /* it has heard */
     struct gpucoll_alarm alarm;          /* this */
     struct gpucoll_alarm outgoing;       /* its own, or the first it has heard, */
-    struct gpucoll_net_message *alarms;  /* to whom it tells its spans; NULL: not sent, */
-    uint32_t alarms_sent;                /* so many */
-    struct gpucoll_span *barrier;        /* of the present barrier */
+    bool told;                           /* that, to whom it tells its spans, */
+    struct gpucoll_net_message
+        *alarms;                  /* by these; there from the start: want of memory may be what is told */
+    uint32_t alarms_sent;         /* so many */
+    struct gpucoll_span *barrier; /* of the present barrier */
     struct gpucoll_stage_memory *memory; /* all that was made, the largest first */
     uint64_t begun;                      /* calls that came to their stages, */
     uint64_t ended;                      /* and have left them */

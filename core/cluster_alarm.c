@@ -25,10 +25,7 @@ void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)
 
 static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm)
 {
-    cluster->alarms = calloc(cluster->span_sends, sizeof *cluster->alarms);
-    if (cluster->alarms == NULL) {
-        return;
-    }
+    cluster->told = true;
     cluster->outgoing = *alarm;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
@@ -52,7 +49,7 @@ static void note(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *al
     } else if (alarm->call < cluster->alarm.call) {
         cluster->alarm.call = alarm->call;
     }
-    if (cluster->alarms == NULL) {
+    if (!cluster->told) {
         tell(cluster, alarm);
     }
 }
@@ -76,7 +73,7 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing)
 {
     const struct gpucoll_alarm alarm = {.call = call, .rank = cluster->rank, .missing = *missing};
-    if (cluster->alarms == NULL) { /* else it would only repeat what it has told */
+    if (!cluster->told) { /* else it would only repeat what it has told */
         tell(cluster, &alarm);
         cluster->ops->progress(cluster->net);
     }

@@ -80,6 +80,10 @@ gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, u
     }
     sort_ranks(cluster);
     measure(cluster);
+    cluster->alarms = calloc(cluster->span_sends, sizeof *cluster->alarms);
+    if (cluster->alarms == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
     team->rank = cluster->index_of[cluster->rank];
     team->size = gpucoll_host_size(cluster, cluster->host);
     return GPUCOLL_OK;

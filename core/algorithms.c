@@ -11,6 +11,12 @@
     ROW(exchange_ll)                                                                                         \
     ROW(exchange_simple)                                                                                     \
     ROW(exchange_phased)                                                                                     \
+    ROW(ring_ll)                                                                                             \
+    ROW(ring_ll128)                                                                                          \
+    ROW(ring_simple)                                                                                         \
+    ROW(tree_ll)                                                                                             \
+    ROW(tree_ll128)                                                                                          \
+    ROW(tree_simple)                                                                                         \
     ROW(allreduce_bulk)                                                                                      \
     ROW(allreduce_copy)                                                                                      \
     ROW(exchange_copy)                                                                                       \
@@ -56,6 +62,10 @@ bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_co
         return !gpucoll_coll_reduces(coll);
     case GPUCOLL_ANY_REDUCTION:
         return gpucoll_coll_reduces(coll);
+    case GPUCOLL_ANY_RING:
+        return coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_ALLGATHER || coll == GPUCOLL_ALLGATHERV ||
+               coll == GPUCOLL_BCAST || coll == GPUCOLL_REDUCE || coll == GPUCOLL_REDUCE_SCATTER ||
+               coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
     default:
         return row->coll == (int)coll;
     }
@@ -70,6 +80,8 @@ const char *gpucoll_algorithm_colls(const struct gpucoll_algorithm *row)
         return "all that only move";
     case GPUCOLL_ANY_REDUCTION:
         return "all that reduce";
+    case GPUCOLL_ANY_RING:
+        return "allreduce, allgather(v), bcast, reduce, reduce_scatter(_block)";
     default:
         return gpucoll_coll_name((enum gpucoll_coll)row->coll);
     }

@@ -16,7 +16,7 @@ struct gpucoll_lane {
     struct gpucoll_kernel_status *status; /* of the stream, as the host sees it */
     struct gpucoll_staging *staging;      /* NULL unless the GPU has an outbox */
     uint64_t offset;                      /* in the scratch */
-    uint32_t epoch;                       /* of the latest call on this lane; never 0 */
+    uint32_t epoch;                       /* of the latest call on this lane, the last it takes; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
     uint32_t running; /* not 0: its call is at work and ends by itself; read and written without a lock */
     bool taken;
@@ -59,9 +59,15 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
                                 struct gpucoll_gpu **gpu) GPUCOLL_CHECKED;
 void gpucoll_gpu_close(struct gpucoll_gpu *gpu); /* harmless on NULL */
 
-/* A free lane with a new epoch, or NULL when all are taken. Caller serialises. After 2^32 - 1 calls the epochs begin
- * anew on a lane that is cleared first. */
+/* A free lane with a new epoch, or NULL when all are taken. Caller serialises. Towards 2^32 the epochs begin anew on a lane that is
+ * cleared first; by then at least GPUCOLL_EPOCHS_OF_A_CALL are left to the call. */
+enum { GPUCOLL_EPOCHS_OF_A_CALL = 1 << 20 };
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
+/* The call on the lane takes so many epochs more, those that follow its own. */
+static inline void gpucoll_gpu_spend_epochs(struct gpucoll_lane *lane, uint32_t epochs)
+{
+    lane->epoch += epochs;
+}
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
 
 /* Gives the GPU an outbox by an allowed transport, and each lane what it needs to use it, if they have none yet. Completes gpu->card.

@@ -16,6 +16,7 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_loops_plain.c \
 	core/accel/host_pack.c \
 	core/accel/host_reduce.c \
+	core/accel/host_relay.c \
 	core/accel/host_stream.c \
 	core/accel/host_stream.h \
 	core/accel/host_sync.h \
@@ -127,6 +128,7 @@ libgpucoll_la_SOURCES += \
 	core/reduce_copy.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \
+	core/relay.c \
 	core/request.c \
 	core/request.h \
 	core/selector.c \

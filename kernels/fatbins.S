@@ -20,6 +20,10 @@ gpucoll_image_\name:
     image exchange_float
     image exchange_pair
     image exchange_move
+    image relay_integer
+    image relay_logical
+    image relay_float
+    image relay_pair
     image pack_layout
 
     .section .note.GNU-stack, "", %progbits

@@ -10,6 +10,10 @@
     F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_LOGICAL, exchange_logical)                                              \
     F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_FLOAT, exchange_float)                                                  \
     F(IMAGE_EXCHANGE + GPUCOLL_IMAGE_PAIR, exchange_pair)                                                    \
+    F(IMAGE_RELAY + GPUCOLL_IMAGE_INTEGER, relay_integer)                                                    \
+    F(IMAGE_RELAY + GPUCOLL_IMAGE_LOGICAL, relay_logical)                                                    \
+    F(IMAGE_RELAY + GPUCOLL_IMAGE_FLOAT, relay_float)                                                        \
+    F(IMAGE_RELAY + GPUCOLL_IMAGE_PAIR, relay_pair)                                                          \
     F(IMAGE_MOVE, exchange_move)                                                                             \
     F(IMAGE_PACK, pack_layout)
 
@@ -35,6 +39,7 @@ struct row {
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
                                [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                             \
                                [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #functor,                      \
+                               [GPUCOLL_KERNEL_RELAY] = "gpucoll_relay_" #functor,                           \
                                [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
@@ -56,6 +61,9 @@ enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
         return GPUCOLL_IMAGE_MOVE;
     }
     enum gpucoll_image group = rows[functor].image;
+    if (kernel == GPUCOLL_KERNEL_RELAY) {
+        return GPUCOLL_IMAGE_RELAY + group;
+    }
     return kernel >= GPUCOLL_KERNEL_REDUCE_LL ? GPUCOLL_IMAGE_EXCHANGE + group : group;
 }
 

@@ -16,7 +16,8 @@ enum gpucoll_image {
     GPUCOLL_IMAGE_FLOAT,
     GPUCOLL_IMAGE_PAIR,
     GPUCOLL_IMAGE_EXCHANGE, /* the same groups again */
-    GPUCOLL_IMAGE_MOVE = GPUCOLL_IMAGE_EXCHANGE + 4,
+    GPUCOLL_IMAGE_RELAY = GPUCOLL_IMAGE_EXCHANGE + 4, /* and again */
+    GPUCOLL_IMAGE_MOVE = GPUCOLL_IMAGE_RELAY + 4,
     GPUCOLL_IMAGE_PACK, /* one kernel, "gpucoll_pack_layout" */
     GPUCOLL_IMAGE_COUNT
 };

@@ -67,13 +67,14 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
     GPUCOLL_KERNEL_REDUCE_BULK,   /* reduces what lies in the buffers of all ranks, in rank order, into those of all that want it */
+    GPUCOLL_KERNEL_RELAY,         /* rings, chains and trees over any protocol: kernels/relay_abi.h; without a reduction, any functor */
     GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces what copies have brought, in rank order; waits for nobody */
     GPUCOLL_KERNEL_COUNT
 };
 
 static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 {
-    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_REDUCE_BULK;
+    return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_RELAY;
 }
 
 /* Does the leader of a crew that lingers do such a call by itself? Up to a pack for each of its threads, of what goes to all peers if it is moved, else
@@ -141,7 +142,7 @@ struct gpucoll_bell {
 struct gpucoll_kernel_peer {
     void *lane;
     uint32_t epoch;
-    uint32_t reserved;
+    uint32_t number; /* RELAY: its rank, to be named if it is waited for in vain */
 };
 
 /* Begins as a bell does, so that a lingering kernel puts what it has heard straight into its arguments: `send` and the low half of
@@ -162,7 +163,8 @@ struct gpucoll_kernel_args {
     uint32_t rank;
     uint32_t nranks;
     uint32_t stages;
-    uint32_t reserved;
+    uint16_t relay_flow;     /* RELAY: enum gpucoll_relay_flow */
+    uint16_t relay_protocol; /* and enum gpucoll_relay_protocol */
     struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
 };
 
@@ -183,6 +185,8 @@ struct gpucoll_kernel_args {
  *
  *   REDUCE_BULK   run[p].send of all ranks p, places in their buffers as this device sees them, is reduced in rank order and put to run[p].recv of all
  *           ranks that have one. All have args.bytes and begin at multiples of 16 bytes. run[p].recv may be run[p].send. Nobody waits.
+ *
+ *   RELAY   run[p] is a block: what this rank has for it, and where it goes on this rank; both have send_bytes.
  *
  * The bytes that rank a sends to b are those that b receives from a. args.bytes are those of the longest run of any rank. A place
  * that is received into is apart from all that is sent, or it is, in MOVE the same bytes as what is sent to the same rank, and in

@@ -2,7 +2,8 @@
 libgpucoll_la_SOURCES += \
 	kernels/functors.h \
 	kernels/kernel_abi.h \
-	kernels/layout_abi.h
+	kernels/layout_abi.h \
+	kernels/relay_abi.h
 if CUDA
 libgpucoll_la_SOURCES += \
 	kernels/fatbins.S \
@@ -20,12 +21,17 @@ kernel_sources = \
 	kernels/exchange_logical.cu \
 	kernels/exchange_move.cu \
 	kernels/exchange_pair.cu \
-	kernels/pack_layout.cu
+	kernels/pack_layout.cu \
+	kernels/relay_float.cu \
+	kernels/relay_integer.cu \
+	kernels/relay_logical.cu \
+	kernels/relay_pair.cu
 kernel_headers = \
 	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
 	kernels/allreduce_twoshot.cuh \
 	kernels/bulk.cuh \
+	kernels/connection.cuh \
 	kernels/crew.cuh \
 	kernels/exchange.cuh \
 	kernels/exchange_simple.cuh \
@@ -37,6 +43,7 @@ kernel_headers = \
 	kernels/reduce_blocks.cuh \
 	kernels/reduce_bulk.cuh \
 	kernels/reduce_ops.cuh \
+	kernels/relay.cuh \
 	kernels/simple.cuh \
 	kernels/sync.cuh
 kernel_fatbins = $(kernel_sources:.cu=.fatbin)
@@ -49,6 +56,8 @@ fatbins_object = kernels/libgpucoll_la-fatbins.lo
 $(fatbins_object): $(kernel_fatbins)
 $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
 kernels/pack_layout.fatbin: kernels/layout_abi.h
+kernels/relay_float.fatbin kernels/relay_integer.fatbin kernels/relay_logical.fatbin kernels/relay_pair.fatbin: \
+	kernels/relay_abi.h
 
 SUFFIXES = .cu .fatbin
 .cu.fatbin:

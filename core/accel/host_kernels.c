@@ -316,6 +316,9 @@ static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
 static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
                         const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs)
 {
+    if (kernel == GPUCOLL_KERNEL_RELAY) {
+        return gpucoll_host_relay(functor, channel, channels, args, runs);
+    }
     return gpucoll_kernel_is_exchange(kernel)
                ? gpucoll_host_exchange(kernel, functor, channel, channels, args, runs)
                : kernels[kernel](args, functor, channel, channels);

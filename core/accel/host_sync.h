@@ -68,11 +68,11 @@ static inline bool wait_turn(struct wait *wait)
     return true;
 }
 
-static inline bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t phase, uint32_t channel,
-                             uint32_t source, uint64_t round)
+/* Waits for a flag in the own lane to come to `round`; the rank that raises it is named if it does not. */
+static inline bool wait_flag_of(const struct gpucoll_kernel_args *args, size_t index, uint32_t source,
+                                uint64_t round)
 {
-    const uint64_t *flag =
-        (const uint64_t *)args->peer[args->rank].lane + gpucoll_flag_index(phase, channel, source);
+    const uint64_t *flag = (const uint64_t *)args->peer[args->rank].lane + index;
     uint64_t value = gpucoll_flag_value(args->peer[args->rank].epoch, round);
     struct wait wait = {.args = args, .source = source};
     for (;;) {
@@ -85,6 +85,12 @@ static inline bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t ph
             return false;
         }
     }
+}
+
+static inline bool wait_flag(const struct gpucoll_kernel_args *args, uint32_t phase, uint32_t channel,
+                             uint32_t source, uint64_t round)
+{
+    return wait_flag_of(args, gpucoll_flag_index(phase, channel, source), source, round);
 }
 
 /* A run of the message in bytes; only the message's last one does not end on a pack. */

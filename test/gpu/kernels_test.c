@@ -6,7 +6,8 @@
  *   kernels_test [--quick] [--seed N] [--only KERNEL]
  *     --quick   few functors and small messages, no kernel waits for another one that shares its GPU (compute-sanitizer may run them
  *               one after the other)
- *     --only    of the kernels that do an all-reduce, by the names that are printed, and nothing beside it
+ *     --only    of the kernels that do an all-reduce, by the names that are printed, or "relay" for rings, chains and trees; and nothing
+ *               beside it
  *   kernels_test --speed [...] see speed.c
  *
  * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77
@@ -386,6 +387,9 @@ static int run_tests(struct gpus *gpus, bool quick, const char *only, uint64_t s
         }
         test_packing(gpus, quick, seed);
         test_exchanges(gpus, quick, seed);
+    }
+    if (only == NULL || strcmp(only, kernel_names[GPUCOLL_KERNEL_RELAY]) == 0) {
+        test_relays(gpus, quick, seed);
     }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (!quick || sizes[i] == 1 || sizes[i] == quick_ranks(gpus)) {

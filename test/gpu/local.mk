@@ -18,7 +18,10 @@ test_gpu_kernels_test_SOURCES = \
 	test/gpu/pack_test.c \
 	test/gpu/ranks.c \
 	test/gpu/ranks.h \
+	test/gpu/relay_test.c \
 	test/gpu/speed.c \
-	test/gpu/tests.h
+	test/gpu/tests.h \
+	test/relay/expected.c \
+	test/relay/expected.h
 test_gpu_kernels_test_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_gpu_kernels_test_LDADD = libgpucoll.la -lpthread -ldl

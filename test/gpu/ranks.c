@@ -14,6 +14,7 @@ const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_REDUCE] = "reduce",
     [GPUCOLL_KERNEL_STORE] = "store",
     [GPUCOLL_KERNEL_REDUCE_BULK] = "reduce_bulk",
+    [GPUCOLL_KERNEL_RELAY] = "relay",
     [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "reduce_blocks",
 };
 
@@ -104,9 +105,12 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
     args.rank = r;
     args.nranks = ranks->size;
     args.stages = call->stages;
+    args.relay_flow = call->relay_flow;
+    args.relay_protocol = call->relay_protocol;
     for (uint32_t i = 0; i < ranks->size; i++) {
         args.peer[i].lane = rank->lane[i];
         args.peer[i].epoch = ranks->rank[i].epoch;
+        args.peer[i].number = i;
     }
     const struct gpucoll_launch launch = {.kernel = call->kernel,
                                           .functor = call->functor,

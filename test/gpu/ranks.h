@@ -46,6 +46,8 @@ struct call {
     uint64_t round_begin;
     uint64_t round_end;
     const struct gpucoll_kernel_runs *runs; /* of an exchange: for each rank */
+    uint16_t relay_flow;
+    uint16_t relay_protocol;
     uint32_t linger_ns;                     /* not 0: one crew, which waits so long for the next call */
 };
 

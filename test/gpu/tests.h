@@ -21,6 +21,9 @@ void test_crossed(struct gpus *gpus);
 /* Every exchange kernel with every functor. */
 void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed);
 
+/* Rings, chains and trees. */
+void test_relays(struct gpus *gpus, bool quick, uint64_t seed);
+
 /* The kernel that packs and unpacks. */
 void test_packing(struct gpus *gpus, bool quick, uint64_t seed);
 

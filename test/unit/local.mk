@@ -7,6 +7,8 @@ TESTS += test/unit/shards.sh
 endif
 
 test_unit_unit_tests_SOURCES = \
+	test/relay/expected.c \
+	test/relay/expected.h \
 	tools/tune_fit.c \
 	tools/tune_fit.h \
 	test/unit/agreement_test.cc \
@@ -45,6 +47,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reduce_bulk_test.cc \
 	test/unit/reduce_copy_test.cc \
 	test/unit/reduce_test.cc \
+	test/unit/relay_test.cc \
 	test/unit/segment_test.cc \
 	test/unit/selector_input.h \
 	test/unit/selector_shape_test.cc \

@@ -306,9 +306,9 @@ TEST_F(lanes, begin_their_epochs_anew_on_cleared_memory)
     char *memory = static_cast<char *>(gpu->scratch) + lane->offset;
     memset(memory, 0xff, bytes);
     memory[bytes] = 1; /* the next lane's */
-    lane->epoch = UINT32_MAX - 1;
+    lane->epoch = UINT32_MAX - GPUCOLL_EPOCHS_OF_A_CALL;
     gpucoll_gpu_give_lane(lane);
-    EXPECT_EQ(gpucoll_gpu_take_lane(gpu)->epoch, UINT32_MAX);
+    EXPECT_EQ(gpucoll_gpu_take_lane(gpu)->epoch, UINT32_MAX - GPUCOLL_EPOCHS_OF_A_CALL + 1);
     EXPECT_EQ(memory[100], '\xff');
     gpucoll_gpu_give_lane(lane);
     EXPECT_EQ(gpucoll_gpu_take_lane(gpu)->epoch, 1u);

@@ -1,0 +1,266 @@
+/*
+ * Rings, chains and trees: collectives in which each rank has to do with its neighbours only (kernels/relay_abi.h). They send as
+ * little as any, but one rank after the other: for links that not all pairs have, and for what one rank would
+ * have to send to all. The table of rows is NCCL's of rings and trees: every flow over every protocol.
+ */
+#include <string.h>
+#include "core/agreement.h"
+#include "core/exchange.h"
+#include "core/model.h"
+#include "core/slices.h"
+#include "kernels/relay_abi.h"
+
+/* Less than this for a channel and the fixed cost of its flags outweighs what another channel brings. */
+static const uint64_t least_channel_bytes = 8192;
+/* Nor has a channel ever less of the data area than this for each slot: with little scratch there are fewer channels instead. */
+static const uint64_t least_slot_bytes = 1024;
+/* How much longer a kernel takes that takes in and hands on by turns than one that only sends: 290 GB/s where that reaches 333
+ * (docs/design.md). */
+static const double turns_share = 1.15;
+
+static enum gpucoll_relay_flow flow_of(enum gpucoll_coll coll, bool tree)
+{
+    switch (coll) {
+    case GPUCOLL_ALLREDUCE:
+        return tree ? GPUCOLL_RELAY_TREE : GPUCOLL_RELAY_ALLREDUCE;
+    case GPUCOLL_REDUCE_SCATTER:
+    case GPUCOLL_REDUCE_SCATTER_BLOCK:
+        return GPUCOLL_RELAY_REDUCE_SCATTER;
+    case GPUCOLL_BCAST:
+        return GPUCOLL_RELAY_BCAST;
+    case GPUCOLL_REDUCE:
+        return GPUCOLL_RELAY_REDUCE;
+    default:
+        return GPUCOLL_RELAY_ALLGATHER;
+    }
+}
+
+/* The longest block of a call. */
+static uint64_t block_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_t nranks)
+{
+    uint64_t begin;
+    return flow == GPUCOLL_RELAY_ALLREDUCE ? gpucoll_slice_at(bytes, nranks, 0, &begin) : bytes;
+}
+
+static uint32_t most_channels(const struct gpucoll_plan_input *input, enum gpucoll_relay_flow flow)
+{
+    const uint64_t channel = least_slot_bytes * gpucoll_relay_connections(flow) * GPUCOLL_RELAY_SLOTS;
+    const uint64_t room = input->data_bytes / channel;
+    const uint32_t most = gpucoll_most_ctas(input);
+    return room == 0 ? 1 : room < most ? (uint32_t)room : most;
+}
+
+/* ---- the plan ---- */
+
+/* What the links and the steps of a flow have to do. */
+struct load {
+    double leaves; /* bytes that leave a rank, flags not counted */
+    unsigned hops; /* steps one after the other */
+    double waits;  /* bytes that come before a rank can begin, beside */
+};
+
+static unsigned log2_of(uint32_t n)
+{
+    unsigned log = 0;
+    while (n >> (log + 1) != 0) {
+        log++;
+    }
+    return log;
+}
+
+static struct load load_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_t n, double piece)
+{
+    const double all = (double)bytes;
+    const double first = piece < all ? piece : all;
+    switch (flow) {
+    case GPUCOLL_RELAY_ALLREDUCE:
+        return (struct load){2 * all * (n - 1) / n, 2 * (n - 1), 0};
+    case GPUCOLL_RELAY_TREE:
+        /* Inner in one tree: half of it up once and down twice; leaf in the other: half of it up. */
+        return (struct load){n > 2 ? 2 * all : (n - 1) * all, 2 * log2_of(n), 2 * log2_of(n) * first};
+    case GPUCOLL_RELAY_BCAST:
+    case GPUCOLL_RELAY_REDUCE:
+        return (struct load){n > 1 ? all : 0, n - 1, n > 2 ? (n - 2) * first : 0};
+    default:
+        return (struct load){(n - 1) * all, n - 1, 0};
+    }
+}
+
+static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
+                  struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    const enum gpucoll_relay_flow flow = flow_of(input->coll, tree);
+    const bool simple = protocol == GPUCOLL_RELAY_SIMPLE;
+    const uint32_t most = most_channels(input, flow);
+    const uint64_t block = block_of(flow, input->bytes, input->nranks);
+    plan->threads = gpucoll_whole_warps(input->config->threads);
+    const double each = simple ? (double)least_channel_bytes : (double)plan->threads * GPUCOLL_PACK_BYTES;
+    const double share = gpucoll_wanted_ctas(input, (double)block / each);
+    plan->ctas = share + 1 < (double)most ? (uint32_t)(share + 1) : most;
+    if (flow == GPUCOLL_RELAY_TREE && plan->ctas % 2 != 0 && plan->ctas < most) {
+        plan->ctas++; /* half of them for each tree */
+    }
+    const struct gpucoll_relay_cut cut =
+        gpucoll_relay_cut_of(flow, protocol, input->nranks, block, plan->ctas, input->data_bytes);
+    plan->rounds = cut.pieces > 0 ? (cut.pieces + cut.parts - 1) / cut.parts : 1;
+    const struct load load =
+        load_of(flow, input->bytes, input->nranks, (double)cut.piece_packs * GPUCOLL_PACK_BYTES * plan->ctas);
+    const double flags = protocol == GPUCOLL_RELAY_LL      ? 2
+                         : protocol == GPUCOLL_RELAY_LL128 ? (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS
+                                                           : 1;
+    const double cta_bandwidth = protocol == GPUCOLL_RELAY_LL      ? model->ll_cta_bandwidth
+                                 : protocol == GPUCOLL_RELAY_LL128 ? model->ll128_cta_bandwidth
+                                                                   : model->simple_cta_bandwidth;
+    plan->predicted_us =
+        model->agree_us + model->launch_us +
+        load.hops * (input->latency_us + (simple ? model->fence_us : model->hop_us)) +
+        turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share, (double)most,
+                                                cta_bandwidth);
+}
+
+static const char *unusable(const struct gpucoll_plan_input *input, bool tree,
+                            enum gpucoll_relay_protocol protocol)
+{
+    if (protocol == GPUCOLL_RELAY_LL128 && !input->whole_lines) {
+        return "a link between the GPUs may tear a line of 128 bytes";
+    }
+    struct gpucoll_plan plan;
+    const enum gpucoll_relay_flow flow = flow_of(input->coll, tree);
+    shape(input, tree, protocol, &plan);
+    /* Also where the pieces over a connection are no longer counted by 32 bits. */
+    const uint64_t most = (uint64_t)GPUCOLL_RELAY_MOST_PASSES * GPUCOLL_RELAY_SLOTS;
+    return plan.rounds > most / (2 * gpucoll_relay_steps(flow, input->nranks))
+               ? "the message takes too many rounds through so small a scratch area"
+               : NULL;
+}
+
+/* ---- the call ---- */
+
+/* The ranks in the order of the ring, from the root on where there is one. */
+static void fill_order(const struct gpucoll_request *request, enum gpucoll_relay_flow flow, uint32_t *order)
+{
+    const uint32_t n = request->team->size;
+    const bool rooted = flow == GPUCOLL_RELAY_BCAST || flow == GPUCOLL_RELAY_REDUCE;
+    for (uint32_t position = 0; position < n; position++) {
+        order[position] = (position + (rooted ? request->root : 0)) % n;
+    }
+}
+
+/* What this rank has for the block of `rank`, and where it goes. */
+static struct gpucoll_kernel_run block_run(const struct gpucoll_request *request, enum gpucoll_relay_flow flow,
+                                           uint32_t rank)
+{
+    const struct gpucoll_kernel_run *runs = request->runs.run;
+    const uint32_t own = request->team->rank;
+    struct gpucoll_kernel_run block = {NULL, NULL, 0, 0};
+    uint64_t begin = 0;
+    switch (flow) {
+    case GPUCOLL_RELAY_ALLREDUCE:
+        block.send_bytes = gpucoll_slice_at(request->bytes, request->team->size, rank, &begin);
+        block.send = (const char *)request->send + begin;
+        block.recv = (char *)request->recv + begin;
+        break;
+    case GPUCOLL_RELAY_REDUCE_SCATTER:
+        block.send_bytes = runs[rank].send_bytes;
+        block.send = runs[rank].send;
+        block.recv = rank == own ? runs[own].recv : NULL;
+        break;
+    default: /* ALLGATHER */
+        block.send_bytes = rank == own ? runs[own].send_bytes : runs[rank].recv_bytes;
+        block.send = rank == own ? runs[own].send : NULL;
+        block.recv = runs[rank].recv;
+        break;
+    }
+    return block;
+}
+
+/* Of a flow with a single block. */
+static struct gpucoll_kernel_run whole_run(const struct gpucoll_request *request, enum gpucoll_relay_flow flow)
+{
+    const struct gpucoll_kernel_run *runs = request->runs.run;
+    const uint32_t root = request->root;
+    const bool is_root = request->team->rank == root;
+    struct gpucoll_kernel_run block = {request->send, request->recv, request->bytes, 0};
+    if (flow == GPUCOLL_RELAY_BCAST) {
+        block.send = is_root ? runs[(root + 1) % request->team->size].send : NULL;
+        block.recv = is_root ? NULL : runs[root].recv;
+    } else if (flow == GPUCOLL_RELAY_REDUCE) {
+        block.send = runs[root].send;
+        block.recv = is_root ? runs[root].recv : NULL;
+    }
+    return block;
+}
+
+static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpucoll_relay_protocol protocol)
+{
+    const uint32_t n = request->team->size;
+    const enum gpucoll_relay_flow flow = flow_of(request->coll, tree);
+    uint32_t order[GPUCOLL_MAX_LOCAL];
+    struct gpucoll_kernel_args by_rank;
+    struct gpucoll_kernel_args args;
+    struct gpucoll_kernel_runs runs;
+    fill_order(request, flow, order);
+    gpucoll_kernel_args_init(request, &by_rank);
+    memcpy(&args, &by_rank, offsetof(struct gpucoll_kernel_args, peer));
+    memset(&runs, 0, gpucoll_kernel_runs_bytes(n));
+    args.bytes = block_of(flow, request->bytes, n);
+    args.relay_flow = (uint16_t)flow;
+    args.relay_protocol = (uint16_t)protocol;
+    for (uint32_t position = 0; position < n; position++) {
+        args.peer[position] = by_rank.peer[order[position]];
+        args.peer[position].number = order[position];
+        args.rank = order[position] == by_rank.rank ? position : args.rank;
+        if (gpucoll_relay_is_ring(flow)) {
+            runs.run[position] = block_run(request, flow, order[position]);
+        }
+    }
+    if (!gpucoll_relay_is_ring(flow)) {
+        runs.run[0] = whole_run(request, flow);
+    }
+    memcpy(request->runs.run, runs.run, gpucoll_kernel_runs_bytes(n));
+    const struct gpucoll_relay_cut cut =
+        gpucoll_relay_cut_of(flow, protocol, n, args.bytes, request->plan.ctas, args.data_bytes);
+    gpucoll_gpu_spend_epochs(request->lane, gpucoll_relay_passes(protocol, &cut) - 1);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_RELAY, &args);
+}
+
+/* ---- the rows ---- */
+
+#define ROW(shaped, kind, collectives, is_tree, way, letters, text)                                          \
+    static const char *unusable_##kind##_##letters(const struct gpucoll_plan_input *input)                   \
+    {                                                                                                        \
+        return unusable(input, is_tree, way);                                                                \
+    }                                                                                                        \
+    static void shape_##kind##_##letters(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)  \
+    {                                                                                                        \
+        shape(input, is_tree, way, plan);                                                                    \
+    }                                                                                                        \
+    static gpucoll_status start_##kind##_##letters(struct gpucoll_request *request)                          \
+    {                                                                                                        \
+        return start(request, is_tree, way);                                                                 \
+    }                                                                                                        \
+    const struct gpucoll_algorithm shaped = {                                                                \
+        .name = #kind,                                                                                       \
+        .protocol = #letters,                                                                                \
+        .help = text,                                                                                        \
+        .coll = collectives,                                                                                 \
+        .waits = true,                                                                                       \
+        .unusable = unusable_##kind##_##letters,                                                             \
+        .shape = shape_##kind##_##letters,                                                                   \
+        .start = start_##kind##_##letters,                                                                   \
+        .progress = gpucoll_kernel_wait,                                                                     \
+    }
+
+#define RING_HELP "one kernel: each rank hands on what it gets to the next one of a ring, or of a chain from or to the root; "
+#define TREE_HELP "one kernel: up and down two binary trees, each with half of the message; fewer steps than a ring; "
+#define LL_HELP "words carry their flags; for small messages"
+#define LL128_HELP "lines of 128 bytes carry their flags; over NVLink"
+#define SIMPLE_HELP "pieces with a flag each; for large messages"
+
+ROW(gpucoll_ring_ll, ring, GPUCOLL_ANY_RING, false, GPUCOLL_RELAY_LL, ll, RING_HELP LL_HELP);
+ROW(gpucoll_ring_ll128, ring, GPUCOLL_ANY_RING, false, GPUCOLL_RELAY_LL128, ll128, RING_HELP LL128_HELP);
+ROW(gpucoll_ring_simple, ring, GPUCOLL_ANY_RING, false, GPUCOLL_RELAY_SIMPLE, simple, RING_HELP SIMPLE_HELP);
+ROW(gpucoll_tree_ll, tree, GPUCOLL_ALLREDUCE, true, GPUCOLL_RELAY_LL, ll, TREE_HELP LL_HELP);
+ROW(gpucoll_tree_ll128, tree, GPUCOLL_ALLREDUCE, true, GPUCOLL_RELAY_LL128, ll128, TREE_HELP LL128_HELP);
+ROW(gpucoll_tree_simple, tree, GPUCOLL_ALLREDUCE, true, GPUCOLL_RELAY_SIMPLE, simple, TREE_HELP SIMPLE_HELP);

@@ -1,0 +1,399 @@
+/*
+ * Connections of relays over each protocol (kernels/relay_abi.h): a CTA, all its threads together, takes one piece from its sources,
+ * reduces it with the own part, and stores the outcome to its targets and to the user's buffer. `carry` of a protocol is one
+ * loop for all the forms, from send to recv_reduce_copy_send: which operands and results a step has is known only when it
+ * runs, so that there is one loop to compile for each protocol and functor.
+ *
+ * Over LL and LL128 the threads meet only where a slot is used again. A thread (a warp, in LL128) has the same packs of each piece of a
+ * block, so what it reads of the user's buffer it has read before it writes there: in place is right.
+ */
+#ifndef GPUCOLL_KERNELS_CONNECTION_CUH
+#define GPUCOLL_KERNELS_CONNECTION_CUH
+
+#include "kernels/ll.cuh"
+#include "kernels/ll128.cuh"
+#include "kernels/reduce_ops.cuh"
+#include "kernels/relay_abi.h"
+#include "kernels/simple.cuh"
+
+namespace gpucoll {
+
+/* What a CTA works on. */
+struct relay_channel {
+    const gpucoll_kernel_args &args;
+    const gpucoll_relay_cut cut;
+    waiter wait;
+    bool failed; /* this thread gave a wait up: it goes to all barriers, and does nothing else any more */
+
+    __device__ __forceinline__ explicit relay_channel(const gpucoll_kernel_args &args)
+        : args(args), cut(gpucoll_relay_cut_of(args.relay_flow, args.relay_protocol, args.nranks, args.bytes, gridDim.x,
+                                               args.data_bytes)),
+          wait(args.status), failed(false)
+    {
+    }
+
+    /* The slot of piece `number` over the connection to `receiver`. */
+    template <uint32_t Protocol>
+    __device__ __forceinline__ char *slot(uint32_t receiver, uint32_t end, uint32_t number) const
+    {
+        return static_cast<char *>(args.peer[receiver].lane) +
+               gpucoll_relay_slot_offset(args.relay_flow, Protocol, blockIdx.x, end, number % GPUCOLL_RELAY_SLOTS,
+                                         cut.slot_packs);
+    }
+
+    /* What the words of that piece carry. */
+    __device__ __forceinline__ uint32_t epoch_of(uint32_t receiver, uint32_t number) const
+    {
+        return args.peer[receiver].epoch + number / GPUCOLL_RELAY_SLOTS;
+    }
+
+    __device__ __forceinline__ bool look_again(uint32_t peer)
+    {
+        failed = !wait.again(args.peer[peer].number);
+        return !failed;
+    }
+
+    /* This thread waits until the peer's flag has come to `count`. */
+    __device__ __forceinline__ void wait_flag(uint32_t phase, uint32_t peer, uint32_t number)
+    {
+        const uint64_t *flag =
+            static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
+        const uint64_t wanted = gpucoll_flag_value(args.peer[args.rank].epoch, number);
+        for (;;) {
+            const uint64_t seen = load_acquire(flag);
+            if ((seen >> 32 == wanted >> 32 && static_cast<uint32_t>(seen) >= static_cast<uint32_t>(wanted)) ||
+                !look_again(peer)) {
+                return;
+            }
+        }
+    }
+
+    /* After a barrier: all that the CTA has done before is seen by whoever sees the flag. */
+    __device__ __forceinline__ void raise_flag(uint32_t phase, uint32_t peer, uint32_t number) const
+    {
+        uint64_t *flags = static_cast<uint64_t *>(args.peer[peer].lane);
+        fence_system();
+        store_relaxed(&flags[gpucoll_flag_index(phase, blockIdx.x, args.rank)],
+                      gpucoll_flag_value(args.peer[peer].epoch, number));
+    }
+
+    /* Threads 0 and 1: are the slots free again that the step will use? To be followed by a barrier. */
+    __device__ __forceinline__ void wait_credits(const gpucoll_relay_step &step)
+    {
+        if (threadIdx.x < step.targets && step.sent >= GPUCOLL_RELAY_SLOTS && !failed) {
+            wait_flag(PHASE_RESULT, threadIdx.x == 0 ? step.to[0].peer : step.to[1].peer,
+                      step.sent - GPUCOLL_RELAY_SLOTS);
+        }
+    }
+
+    __device__ __forceinline__ bool owes_credits(const gpucoll_relay_step &step) const
+    {
+        return step.sources > 0 && step.received + GPUCOLL_RELAY_SLOTS < cut.total;
+    }
+
+    /* After a barrier, by threads 0 and 1. */
+    __device__ __forceinline__ void give_credits(const gpucoll_relay_step &step) const
+    {
+        if (threadIdx.x < step.sources) {
+            raise_flag(PHASE_RESULT, threadIdx.x == 0 ? step.from[0].peer : step.from[1].peer, step.received);
+        }
+    }
+};
+
+/* The user's part of a step: packs [begin, begin + length) of a block. */
+struct relay_piece {
+    message own;
+    message user;
+    uint64_t begin;
+    uint32_t length;
+};
+
+/* With the operand that has come before, if any. */
+template <typename Op> __device__ __forceinline__ pack fold(bool first, pack sum, pack value)
+{
+    return first ? value : reduce<Op>(sum, value);
+}
+
+/* ---- Simple: operands and results are memory ---- */
+
+struct over_simple {
+    static constexpr uint32_t protocol = GPUCOLL_RELAY_SIMPLE;
+    static constexpr uint32_t unroll = 4; /* packs that a thread has in flight */
+
+    template <typename Op>
+    static __device__ __forceinline__ void fast_packs(const relay_channel &channel, const gpucoll_relay_step &step,
+                                                      const relay_piece &piece, uint32_t fast)
+    {
+        const uint32_t operands = step.sources + (step.reads ? 1 : 0);
+        const uint32_t results = step.targets + (step.writes ? 1 : 0);
+        const uint32_t rank = channel.args.rank;
+        const char *const source[2] = {channel.slot<protocol>(rank, step.from[0].end, step.received),
+                                       channel.slot<protocol>(rank, step.from[1].end, step.received)};
+        char *const target[2] = {channel.slot<protocol>(step.to[0].peer, step.to[0].end, step.sent),
+                                 channel.slot<protocol>(step.to[1].peer, step.to[1].end, step.sent)};
+        for (uint32_t start = threadIdx.x; start < fast; start += unroll * blockDim.x) {
+            pack sum[unroll];
+#pragma unroll 1
+            for (uint32_t k = 0; k < operands; k++) {
+                const char *const from = k >= step.sources ? piece.own.at(piece.begin) : k == 0 ? source[0] : source[1];
+                pack value[unroll];
+#pragma unroll
+                for (uint32_t i = 0; i < unroll; i++) {
+                    const uint32_t at = start + i * blockDim.x;
+                    value[i] = at < fast ? load_pack(from + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES)
+                                         : make_uint4(0, 0, 0, 0);
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < unroll; i++) {
+                    sum[i] = fold<Op>(k == 0, sum[i], value[i]);
+                }
+            }
+#pragma unroll 1
+            for (uint32_t k = 0; k < results; k++) {
+                char *const to = k >= step.targets ? piece.user.at(piece.begin) : k == 0 ? target[0] : target[1];
+#pragma unroll
+                for (uint32_t i = 0; i < unroll; i++) {
+                    const uint32_t at = start + i * blockDim.x;
+                    if (at < fast) {
+                        store_pack(to + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, sum[i]);
+                    }
+                }
+            }
+        }
+    }
+
+    /* The packs from `first` on, of which the user's may be unaligned or cut short. */
+    template <typename Op>
+    static __device__ __forceinline__ void slow_packs(const relay_channel &channel, const gpucoll_relay_step &step,
+                                                      const relay_piece &piece, uint32_t first)
+    {
+        for (uint32_t at = first + threadIdx.x; at < piece.length; at += blockDim.x) {
+            const size_t place = static_cast<size_t>(at) * GPUCOLL_PACK_BYTES;
+            pack sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+            for (uint32_t k = 0; k < step.sources + (step.reads ? 1 : 0); k++) {
+                const gpucoll_relay_end &from = k == 0 ? step.from[0] : step.from[1];
+                const pack value = k >= step.sources
+                                       ? piece.own.load(piece.begin + at)
+                                       : load_pack(channel.slot<protocol>(channel.args.rank, from.end, step.received) + place);
+                sum = fold<Op>(k == 0, sum, value);
+            }
+#pragma unroll 1
+            for (uint32_t k = 0; k < step.targets; k++) {
+                const gpucoll_relay_end &to = k == 0 ? step.to[0] : step.to[1];
+                store_pack(channel.slot<protocol>(to.peer, to.end, step.sent) + place, sum);
+            }
+            if (step.writes) {
+                piece.user.store(piece.begin + at, sum);
+            }
+        }
+    }
+
+    static __device__ __forceinline__ uint32_t fast_length(const relay_piece &piece, const gpucoll_relay_step &step)
+    {
+        uint64_t end = piece.begin + piece.length;
+        end = step.reads && piece.own.fast_end() < end ? piece.own.fast_end() : end;
+        end = step.writes && piece.user.fast_end() < end ? piece.user.fast_end() : end;
+        return end > piece.begin ? static_cast<uint32_t>(end - piece.begin) : 0;
+    }
+
+    /* False on all threads if a wait was given up. */
+    template <typename Op>
+    static __device__ __forceinline__ bool carry(relay_channel &channel, const gpucoll_relay_step &step,
+                                                 const relay_piece &piece)
+    {
+        channel.wait_credits(step);
+        /* Threads of another warp, where there is one: so that the two kinds of waits go side by side. */
+        const uint32_t inbox = (threadIdx.x + warp_threads) % blockDim.x;
+        const uint32_t thread = blockDim.x > warp_threads ? inbox : threadIdx.x;
+        if (thread < step.sources && !channel.failed) {
+            channel.wait_flag(PHASE_INPUT, thread == 0 ? step.from[0].peer : step.from[1].peer, step.received);
+        }
+        if (__syncthreads_or(channel.failed)) {
+            return false;
+        }
+        const uint32_t fast = fast_length(piece, step);
+        fast_packs<Op>(channel, step, piece, fast);
+        slow_packs<Op>(channel, step, piece, fast);
+        __syncthreads();
+        if (threadIdx.x < step.targets) {
+            channel.raise_flag(PHASE_INPUT, threadIdx.x == 0 ? step.to[0].peer : step.to[1].peer, step.sent);
+        }
+        if (channel.owes_credits(step)) {
+            channel.give_credits(step);
+        }
+        return true;
+    }
+};
+
+/* ---- LL: two lines a pack, in two planes of the slot ---- */
+
+struct over_ll {
+    static constexpr uint32_t protocol = GPUCOLL_RELAY_LL;
+
+    static __device__ __forceinline__ uint64_t word(uint32_t data, uint32_t epoch)
+    {
+        return static_cast<uint64_t>(epoch) << 32 | data;
+    }
+
+    static __device__ __forceinline__ void store(const relay_channel &channel, const gpucoll_relay_end &to, uint32_t number,
+                                                 uint32_t at, pack value)
+    {
+        const uint32_t epoch = channel.epoch_of(to.peer, number);
+        char *const line = channel.slot<protocol>(to.peer, to.end, number) + static_cast<size_t>(at) * sizeof(words);
+        store_words(line, {word(value.x, epoch), word(value.y, epoch)});
+        store_words(line + static_cast<size_t>(channel.cut.slot_packs) * sizeof(words),
+                    {word(value.z, epoch), word(value.w, epoch)});
+    }
+
+    static __device__ __forceinline__ pack receive(relay_channel &channel, const gpucoll_relay_end &from, uint32_t number,
+                                                   uint32_t at)
+    {
+        const uint32_t rank = channel.args.rank;
+        const uint32_t epoch = channel.epoch_of(rank, number);
+        const char *const line = channel.slot<protocol>(rank, from.end, number) + static_cast<size_t>(at) * sizeof(words);
+        const size_t plane = static_cast<size_t>(channel.cut.slot_packs) * sizeof(words);
+        ll_area::lines lines = {load_words(line), load_words(line + plane)};
+        while (!lines.complete(epoch) && channel.look_again(from.peer)) {
+            lines = {load_words(line), load_words(line + plane)};
+        }
+        return lines.value();
+    }
+
+    /* False on all threads if a wait was given up; some threads may find that later than others. */
+    template <typename Op>
+    static __device__ __forceinline__ bool carry(relay_channel &channel, const gpucoll_relay_step &step,
+                                                 const relay_piece &piece)
+    {
+        if (step.targets > 0 && step.sent >= GPUCOLL_RELAY_SLOTS) {
+            channel.wait_credits(step);
+            if (__syncthreads_or(channel.failed)) {
+                return false;
+            }
+        }
+        for (uint32_t at = threadIdx.x; at < piece.length && !channel.failed; at += blockDim.x) {
+            pack sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+            for (uint32_t k = 0; k < step.sources + (step.reads ? 1 : 0); k++) {
+                const gpucoll_relay_end &from = k == 0 ? step.from[0] : step.from[1];
+                const pack value = k >= step.sources ? piece.own.load(piece.begin + at)
+                                                     : receive(channel, from, step.received, at);
+                sum = fold<Op>(k == 0, sum, value);
+            }
+            if (channel.failed) {
+                break;
+            }
+#pragma unroll 1
+            for (uint32_t k = 0; k < step.targets; k++) {
+                store(channel, k == 0 ? step.to[0] : step.to[1], step.sent, at, sum);
+            }
+            if (step.writes) {
+                piece.user.store(piece.begin + at, sum);
+            }
+        }
+        if (channel.owes_credits(step)) {
+            if (__syncthreads_or(channel.failed)) {
+                return false;
+            }
+            channel.give_credits(step);
+        }
+        return true;
+    }
+};
+
+/* ---- LL128: seven packs a line, by eight threads ---- */
+
+struct over_ll128 {
+    static constexpr uint32_t protocol = GPUCOLL_RELAY_LL128;
+
+    static __device__ __forceinline__ char *place(const relay_channel &channel, uint32_t receiver, uint32_t end,
+                                                  uint32_t number, uint32_t line)
+    {
+        return channel.slot<protocol>(receiver, end, number) + static_cast<size_t>(line) * GPUCOLL_LINE_BYTES +
+               line_thread() * GPUCOLL_PACK_BYTES;
+    }
+
+    /* By whole warps; threads with `present` false only keep step. All of a warp give up, or none. */
+    static __device__ __forceinline__ pack receive(relay_channel &channel, const gpucoll_relay_end &from, uint32_t number,
+                                                   uint32_t line, bool present)
+    {
+        const uint32_t rank = channel.args.rank;
+        const uint32_t epoch = channel.epoch_of(rank, number);
+        const char *const at = place(channel, rank, from.end, number, line);
+        for (;;) {
+            pack value = make_uint4(0, 0, 0, 0);
+            __syncwarp();
+            if (present) {
+                value = load_line(at);
+            }
+            const bool missing = present && carries_epoch() && value.x != epoch;
+            if (!__any_sync(whole_warp, missing)) {
+                return value;
+            }
+            const bool on = !missing || channel.look_again(from.peer);
+            if (!__all_sync(whole_warp, on)) {
+                channel.failed = true;
+                return value;
+            }
+        }
+    }
+
+    template <typename Op>
+    static __device__ __forceinline__ void line(relay_channel &channel, const gpucoll_relay_step &step,
+                                                const relay_piece &piece, uint32_t line, bool present)
+    {
+        const uint32_t at = line * GPUCOLL_LINE_PACKS + line_thread();
+        const bool holds_data = present && !carries_epoch() && at < piece.length;
+        pack sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+        for (uint32_t k = 0; k < step.sources + (step.reads ? 1 : 0); k++) {
+            pack value = make_uint4(0, 0, 0, 0);
+            if (k < step.sources) {
+                value = receive(channel, k == 0 ? step.from[0] : step.from[1], step.received, line, present);
+            } else if (holds_data) {
+                value = piece.own.load(piece.begin + at);
+            }
+            sum = fold<Op>(k == 0, sum, value);
+        }
+        if (channel.failed || !present) {
+            return;
+        }
+#pragma unroll 1
+        for (uint32_t k = 0; k < step.targets; k++) {
+            const gpucoll_relay_end &to = k == 0 ? step.to[0] : step.to[1];
+            store_line(place(channel, to.peer, to.end, step.sent, line), sum, channel.epoch_of(to.peer, step.sent));
+        }
+        if (step.writes && holds_data) {
+            piece.user.store(piece.begin + at, sum);
+        }
+    }
+
+    /* As over_ll. */
+    template <typename Op>
+    static __device__ __forceinline__ bool carry(relay_channel &channel, const gpucoll_relay_step &step,
+                                                 const relay_piece &piece)
+    {
+        if (step.targets > 0 && step.sent >= GPUCOLL_RELAY_SLOTS) {
+            channel.wait_credits(step);
+            if (__syncthreads_or(channel.failed)) {
+                return false;
+            }
+        }
+        const uint32_t lines = (piece.length + GPUCOLL_LINE_PACKS - 1) / GPUCOLL_LINE_PACKS;
+        const uint32_t end = (lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp; /* so that warps stay whole */
+        for (uint32_t next = threadIdx.x / line_threads; next < end && !channel.failed; next += blockDim.x / line_threads) {
+            line<Op>(channel, step, piece, next, next < lines);
+        }
+        if (channel.owes_credits(step)) {
+            if (__syncthreads_or(channel.failed)) {
+                return false;
+            }
+            channel.give_credits(step);
+        }
+        return true;
+    }
+};
+
+} // namespace gpucoll
+
+#endif

@@ -1,0 +1,3 @@
+#include "kernels/relay.cuh"
+
+GPUCOLL_FUNCTORS_INTEGER(GPUCOLL_RELAY_OF)

@@ -67,7 +67,7 @@ static void plan_lengths(struct bench *bench, size_t most)
     const uint32_t blocks = has_one_block(call->flow) ? 1 : call->nranks;
     for (uint32_t b = 0; b < blocks; b++) {
         size_t length = lengths[below(bench, sizeof(lengths) / sizeof(lengths[0]))];
-        length = length < most ? length : most - below(bench, 64);
+        length = length < most && most <= MOST_BLOCK ? length : most - below(bench, 64);
         call->bytes[b] = alike && b > 0 ? call->bytes[0] : length / unit * unit;
     }
 }

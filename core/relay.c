@@ -167,9 +167,15 @@ static struct gpucoll_kernel_run block_run(const struct gpucoll_request *request
         block.recv = rank == own ? runs[own].recv : NULL;
         break;
     default: /* ALLGATHER */
-        block.send_bytes = rank == own ? runs[own].send_bytes : runs[rank].recv_bytes;
-        block.send = rank == own ? runs[own].send : NULL;
+        block.send_bytes = runs[rank].recv_bytes;
         block.recv = runs[rank].recv;
+        if (rank == own) {
+            /* What goes to the others. In place it may have been packed for them, and is not to come back. */
+            const struct gpucoll_kernel_run *sent = &runs[(own + 1) % request->team->size];
+            block.send_bytes = sent->send_bytes;
+            block.send = sent->send;
+            block.recv = runs[own].recv_bytes > 0 ? block.recv : (char *)sent->send;
+        }
         break;
     }
     return block;

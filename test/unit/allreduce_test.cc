@@ -158,9 +158,11 @@ TEST(allreduce_sizes, around_the_capacities_of_ll_and_ll128)
     size_t ll128 = gpucoll_ll128_capacity(3) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES * 3;
     EXPECT_EQ(gpucoll_ll128_lines(ll128, 3), gpucoll_ll128_capacity(3));
     EXPECT_GT(gpucoll_ll128_lines(ll128 + 1, 3), gpucoll_ll128_capacity(3));
-    const std::pair<const char *, size_t> cases[] = {{"ll", gpucoll_ll_capacity(3)}, {"ll128", ll128}};
-    for (const auto &[protocol, capacity] : cases) {
-        on_threads(3, {{"protocol", protocol}}, [bytes = capacity](Rank &rank) {
+    const std::tuple<const char *, const char *, size_t> cases[] = {
+        {"oneshot", "ll", gpucoll_ll_capacity(3)}, {"twoshot", "ll128", ll128}};
+    for (const auto &[algorithm, protocol, capacity] : cases) {
+        const Settings settings = {{"allreduce_algorithm", algorithm}, {"protocol", protocol}};
+        on_threads(3, settings, [bytes = capacity](Rank &rank) {
             Call call;
             call.type = GPUCOLL_INT16;
             for (int step = -1; step <= 1; step++) {

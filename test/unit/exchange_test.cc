@@ -139,7 +139,7 @@ TEST(exchange_sizes, many_chunks_through_host_memory)
 
 TEST(exchange_sizes, around_the_capacity_of_ll)
 {
-    on_threads(3, {{"protocol", "ll"}}, [](Rank &rank) {
+    on_threads(3, {{"allgather_algorithm", "exchange"}, {"protocol", "ll"}}, [](Rank &rank) {
         for (int step = -1; step <= 1; step++) {
             EXPECT_TRUE(rank.log.topics().empty());
             check(rank, call_of(kinds[0], gpucoll_ll_capacity(3) + static_cast<size_t>(step)));

@@ -5,6 +5,16 @@
 #include <cstring>
 #include "test/unit/selector_input.h"
 
+extern "C" {
+#include "kernels/relay_abi.h"
+}
+
+/* Does it go along a ring or tree? */
+static bool is_relay(const gpucoll_algorithm *row)
+{
+    return strcmp(row->name, "ring") == 0 || strcmp(row->name, "tree") == 0;
+}
+
 TEST(selector, small_calls_linger_unless_told_otherwise)
 {
     Input input(64, 4);
@@ -209,8 +219,11 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                         EXPECT_GE(plan.ctas, 1u);
                         EXPECT_LE(plan.ctas, static_cast<uint32_t>(input.settings.max_ctas));
                         EXPECT_EQ(plan.threads, 96u);
-                        EXPECT_TRUE(strcmp(row->protocol, "simple") != 0 ||
+                        EXPECT_TRUE(strcmp(row->protocol, "simple") != 0 || is_relay(row) ||
                                     gpucoll_block_bytes(input.data_bytes, ranks, plan.ctas) >= 128);
+                        EXPECT_TRUE(!is_relay(row) ||
+                                    gpucoll_relay_slot_packs(GPUCOLL_RELAY_TREE, GPUCOLL_RELAY_SIMPLE,
+                                                             plan.ctas, input.data_bytes) > 0);
                         EXPECT_TRUE(std::isfinite(plan.predicted_us) && plan.predicted_us > 0);
                     }
                 }

@@ -440,7 +440,7 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
     if (team->rank != 0 || team->context->log->verbosity < GPUCOLL_LOG_PLAN) {
         return;
     }
-    char why[2048];
+    char why[3072];
     gpucoll_select_explain(input, why, sizeof why);
     gpucoll_log(
         team->context->log, GPUCOLL_LOG_PLAN,

@@ -18,7 +18,7 @@
 #define GPUCOLL_HELP_FILE "help-mpi-coll-gpucoll.txt"
 #endif
 
-enum { LINE_BYTES = 2048 };
+enum { LINE_BYTES = 4096 };
 
 void gpucoll_log(const struct gpucoll_log *log, int level, const char *format, ...)
 {

@@ -177,7 +177,7 @@ TEST(death, before_a_call_is_told_to_all_who_wait)
 /* The rank has posted before the others came, so they start kernels, which wait for data that never comes. */
 TEST(death, inside_a_call_ends_the_kernels_of_the_others)
 {
-    for (const char *algorithm : {"oneshot", "twoshot", "phased"}) {
+    for (const char *algorithm : {"oneshot", "twoshot", "phased", "ring", "tree"}) {
         expect_death_is_told({{"allreduce_algorithm", algorithm}}, 2, 0, [](Rank &rank) {
             static Doubles *some = new Doubles(100);
             gpucoll_request *request = nullptr;

@@ -110,7 +110,9 @@ struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
         if (lane->taken || lane->poisoned) {
             continue;
         }
-        if (lane->epoch > UINT32_MAX - GPUCOLL_EPOCHS_OF_A_CALL) { /* flags of the coming epochs would look older than these */
+        if (lane->epoch >
+            UINT32_MAX -
+                GPUCOLL_EPOCHS_OF_A_CALL) { /* flags of the coming epochs would look older than these */
             lane->poisoned = !clear_lane(gpu, lane);
             if (lane->poisoned) {
                 continue;

@@ -106,17 +106,17 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     plan->rounds = cut.pieces > 0 ? (cut.pieces + cut.parts - 1) / cut.parts : 1;
     const struct load load =
         load_of(flow, input->bytes, input->nranks, (double)cut.piece_packs * GPUCOLL_PACK_BYTES * plan->ctas);
-    const double flags = protocol == GPUCOLL_RELAY_LL      ? 2
-                         : protocol == GPUCOLL_RELAY_LL128 ? (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS
-                                                           : 1;
+    const double flags = protocol == GPUCOLL_RELAY_LL ? 2
+                         : protocol == GPUCOLL_RELAY_LL128
+                             ? (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS
+                             : 1;
     const double cta_bandwidth = protocol == GPUCOLL_RELAY_LL      ? model->ll_cta_bandwidth
                                  : protocol == GPUCOLL_RELAY_LL128 ? model->ll128_cta_bandwidth
                                                                    : model->simple_cta_bandwidth;
-    plan->predicted_us =
-        model->agree_us + model->launch_us +
-        load.hops * (input->latency_us + (simple ? model->fence_us : model->hop_us)) +
-        turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share, (double)most,
-                                                cta_bandwidth);
+    plan->predicted_us = model->agree_us + model->launch_us +
+                         load.hops * (input->latency_us + (simple ? model->fence_us : model->hop_us)) +
+                         turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits),
+                                                                 share, (double)most, cta_bandwidth);
 }
 
 static const char *unusable(const struct gpucoll_plan_input *input, bool tree,
@@ -148,8 +148,8 @@ static void fill_order(const struct gpucoll_request *request, enum gpucoll_relay
 }
 
 /* What this rank has for the block of `rank`, and where it goes. */
-static struct gpucoll_kernel_run block_run(const struct gpucoll_request *request, enum gpucoll_relay_flow flow,
-                                           uint32_t rank)
+static struct gpucoll_kernel_run block_run(const struct gpucoll_request *request,
+                                           enum gpucoll_relay_flow flow, uint32_t rank)
 {
     const struct gpucoll_kernel_run *runs = request->runs.run;
     const uint32_t own = request->team->rank;
@@ -182,7 +182,8 @@ static struct gpucoll_kernel_run block_run(const struct gpucoll_request *request
 }
 
 /* Of a flow with a single block. */
-static struct gpucoll_kernel_run whole_run(const struct gpucoll_request *request, enum gpucoll_relay_flow flow)
+static struct gpucoll_kernel_run whole_run(const struct gpucoll_request *request,
+                                           enum gpucoll_relay_flow flow)
 {
     const struct gpucoll_kernel_run *runs = request->runs.run;
     const uint32_t root = request->root;
@@ -258,8 +259,11 @@ static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpu
         .progress = gpucoll_kernel_wait,                                                                     \
     }
 
-#define RING_HELP "one kernel: each rank hands on what it gets to the next one of a ring, or of a chain from or to the root; "
-#define TREE_HELP "one kernel: up and down two binary trees, each with half of the message; fewer steps than a ring; "
+#define RING_HELP                                                                                            \
+    "one kernel: each rank hands on what it gets to the next one of a ring, or of a chain from or to the "   \
+    "root; "
+#define TREE_HELP                                                                                            \
+    "one kernel: up and down two binary trees, each with half of the message; fewer steps than a ring; "
 #define LL_HELP "words carry their flags; for small messages"
 #define LL128_HELP "lines of 128 bytes carry their flags; over NVLink"
 #define SIMPLE_HELP "pieces with a flag each; for large messages"

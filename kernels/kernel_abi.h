@@ -4,8 +4,8 @@
  *
  * A *lane* is the scratch memory of one call on one rank: peers store into it, only its owner reads it. The owner
  * picks a free lane before it tells its peers that it has arrived, so whatever a peer stores belongs to this call.
- * An *epoch* is a number that the owner raises each time it uses the lane; data and flags of older calls carry
- * older epochs and are never taken for new ones.
+ * An *epoch* is a number that the owner raises each time it uses the lane, and by more than one where a call uses places again
+ * (relay_abi.h); data and flags of older calls carry older epochs and are never taken for new ones.
  *
  *   lane:  | flags | LL area | LL128 area | data area |
  *

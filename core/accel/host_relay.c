@@ -215,8 +215,7 @@ static bool carry(const struct relay *relay, const struct gpucoll_relay_step *st
     gpucoll_channel_range(run->send_bytes, channels, relay->channel, &begin, &end);
     const uint64_t packs = relay->cut.piece_packs;
     const uint64_t first = begin + step->piece * packs < end ? begin + step->piece * packs : end;
-    const struct span span =
-        span_of_packs(run->send_bytes, first, first + packs < end ? first + packs : end);
+    const struct span span = span_of_packs(run->send_bytes, first, first + packs < end ? first + packs : end);
     if (!wait_before(relay, step)) {
         return false;
     }

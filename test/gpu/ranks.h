@@ -48,7 +48,7 @@ struct call {
     const struct gpucoll_kernel_runs *runs; /* of an exchange: for each rank */
     uint16_t relay_flow;
     uint16_t relay_protocol;
-    uint32_t linger_ns;                     /* not 0: one crew, which waits so long for the next call */
+    uint32_t linger_ns; /* not 0: one crew, which waits so long for the next call */
 };
 
 extern const char *const kernel_names[GPUCOLL_KERNEL_COUNT];

@@ -171,11 +171,12 @@ static bool verify(struct bench *bench, const struct call *call)
         while (bench->got[at] == bench->wanted[r][at]) {
             at++;
         }
-        printf("# %s: %s: rank %u differs at %zu: %02x, not %02x; longest %lu ctas %u threads %u data_bytes %lu "
-               "in place %d\n",
-               bench->name, gpucoll_functor_name(call->functor), r, at, bench->got[at], bench->wanted[r][at],
-               (unsigned long)call->bytes, call->ctas, call->threads, (unsigned long)call->data_bytes,
-               bench->in_place);
+        printf(
+            "# %s: %s: rank %u differs at %zu: %02x, not %02x; longest %lu ctas %u threads %u data_bytes %lu "
+            "in place %d\n",
+            bench->name, gpucoll_functor_name(call->functor), r, at, bench->got[at], bench->wanted[r][at],
+            (unsigned long)call->bytes, call->ctas, call->threads, (unsigned long)call->data_bytes,
+            bench->in_place);
         return false;
     }
     return true;
@@ -193,8 +194,8 @@ static void begin_call(struct bench *bench)
 
 static void end_call(struct bench *bench, const struct call *call)
 {
-    const struct gpucoll_relay_cut cut = gpucoll_relay_cut_of(call->relay_flow, call->relay_protocol, bench->ranks.size,
-                                                              call->bytes, call->ctas, call->data_bytes);
+    const struct gpucoll_relay_cut cut = gpucoll_relay_cut_of(
+        call->relay_flow, call->relay_protocol, bench->ranks.size, call->bytes, call->ctas, call->data_bytes);
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
         bench->ranks.rank[r].epoch += gpucoll_relay_passes(call->relay_protocol, &cut) - 1;
     }
@@ -206,7 +207,8 @@ static bool run_case(struct bench *bench, enum gpucoll_relay_protocol protocol, 
     static const uint32_t threads[] = {32, 64, 256, 512};
     struct relay_expected *expected = &bench->expected;
     const uint32_t gpus = (uint32_t)bench->ranks.gpus->count;
-    const uint32_t resident = 96 / ((bench->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
+    const uint32_t resident =
+        96 / ((bench->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
     const bool large = most > MOST_BLOCK;
     bench->in_place = below(bench, 3) == 0;
     plan_lengths(bench, most);
@@ -255,18 +257,20 @@ static void begin_expected(struct bench *bench, enum gpucoll_relay_flow flow, in
 }
 
 /* One flow over one protocol: many shapes with one functor, then all functors. */
-static void test_flow(struct bench *bench, enum gpucoll_relay_flow flow, enum gpucoll_relay_protocol protocol, bool quick)
+static void test_flow(struct bench *bench, enum gpucoll_relay_flow flow, enum gpucoll_relay_protocol protocol,
+                      bool quick)
 {
     const int cases = quick ? 2 : 24;
     bool passed = true;
-    snprintf(bench->name, sizeof bench->name, "relay %s %s on %u ranks", flow_names[flow], protocol_names[protocol],
-             bench->ranks.size);
+    snprintf(bench->name, sizeof bench->name, "relay %s %s on %u ranks", flow_names[flow],
+             protocol_names[protocol], bench->ranks.size);
     begin_expected(bench, flow, GPUCOLL_FN_sum_f32);
     for (int i = 0; i < cases && passed; i++) {
         passed = run_case(bench, protocol, i % 3 == 0 ? MOST_BLOCK : 30000);
     }
     if (passed && !quick) {
-        passed = run_case(bench, protocol, has_one_block(flow) ? LARGE_BLOCK : LARGE_BLOCK / bench->ranks.size - 256);
+        passed = run_case(bench, protocol,
+                          has_one_block(flow) ? LARGE_BLOCK : LARGE_BLOCK / bench->ranks.size - 256);
     }
     gpus_report(bench->ranks.gpus, passed, "%s, many shapes", bench->name);
     if (!reduces(flow)) {
@@ -310,8 +314,8 @@ static void test_stop(struct bench *bench, enum gpucoll_relay_protocol protocol)
     accel->ops->stream_stop(ranks->rank[r].stream);
     passed &= accel->ops->synchronize(accel, ranks->rank[r].recv) == GPUCOLL_OK && !ranks_done(ranks, r);
     passed &= gpucoll_now_ns() - begin < 1000000000u && ranks->rank[r].status->stuck_rank == before + 1;
-    gpus_report(ranks->gpus, passed, "relay %s is stopped on %u ranks and names the rank", protocol_names[protocol],
-                ranks->size);
+    gpus_report(ranks->gpus, passed, "relay %s is stopped on %u ranks and names the rank",
+                protocol_names[protocol], ranks->size);
 }
 
 static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
@@ -329,7 +333,8 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
             test_flow(&bench, (enum gpucoll_relay_flow)flow, (enum gpucoll_relay_protocol)protocol, quick);
         }
     }
-    for (int protocol = 0; protocol < GPUCOLL_RELAY_PROTOCOLS && size >= GPUCOLL_RELAY_PROTOCOLS; protocol++) {
+    for (int protocol = 0; protocol < GPUCOLL_RELAY_PROTOCOLS && size >= GPUCOLL_RELAY_PROTOCOLS;
+         protocol++) {
         test_stop(&bench, (enum gpucoll_relay_protocol)protocol);
     }
     for (uint32_t r = 0; r < size; r++) {

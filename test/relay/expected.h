@@ -12,8 +12,9 @@ struct relay_expected {
     int functor;
     uint32_t nranks;
     uint32_t channels;
-    uint64_t bytes[GPUCOLL_MAX_LOCAL];                      /* of each block; of a single one: [0] */
-    const void *own[GPUCOLL_MAX_LOCAL][GPUCOLL_MAX_LOCAL]; /* what a position has for a block, where that is reduced or moved */
+    uint64_t bytes[GPUCOLL_MAX_LOCAL]; /* of each block; of a single one: [0] */
+    const void *own[GPUCOLL_MAX_LOCAL]
+                   [GPUCOLL_MAX_LOCAL]; /* what a position has for a block, where that is reduced or moved */
 };
 
 /* Does the position send for the block, or receive it? */

@@ -158,8 +158,8 @@ TEST(allreduce_sizes, around_the_capacities_of_ll_and_ll128)
     size_t ll128 = gpucoll_ll128_capacity(3) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES * 3;
     EXPECT_EQ(gpucoll_ll128_lines(ll128, 3), gpucoll_ll128_capacity(3));
     EXPECT_GT(gpucoll_ll128_lines(ll128 + 1, 3), gpucoll_ll128_capacity(3));
-    const std::tuple<const char *, const char *, size_t> cases[] = {
-        {"oneshot", "ll", gpucoll_ll_capacity(3)}, {"twoshot", "ll128", ll128}};
+    const std::tuple<const char *, const char *, size_t> cases[] = {{"oneshot", "ll", gpucoll_ll_capacity(3)},
+                                                                    {"twoshot", "ll128", ll128}};
     for (const auto &[algorithm, protocol, capacity] : cases) {
         const Settings settings = {{"allreduce_algorithm", algorithm}, {"protocol", protocol}};
         on_threads(3, settings, [bytes = capacity](Rank &rank) {

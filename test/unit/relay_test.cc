@@ -86,8 +86,8 @@ class Call
         for (std::thread &thread : threads) {
             thread.join();
         }
-        const gpucoll_relay_cut cut = gpucoll_relay_cut_of(form.flow, form.protocol, form.ranks, longest,
-                                                           form.channels, data_bytes);
+        const gpucoll_relay_cut cut =
+            gpucoll_relay_cut_of(form.flow, form.protocol, form.ranks, longest, form.channels, data_bytes);
         for (uint32_t r = 0; r < form.ranks; r++) {
             lanes.epochs[r] += gpucoll_relay_passes(form.protocol, &cut) - 1;
         }
@@ -111,8 +111,7 @@ class Call
             args.peer[i] = {lanes.lane(i), lanes.epochs[i], i};
         }
         for (uint32_t b = 0; b < blocks; b++) {
-            runs.run[b].send =
-                relay_has_own(form.flow, rank, b) ? own[rank * blocks + b].data() : nullptr;
+            runs.run[b].send = relay_has_own(form.flow, rank, b) ? own[rank * blocks + b].data() : nullptr;
             runs.run[b].recv = relay_wants(form.flow, rank, b) ? got[rank * blocks + b].data() : nullptr;
             runs.run[b].send_bytes = runs.run[b].recv_bytes = expected.bytes[b];
         }
@@ -135,8 +134,8 @@ class Call
                 const Bytes untouched(expected.bytes[b] + 1, '\x33');
                 EXPECT_EQ(got[r * blocks + b], wants ? result : untouched)
                     << "flow " << form.flow << " protocol " << form.protocol << " functor "
-                    << gpucoll_functor_name(form.functor) << " rank " << r << " of " << form.ranks << " block "
-                    << b << " bytes " << expected.bytes[b] << " channels " << form.channels;
+                    << gpucoll_functor_name(form.functor) << " rank " << r << " of " << form.ranks
+                    << " block " << b << " bytes " << expected.bytes[b] << " channels " << form.channels;
             }
         }
     }
@@ -309,10 +308,14 @@ const char *const protocols[] = {"ll", "ll128", "simple"};
 
 Settings forced(const char *algorithm, const char *protocol)
 {
-    return {{"allreduce_algorithm", algorithm},         {"allgather_algorithm", "ring"},
-            {"allgatherv_algorithm", "ring"},           {"bcast_algorithm", "ring"},
-            {"reduce_algorithm", "ring"},               {"reduce_scatter_algorithm", "ring"},
-            {"reduce_scatter_block_algorithm", "ring"}, {"protocol", protocol},
+    return {{"allreduce_algorithm", algorithm},
+            {"allgather_algorithm", "ring"},
+            {"allgatherv_algorithm", "ring"},
+            {"bcast_algorithm", "ring"},
+            {"reduce_algorithm", "ring"},
+            {"reduce_scatter_algorithm", "ring"},
+            {"reduce_scatter_block_algorithm", "ring"},
+            {"protocol", protocol},
             {"max_ctas", "5"}};
 }
 
@@ -393,8 +396,8 @@ INSTANTIATE_TEST_SUITE_P(ranks, forced_relay,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::Values("ring", "tree"),
                                           testing::ValuesIn(protocols)),
                          [](const auto &info) {
-                             return std::to_string(std::get<0>(info.param)) + "_" +
-                                    std::get<1>(info.param) + "_" + std::get<2>(info.param);
+                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param) +
+                                    "_" + std::get<2>(info.param);
                          });
 
 /* What one call leaves in a lane must mean nothing to the next, also where a call takes several epochs. */

@@ -103,25 +103,40 @@ static bool clear_lane(struct gpucoll_gpu *gpu, struct gpucoll_lane *lane)
     return cleared;
 }
 
+static bool take(struct gpucoll_gpu *gpu, struct gpucoll_lane *lane)
+{
+    if (lane->taken || lane->poisoned) {
+        return false;
+    }
+    if (lane->epoch >
+        UINT32_MAX - GPUCOLL_EPOCHS_OF_A_CALL) { /* flags of the coming epochs would look older than these */
+        lane->poisoned = !clear_lane(gpu, lane);
+        if (lane->poisoned) {
+            return false;
+        }
+        lane->epoch = 0; /* what cleared scratch holds; it never marks a call */
+    }
+    lane->taken = true;
+    lane->epoch++;
+    return true;
+}
+
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
 {
     for (uint32_t i = 0; i < gpu->lane_count; i++) {
-        struct gpucoll_lane *lane = &gpu->lanes[i];
-        if (lane->taken || lane->poisoned) {
-            continue;
+        if (take(gpu, &gpu->lanes[i])) {
+            return &gpu->lanes[i];
         }
-        if (lane->epoch >
-            UINT32_MAX -
-                GPUCOLL_EPOCHS_OF_A_CALL) { /* flags of the coming epochs would look older than these */
-            lane->poisoned = !clear_lane(gpu, lane);
-            if (lane->poisoned) {
-                continue;
-            }
-            lane->epoch = 0; /* what cleared scratch holds; it never marks a call */
+    }
+    return NULL;
+}
+
+struct gpucoll_lane *gpucoll_gpu_take_last_lane(struct gpucoll_gpu *gpu)
+{
+    for (uint32_t i = gpu->lane_count; i-- > 0;) {
+        if (take(gpu, &gpu->lanes[i])) {
+            return &gpu->lanes[i];
         }
-        lane->taken = true;
-        lane->epoch++;
-        return lane;
     }
     return NULL;
 }

@@ -68,6 +68,8 @@ static inline void gpucoll_gpu_spend_epochs(struct gpucoll_lane *lane, uint32_t 
 {
     lane->epoch += epochs;
 }
+/* The same, but of those that are free the last: a kernel of collectives may linger on the first. */
+struct gpucoll_lane *gpucoll_gpu_take_last_lane(struct gpucoll_gpu *gpu);
 void gpucoll_gpu_give_lane(struct gpucoll_lane *lane);
 
 /* Gives the GPU an outbox by an allowed transport, and each lane what it needs to use it, if they have none yet. Completes gpu->card.

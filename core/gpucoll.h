@@ -27,6 +27,8 @@
 #define GPUCOLL_IN_PLACE ((const void *)1)
 
 struct gpucoll_context;
+struct gpucoll_gpu; /* core/gpu.h */
+struct gpucoll_lane;
 struct gpucoll_net_ops; /* ucx_tl/net.h */
 struct gpucoll_team;
 struct gpucoll_request;
@@ -153,6 +155,32 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
  * all have posted it, they connect their GPUs to each other, which else the first call that brings them would. Nobody waits in it,
  * and the watchdog leaves it alone. */
 bool gpucoll_can_warm_up(struct gpucoll_team *team); /* has this process a GPU that it uses? */
+
+/*
+ * A reduction of this process alone, MPI_Reduce_local: inout[i] = in[i] op inout[i], on the GPU that holds both buffers. It needs
+ * no team and waits for no other rank; any number of threads may run some at once. The caller fills the first five fields, and the
+ * struct is the engine's from start until a test no longer says GPUCOLL_IN_PROGRESS.
+ */
+struct gpucoll_local {
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+    const void *in;
+    void *inout; /* apart from `in` */
+    size_t count;
+
+    struct gpucoll_context *context;
+    struct gpucoll_gpu *gpu;
+    struct gpucoll_lane *lane;  /* NULL: none so far */
+    enum gpucoll_reason reason; /* why it was declined */
+    uint32_t ctas;
+    uint32_t looks;
+};
+/* GPUCOLL_OK: to be tested from now on. GPUCOLL_DECLINED: nothing has begun, and the fallback is to do it. */
+gpucoll_status gpucoll_local_start(struct gpucoll_context *context,
+                                   struct gpucoll_local *local) GPUCOLL_CHECKED;
+/* Moves it on. GPUCOLL_IN_PROGRESS: call again, and let other calls of this process move on meanwhile, since one of them may have to end
+ * first. GPUCOLL_OK: `inout` is complete. GPUCOLL_DECLINED: as above. Any other error has been shown. */
+gpucoll_status gpucoll_local_test(struct gpucoll_local *local) GPUCOLL_CHECKED;
 
 /* Why the call of the team that was declined last was. */
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team);

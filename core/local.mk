@@ -128,6 +128,7 @@ libgpucoll_la_SOURCES += \
 	core/reduce_copy.c \
 	core/reduce_cpu.c \
 	core/reduce_direct.c \
+	core/reduce_local.c \
 	core/relay.c \
 	core/request.c \
 	core/request.h \

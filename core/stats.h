@@ -36,6 +36,7 @@ const char *gpucoll_way_name(enum gpucoll_way way);
 
 /* Of a native call without an algorithm of its own. */
 enum {
+    GPUCOLL_DETAIL_LOCAL = 253, /* of this process alone: a kernel that waits for nobody */
     GPUCOLL_DETAIL_HOSTS = 254, /* of several hosts: in stages, of which each has its own */
     GPUCOLL_DETAIL_COPY = 255   /* on one rank: a copy */
 };

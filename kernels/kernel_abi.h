@@ -68,7 +68,7 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
     GPUCOLL_KERNEL_REDUCE_BULK,   /* reduces what lies in the buffers of all ranks, in rank order, into those of all that want it */
     GPUCOLL_KERNEL_RELAY,         /* rings, chains and trees over any protocol: kernels/relay_abi.h; without a reduction, any functor */
-    GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces what copies have brought, in rank order; waits for nobody */
+    GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces blocks that lie there, in rank order; waits for nobody */
     GPUCOLL_KERNEL_COUNT
 };
 
@@ -169,9 +169,9 @@ struct gpucoll_kernel_args {
 };
 
 /*
- * REDUCE_BLOCKS takes the same arguments, some with other meanings: peer[i].lane is the block that rank i's copies have filled in this
- * rank's scratch, aligned to a pack and with room for whole packs; the own part is `send`. The result goes to `recv`, which is
- * `send`, or apart from it.
+ * REDUCE_BLOCKS takes the same arguments, some with other meanings: peer[i].lane is the block that rank i has brought, in memory of this
+ * rank's device; the own part is `send`. All are args.bytes long, begin at any byte, and are fastest at multiples of 16. The result
+ * goes to `recv`, which is `send`, or apart from it.
  */
 
 /*

@@ -1,6 +1,6 @@
 /*
- * Reduces what the copy engines of the peers have brought into blocks of this GPU's scratch, in rank order: bound by the GPU's own
- * memory. No kernel of this kind waits for anybody.
+ * Reduces blocks of memory that this GPU reaches, in rank order: what the copy engines of the peers have brought into its scratch, or
+ * the two buffers of a reduction of one process. Bound by the GPU's own memory. No kernel of this kind waits for anybody.
  */
 #ifndef GPUCOLL_KERNELS_REDUCE_BLOCKS_CUH
 #define GPUCOLL_KERNELS_REDUCE_BLOCKS_CUH
@@ -14,21 +14,34 @@ namespace gpucoll {
 constexpr uint32_t blocks_unroll = 2; /* packs of each source that a thread has in flight */
 constexpr uint32_t blocks_batch = 4;  /* sources */
 
-/* Pack `index` of what `source` contributes. Blocks are aligned, and whole packs long; the own part is a user's buffer. */
-template <bool Fast>
-__device__ __forceinline__ pack load_part(const gpucoll_kernel_args &args, const message &own, uint32_t source,
-                                          uint64_t index)
+__device__ __forceinline__ message part_of(const gpucoll_kernel_args &args, uint32_t source)
 {
-    if (source == args.rank) {
-        return Fast ? load_pack(own.at(index)) : own.load(index);
+    return message(source == args.rank ? args.send : args.peer[source].lane, args.bytes);
+}
+
+/* Pack `index` of what `source` contributes. */
+template <bool Fast>
+__device__ __forceinline__ pack load_part(const gpucoll_kernel_args &args, uint32_t source, uint64_t index)
+{
+    const message part = part_of(args, source);
+    return Fast ? load_pack(part.at(index)) : part.load(index);
+}
+
+/* The packs below are aligned and whole, whatever they are of. */
+__device__ __forceinline__ uint64_t fast_end_of_all(const gpucoll_kernel_args &args, const message &recv)
+{
+    uint64_t end = recv.fast_end();
+    for (uint32_t source = 0; source < args.nranks; source++) {
+        const uint64_t fast = part_of(args, source).fast_end();
+        end = fast < end ? fast : end;
     }
-    return load_pack(static_cast<const char *>(args.peer[source].lane) + index * GPUCOLL_PACK_BYTES);
+    return end;
 }
 
 /* The packs at + i * stride below `end`, of all ranks: the loads of a batch of sources are in flight together. */
 template <typename Op, bool Fast, uint32_t Unroll>
-__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const message &own, const message &recv,
-                                             uint64_t at, uint64_t stride, uint64_t end)
+__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const message &recv, uint64_t at,
+                                             uint64_t stride, uint64_t end)
 {
     pack sum[Unroll];
     for (uint32_t first = 0; first < args.nranks; first += blocks_batch) {
@@ -38,7 +51,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
 #pragma unroll
             for (uint32_t i = 0; i < Unroll; i++) {
                 if (first + j < args.nranks && at + i * stride < end) {
-                    value[j][i] = load_part<Fast>(args, own, first + j, at + i * stride);
+                    value[j][i] = load_part<Fast>(args, first + j, at + i * stride);
                 }
             }
         }
@@ -66,17 +79,16 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
 
 template <typename Op> __device__ __forceinline__ void reduce_blocks(const gpucoll_kernel_args &args)
 {
-    const message own(args.send, args.bytes);
     const message recv(args.recv, args.bytes);
     const uint64_t end = (args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    const uint64_t fast = own.fast_end() < recv.fast_end() ? own.fast_end() : recv.fast_end();
+    const uint64_t fast = fast_end_of_all(args, recv);
     const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     const uint64_t start = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     for (uint64_t at = start; at < fast; at += blocks_unroll * stride) {
-        reduce_packs<Op, true, blocks_unroll>(args, own, recv, at, stride, fast);
+        reduce_packs<Op, true, blocks_unroll>(args, recv, at, stride, fast);
     }
     for (uint64_t at = fast + start; at < end; at += stride) {
-        reduce_packs<Op, false, 1>(args, own, recv, at, stride, end);
+        reduce_packs<Op, false, 1>(args, recv, at, stride, end);
     }
     finish(args, false);
 }

@@ -175,6 +175,8 @@ void info_collectives_markdown(void)
            "(`coll_gpucoll_progress_thread`);\n"
            "`coll_gpucoll_nonblocking` stages them all.\n"
            "Persistent ones can be started in another order on each rank.\n\n"
+           "reduce_local has no communicator: it is native where both buffers are memory of one GPU, and "
+           "waits for no other rank.\n\n"
            "| collective | blocking | nonblocking | persistent | algorithms (protocols) "
            "|\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {

@@ -31,7 +31,7 @@ enum gpucoll_runs {
     X(scatter, NATIVE, NATIVE, NATIVE)                                                                       \
     X(scatterv, NATIVE, NATIVE, NATIVE)                                                                      \
     X(barrier, NATIVE, NEXT, NEXT)                                                                           \
-    X(reduce_local, STAGED, NONE, NONE)                                                                      \
+    X(reduce_local, NATIVE, NONE, NONE)                                                                      \
     X(neighbor_allgather, STAGED, STAGED, STAGED)                                                            \
     X(neighbor_allgatherv, STAGED, STAGED, STAGED)                                                           \
     X(neighbor_alltoall, STAGED, STAGED, STAGED)                                                             \

@@ -201,17 +201,26 @@ static void run_staged(struct bench *bench, const struct call *whole)
     }
 }
 
-/* Each rank's scratch gets what the others sent, and holds no flags then that other kernels could use. */
+static uint32_t one_of(struct bench *bench, const uint32_t *values, size_t count)
+{
+    return values[next_random(&bench->random) % count];
+}
+#define ONE_OF(bench, ...)                                                                                   \
+    one_of(bench, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+/* Each rank's scratch gets what the others sent, at any places, and holds no flags then that other kernels could use. */
 static void run_brought(struct bench *bench, const struct call *call)
 {
     struct ranks *ranks = &bench->ranks;
-    const size_t block = (call->bytes + 127) / 128 * 128;
+    const size_t block = (call->bytes + 127) / 128 * 128 + 128;
+    const bool aligned = next_random(&bench->random) % 2 == 0;
     void *lanes[MOST_RANKS][MOST_RANKS];
     for (uint32_t r = 0; r < ranks->size; r++) {
         struct rank *rank = &ranks->rank[r];
         memcpy(lanes[r], rank->lane, sizeof(rank->lane));
         for (uint32_t s = 0; s < ranks->size; s++) {
-            rank->lane[s] = (char *)rank->scratch + s * block;
+            rank->lane[s] =
+                (char *)rank->scratch + s * block + (aligned ? 0 : ONE_OF(bench, 0, 0, 1, 4, 6, 8, 13));
             if (s != r) {
                 copy(bench, rank->lane[s], bench->sent[s] + GUARD, call->bytes);
             }
@@ -259,13 +268,6 @@ static bool run_case(struct bench *bench, enum way way, const struct call *call)
     }
     return verify(bench, call);
 }
-
-static uint32_t one_of(struct bench *bench, const uint32_t *values, size_t count)
-{
-    return values[next_random(&bench->random) % count];
-}
-#define ONE_OF(bench, ...)                                                                                   \
-    one_of(bench, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 /* A shape at random for a message of about `bytes`. */
 static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int functor, size_t bytes)

@@ -92,18 +92,6 @@ static void run_collective(const struct test_collective *row, enum test_form for
     test_call_close(&call);
 }
 
-static void run_reduce_local(void)
-{
-    struct test_buffer in, inout;
-
-    test_buffer_make(&in, TEST_DEVICE, COUNT * sizeof(float), 0, false);
-    test_buffer_make(&inout, TEST_DEVICE, COUNT * sizeof(float), 0, false);
-    for (int round = 0; round < TIMES; round++)
-        test_ok(MPI_Reduce_local(in.data, inout.data, COUNT, MPI_FLOAT, MPI_MAX), "MPI_Reduce_local");
-    test_buffer_free(&in);
-    test_buffer_free(&inout);
-}
-
 /* A persistent call may be counted as staged once, when it is made. */
 static bool as_said(enum way said, enum test_form form, unsigned long long native, unsigned long long staged)
 {
@@ -116,30 +104,25 @@ static bool as_said(enum way said, enum test_form form, unsigned long long nativ
     return native == 0 && staged >= least && staged <= TIMES;
 }
 
-/* `row` is NULL for reduce_local. */
-static void check_cell(const char *name, const struct test_collective *row, enum test_form form,
-                       const char *cell)
+static void check_cell(const struct test_collective *row, enum test_form form, const char *cell)
 {
     MPI_T_pvar_handle native, staged;
     unsigned long long native_calls, staged_calls;
     enum way said = way_of(cell);
 
-    if (!test_begin("%s/%s/%s", name, test_form_name(form), said == NOT_THERE ? "none" : cell))
+    if (!test_begin("%s/%s/%s", row->name, test_form_name(form), said == NOT_THERE ? "none" : cell))
         return;
     if (said == UNKNOWN_WAY)
         test_fail("the table says '%s', which is neither native, staged, next nor n/a", cell);
     if (!form_exists(form))
         test_skip("this Open MPI has no persistent collectives");
-    /* A barrier has no buffers: nothing can stage it, and it needs no transport. */
-    if (said == NATIVE && expect_staged && strcmp(name, "barrier") != 0)
+    /* A barrier has no buffers: nothing can stage it. Neither it nor what is local needs a transport. */
+    if (said == NATIVE && expect_staged && !row->has_no_data && !row->is_local)
         said = STAGED;
     if ((said == NATIVE || said == STAGED || said == NEXT) && form_exists(form)) {
         native = test_counter_open("coll_gpucoll_native_calls");
         staged = test_counter_open("coll_gpucoll_staged_calls");
-        if (row != NULL)
-            run_collective(row, form);
-        else
-            run_reduce_local();
+        run_collective(row, form);
         native_calls = test_counter_close(native);
         staged_calls = test_counter_close(staged);
         if (!as_said(said, form, native_calls, staged_calls))
@@ -177,17 +160,16 @@ static void check_line(char **cells, const int *columns, bool *seen)
 {
     const struct test_collective *row = find_row(cells[0]);
 
-    if (row == NULL && strcmp(cells[0], "reduce_local") != 0) {
+    if (row == NULL) {
         if (test_begin("%s", cells[0])) {
             test_fail("the table has a row that this test does not know");
             test_end();
         }
         return;
     }
-    if (row != NULL)
-        seen[row - test_collectives] = true;
+    seen[row - test_collectives] = true;
     for (int form = 0; form < TEST_FORMS; form++)
-        check_cell(cells[0], row, (enum test_form)form, cells[columns[form]]);
+        check_cell(row, (enum test_form)form, cells[columns[form]]);
 }
 
 static void check_table(const char *path)

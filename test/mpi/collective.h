@@ -37,6 +37,7 @@ enum test_coll {
     TEST_SCAN,
     TEST_EXSCAN,
     TEST_BARRIER,
+    TEST_REDUCE_LOCAL,
     TEST_COLLS
 };
 
@@ -51,6 +52,8 @@ struct test_collective {
     bool reduces;
     bool neighbors;
     bool has_no_data;
+    bool
+        is_local; /* each rank calls it by itself, and its communicator only says who draws the same; blocking only */
     bool may_be_in_place;
     bool may_be_inter;
     bool root_sends;     /* only the root sends; else every rank does */

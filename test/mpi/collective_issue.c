@@ -117,6 +117,9 @@ static int issue_neighbors(struct test_call *call)
 
 int test_issue(struct test_call *call)
 {
+    if (call->row->is_local)
+        return MPI_Reduce_local(call->send.side.origin, call->recv.side.origin, call->send.count,
+                                call->send.type, call->op);
     if (call->row->neighbors)
         return issue_neighbors(call);
     return call->row->rooted ? issue_rooted(call) : issue_all(call);

@@ -163,13 +163,22 @@ static uint64_t seed_of(const struct test_call *call, int round, int side)
     return test_mix3(call->key, (uint64_t)round, (uint64_t)(call->comm->inter ? side : call->comm->colour));
 }
 
-static struct test_draw draw_of(const struct test_call *call, int round, int side)
+/* How many contributions there are on `side`. Those of a local call are its two buffers. */
+static int operands_of(const struct test_call *call, int side)
 {
     const struct test_comm *comm = call->comm;
+
+    if (call->row->is_local)
+        return 2;
+    return side == comm->side ? comm->size : comm->remote_size;
+}
+
+static struct test_draw draw_of(const struct test_call *call, int round, int side)
+{
     return (struct test_draw){.op = call->reduction.op,
                               .repr = &call->reduction.type->repr,
                               .seed = seed_of(call, round, side),
-                              .ranks = side == comm->side ? comm->size : comm->remote_size,
+                              .ranks = operands_of(call, side),
                               .exact = !call->reduction.rounds};
 }
 
@@ -221,14 +230,14 @@ static void make_result(const struct test_call *call, int round, int side, int r
     }
 }
 
-static void fill_input(struct test_call *call, struct test_args *args, int round)
+/* What `rank` of this group contributes. */
+static void fill_input(struct test_call *call, struct test_args *args, int round, int rank)
 {
-    const struct test_comm *comm = call->comm;
     size_t size = test_layout_packed(call->reduction.layout);
     unsigned char *packed = test_alloc((size_t)call->reduction.total * size);
 
     for (int i = 0; i < call->reduction.total; i++)
-        make_element(call, round, comm->side, comm->rank, i, packed + (size_t)i * size);
+        make_element(call, round, call->comm->side, rank, i, packed + (size_t)i * size);
     test_side_expect(&args->side, &args->blocks[0], packed);
     free(packed);
 }
@@ -238,7 +247,7 @@ static int contributors(const struct test_call *call)
 {
     if (call->row->coll == TEST_SCAN)
         return call->comm->rank + 1;
-    return call->row->coll == TEST_EXSCAN ? call->comm->rank : call->comm->remote_size;
+    return call->row->coll == TEST_EXSCAN ? call->comm->rank : operands_of(call, 1 - call->comm->side);
 }
 
 /* The group whose contributions these are. */
@@ -278,15 +287,16 @@ static void expect_result(struct test_call *call, int round)
 
 void test_reduce_fill(struct test_call *call, int round)
 {
-    bool in_place = call->send.n == 0 && call->in_place;
+    bool local = call->row->is_local;
+    bool has_input = local || (call->send.n == 0 && call->in_place);
 
     test_side_clear(&call->send.side);
     if (call->send.n > 0)
-        fill_input(call, &call->send, round);
+        fill_input(call, &call->send, round, local ? 0 : call->comm->rank);
     test_side_write(&call->send.side);
     test_side_clear(&call->recv.side);
-    if (in_place && call->recv.n > 0)
-        fill_input(call, &call->recv, round);
+    if (has_input && call->recv.n > 0)
+        fill_input(call, &call->recv, round, local ? 1 : call->comm->rank);
     test_side_write(&call->recv.side);
     if (call->recv.n > 0)
         expect_result(call, round);

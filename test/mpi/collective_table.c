@@ -35,6 +35,7 @@ const struct test_collective test_collectives[] = {
     {TEST_SCAN, "scan", .reduces = true, IN_PLACE},
     {TEST_EXSCAN, "exscan", .reduces = true, IN_PLACE},
     {TEST_BARRIER, "barrier", .has_no_data = true, INTER},
+    {TEST_REDUCE_LOCAL, "reduce_local", .reduces = true, .is_local = true},
 };
 const int test_collective_count = sizeof test_collectives / sizeof test_collectives[0];
 

@@ -113,7 +113,7 @@ static void run_on(const struct test_collective *row, enum test_form form, const
 static void test_collective(const struct test_collective *row, enum test_form form,
                             const struct test_comm *comms, int comm_count)
 {
-    if (!test_begin("%s/%s", row->name, test_form_name(form)))
+    if ((row->is_local && form != TEST_BLOCKING) || !test_begin("%s/%s", row->name, test_form_name(form)))
         return;
     for (int i = 0; i < comm_count; i++)
         if (comms[i].comm != MPI_COMM_NULL && test_collective_fits(row, &comms[i]))

@@ -150,7 +150,7 @@ static bool open_call(struct test_call *call, uint64_t number, int length, const
     if (comm->comm == MPI_COMM_NULL)
         return false;
     call->row = row;
-    call->form = form;
+    call->form = row->is_local ? TEST_BLOCKING : form;
     call->comm = comm;
     call->alone = length == 1;
     call->varied = test_chance(&state, 60);

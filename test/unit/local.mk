@@ -46,6 +46,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reducer.h \
 	test/unit/reduce_bulk_test.cc \
 	test/unit/reduce_copy_test.cc \
+	test/unit/reduce_local_test.cc \
 	test/unit/reduce_test.cc \
 	test/unit/relay_test.cc \
 	test/unit/segment_test.cc \

@@ -66,7 +66,10 @@ static uint64_t bytes_of(const struct gpucoll_call *call)
 static enum gpucoll_reason find_reason(const struct gpucoll_call *call, int coll)
 {
     struct gpucoll_module *self = call->module;
-    if (self == NULL || coll >= GPUCOLL_COLL_COUNT) {
+    if (self == NULL) {
+        return call->declined;
+    }
+    if (coll >= GPUCOLL_COLL_COUNT) {
         return GPUCOLL_REASON_FORM;
     }
     if (self->declined != GPUCOLL_REASON_NONE) {
@@ -78,8 +81,8 @@ static enum gpucoll_reason find_reason(const struct gpucoll_call *call, int coll
     return GPUCOLL_REASON_OPERAND;
 }
 
-static void describe(struct gpucoll_call *call, int coll, enum gpucoll_form form, bool staged,
-                     enum gpucoll_reason reason)
+static void describe(struct gpucoll_call *call, int coll, enum gpucoll_form form, enum gpucoll_way way,
+                     uint8_t detail)
 {
     const uint64_t bytes = bytes_of(call);
     call->observed = (struct gpucoll_observed_call){
@@ -88,8 +91,8 @@ static void describe(struct gpucoll_call *call, int coll, enum gpucoll_form form
             {
                 .coll = (uint8_t)coll,
                 .form = (uint8_t)form,
-                .way = staged ? GPUCOLL_WAY_STAGED : GPUCOLL_WAY_PASSED,
-                .detail = staged ? (uint8_t)reason : 0,
+                .way = (uint8_t)way,
+                .detail = detail,
                 .size_class = gpucoll_size_class(bytes),
             },
     };
@@ -142,7 +145,8 @@ void gpucoll_observe_next(struct gpucoll_call *call, bool staged)
                         gpucoll_reason_text(reason));
         }
         if (gpucoll_stats_on(&component->stats) || gpucoll_trace_on()) {
-            describe(call, coll, form, staged, reason);
+            describe(call, coll, form, staged ? GPUCOLL_WAY_STAGED : GPUCOLL_WAY_PASSED,
+                     staged ? (uint8_t)reason : 0);
             if (form != GPUCOLL_FORM_PERSISTENT) {
                 gpucoll_observe_next_start(call);
             }
@@ -156,18 +160,50 @@ void gpucoll_observe_next(struct gpucoll_call *call, bool staged)
     }
 }
 
-void gpucoll_observe_next_done(struct gpucoll_call *call)
+/* Tells a profiler, and statistics if it `counts`. */
+static void finish(struct gpucoll_call *call, bool counts)
 {
     struct gpucoll_observed_call *observed = &call->observed;
-    if (__builtin_expect(!observed->begun, true)) {
-        return;
-    }
+    struct gpucoll_stats *stats = &mca_coll_gpucoll_component.stats;
     observed->begun = false;
     if (observed->traced) {
         gpucoll_trace_end(observed->key.form == GPUCOLL_FORM_BLOCKING, observed->range);
     }
-    struct gpucoll_stats *stats = &mca_coll_gpucoll_component.stats;
-    if (gpucoll_stats_on(stats)) {
+    if (counts && gpucoll_stats_on(stats)) {
         gpucoll_stats_add(stats, observed->key, observed->bytes, 0, gpucoll_ticks() - observed->ticks);
+    }
+}
+
+void gpucoll_observe_next_done(struct gpucoll_call *call)
+{
+    if (__builtin_expect(call->observed.begun, false)) {
+        finish(call, true);
+    }
+}
+
+void gpucoll_observe_local(struct gpucoll_call *call)
+{
+    struct gpucoll_observed_call *observed = &call->observed;
+    observed->begun = false;
+    if (__builtin_expect(!gpucoll_stats_on(&mca_coll_gpucoll_component.stats) && !gpucoll_trace_on(), true)) {
+        return;
+    }
+    describe(call, GPUCOLL_OBSERVED_REDUCE_LOCAL, GPUCOLL_FORM_BLOCKING, GPUCOLL_WAY_NATIVE,
+             GPUCOLL_DETAIL_LOCAL);
+    observed->begun = true;
+    observed->traced = gpucoll_trace_on();
+    if (observed->traced) {
+        observed->range = gpucoll_trace_begin(true, observed->bytes, "%s %llu B", call->name,
+                                              (unsigned long long)observed->bytes);
+    }
+    observed->ticks = gpucoll_ticks();
+}
+
+void gpucoll_observe_local_done(struct gpucoll_call *call, const struct gpucoll_local *local,
+                                gpucoll_status status)
+{
+    if (__builtin_expect(call->observed.begun, false)) {
+        call->observed.key.ctas = (uint16_t)local->ctas;
+        finish(call, status == GPUCOLL_OK);
     }
 }

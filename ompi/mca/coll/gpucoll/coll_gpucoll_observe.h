@@ -32,6 +32,11 @@ void gpucoll_observe_next(struct gpucoll_call *call, bool staged);
 void gpucoll_observe_next_start(struct gpucoll_call *call);
 void gpucoll_observe_next_done(struct gpucoll_call *call);
 
+/* A reduction of this process alone runs on the engine; it has ended, or another way is taken. */
+void gpucoll_observe_local(struct gpucoll_call *call);
+void gpucoll_observe_local_done(struct gpucoll_call *call, const struct gpucoll_local *local,
+                                gpucoll_status status);
+
 /* Is a summary wanted? Then statistics begin. */
 void gpucoll_summary_open(void);
 /* Says or writes the summary, once. */

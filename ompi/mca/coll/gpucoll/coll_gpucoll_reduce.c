@@ -1,5 +1,5 @@
 /*
- * MPI_Reduce and MPI_Reduce_local.
+ * MPI_Reduce.
  */
 #include "coll_gpucoll_forms.h"
 
@@ -26,25 +26,3 @@ GPUCOLL_NATIVE_REDUCTION(reduce,
                          describe(sbuf, rbuf, gpucoll_even(count, dtype, 0, 1), root, comm), GPUCOLL_BOTH,
                          GPUCOLL_REDUCE, root, count > 0 && gpucoll_native_reduction(self, op, dtype),
                          gpucoll_ordered_reduce(sbuf, rbuf, (size_t)count, root, comm, self))
-
-/* Has no communicator and one form only. */
-int gpucoll_reduce_local(const void *sbuf, void *rbuf, gpucoll_count count, ompi_datatype_t *dtype,
-                         ompi_op_t *op, mca_coll_base_module_t *module)
-{
-    if (!gpucoll_device_active()) {
-        return GPUCOLL_NEXT(reduce_local)(sbuf, rbuf, count, dtype, op, GPUCOLL_NEXT_MODULE(reduce_local));
-    }
-    struct gpucoll_region region = gpucoll_even(count, dtype, 0, 1);
-    struct gpucoll_call call = {
-        .name = "reduce_local",
-        .send = {.user = (void *)sbuf, .in = region},
-        .recv = {.user = rbuf, .in = region, .out = region},
-    };
-    int rc = gpucoll_stage_begin(&call);
-    if (rc != OMPI_SUCCESS) {
-        return rc;
-    }
-    GPUCOLL_BOTH(&call);
-    rc = GPUCOLL_NEXT(reduce_local)(sbuf, rbuf, count, dtype, op, GPUCOLL_NEXT_MODULE(reduce_local));
-    return gpucoll_stage_end(&call, rc);
-}

@@ -36,7 +36,8 @@ struct gpucoll_observed_call {
 
 struct gpucoll_call {
     const char *name;              /* of the collective, for messages */
-    struct gpucoll_module *module; /* NULL: the call has no communicator */
+    struct gpucoll_module *module; /* NULL: the call has no communicator, */
+    enum gpucoll_reason declined;  /* and this is why the engine did not run it */
     struct gpucoll_observed_call observed;
     struct gpucoll_staged send;
     struct gpucoll_staged recv;

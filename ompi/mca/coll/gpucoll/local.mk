@@ -44,6 +44,7 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_pool.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_pvars.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduce.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_reduce_local.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduce_scatter.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduction.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_reduction.h \

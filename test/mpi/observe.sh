@@ -26,7 +26,8 @@ expect() {
 
 launch --mca coll_gpucoll_summary rank0 "${program[@]}"
 expect summary 'rank 0 of [0-9]* on .*native, .*staged' 'allreduce  *blocking  *4K-8K  *10 .*%  *[a-z]*/[a-z0-9]*, [0-9]* CTAs' \
-    'staged: no kernel for this operator' 'neighbor_allgather .*staged: not native in this form'
+    'staged: no kernel for this operator' 'neighbor_allgather .*staged: not native in this form' \
+    'reduce_local  *blocking  *4K-8K  *1 .*%  *local, 1 CTAs' 'reduce_local .*staged: no kernel for this operator'
 tables=$(grep -c 'rank [0-9]* of [0-9]* on' "$output")
 if [ "$tables" -eq 1 ]; then pass summary/rank0_alone; else fail summary/rank0_alone "$tables tables"; fi
 
@@ -62,7 +63,8 @@ expect summary/bad_file 'could not write the file'
 
 launch --mca coll_gpucoll_verbose 20 "${program[@]}"
 expect verbose/why 'allreduce: staged through host memory: no kernel for this operator' \
-    'neighbor_allgather: staged through host memory: not native' 'allreduce of 4096 bytes: ran natively by [a-z]*/'
+    'neighbor_allgather: staged through host memory: not native' 'allreduce of 4096 bytes: ran natively by [a-z]*/' \
+    'reduce_local of 4096 bytes: ran natively' 'reduce_local: staged through host memory: no kernel for this operator'
 
 injected=$(find "$PROGRAMS" -name 'nvtx_counter.so' | head -n 1)
 if [ -z "$injected" ]; then
@@ -75,6 +77,7 @@ else
     cat "$folder"/nvtx.* >>"$output" 2>/dev/null
     expect nvtx/ranges 'domain gpucoll' 'push allreduce 4096 B, payload 4096' 'push waiting for ranks' 'push [a-z]*/[a-z0-9]* [0-9]* CTAs'
     expect nvtx/staged 'push allreduce 4096 B, staged: no kernel'
+    expect nvtx/local 'push reduce_local 4096 B, payload 4096' 'push reduce_local 4096 B, staged: no kernel'
     unbalanced=$(sed -n 's/^pushed \(.*\) popped \(.*\) started \(.*\) ended \(.*\)/\1 \2 \3 \4/p' "$folder"/nvtx.* |
         awk '$1 != $2 || $3 != $4 || $1 == 0 || $3 == 0')
     files=$(find "$folder" -name 'nvtx.*' | wc -l)

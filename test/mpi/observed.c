@@ -37,6 +37,8 @@ int main(int argc, char **argv)
                 "MPI_Allreduce");
     MPI_Op_create(first, 1, &own);
     test_ok(MPI_Allreduce(send.data, recv.data, COUNT, MPI_FLOAT, own, MPI_COMM_WORLD), "MPI_Allreduce");
+    test_ok(MPI_Reduce_local(send.data, recv.data, COUNT, MPI_FLOAT, MPI_MAX), "MPI_Reduce_local");
+    test_ok(MPI_Reduce_local(send.data, recv.data, COUNT, MPI_FLOAT, own), "MPI_Reduce_local");
     MPI_Op_free(&own);
     neighbors(send.data, recv.data);
     test_ok(MPI_Ibcast(recv.data, COUNT, MPI_FLOAT, 0, MPI_COMM_WORLD, &request), "MPI_Ibcast");

@@ -80,6 +80,17 @@ static void neighbors(void)
     test_buffer_free(&recv);
 }
 
+static void local_reductions(void)
+{
+    struct test_buffer in, inout;
+    test_buffer_make(&in, TEST_DEVICE, COUNT * sizeof(float), 0, false);
+    test_buffer_make(&inout, TEST_DEVICE, COUNT * sizeof(float), 0, false);
+    for (int i = 0; i < CALLS; i++)
+        test_ok(MPI_Reduce_local(in.data, inout.data, COUNT, MPI_FLOAT, MPI_MAX), "MPI_Reduce_local");
+    test_buffer_free(&in);
+    test_buffer_free(&inout);
+}
+
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 
 /* Issues a collective in a form, twice where it is persistent, and completes it. */
@@ -205,8 +216,9 @@ static void expect_time(const char *name, const char *element, void (*calls)(voi
         test_fail("%s of %s is %g s of %g s", name, element, values[index], began);
 }
 
-/* The way that the latest call of a collective went, by the list of values at the end of the variable's description. */
-static void expect_plan(const char *collective, void (*calls)(void), bool native)
+/* The way that the latest call of a collective went, by the list of values at the end of the variable's description. NULL: by any
+ * algorithm. */
+static void expect_plan(const char *collective, void (*calls)(void), const char *wanted)
 {
     int values[TEST_VALUES_MAX] = {0};
     char pattern[20], plan[100] = "";
@@ -227,7 +239,7 @@ static void expect_plan(const char *collective, void (*calls)(void), bool native
     if (found != NULL)
         snprintf(plan, sizeof plan, "%.*s", (int)strcspn(found + strlen(pattern), ","),
                  found + strlen(pattern));
-    if (native != (strchr(plan, '/') != NULL) || (!native && strcmp(plan, "staged") != 0))
+    if (wanted != NULL ? strcmp(plan, wanted) != 0 : strchr(plan, '/') == NULL)
         test_fail("the plan of %s is %d '%s'", collective, values[index], plan);
 }
 
@@ -250,6 +262,8 @@ int main(int argc, char **argv)
         expect("coll_gpucoll_native_calls", device_allreduces, CALLS);
         expect("coll_gpucoll_native_bytes", device_allreduces, CALLS * COUNT * sizeof(float));
         expect("coll_gpucoll_staged_calls", device_allreduces, 0);
+        expect("coll_gpucoll_native_calls", local_reductions, CALLS);
+        expect("coll_gpucoll_native_bytes", local_reductions, CALLS * COUNT * sizeof(float));
         test_end();
     }
     for (int form = 0; form < FORMS; form++) {
@@ -280,6 +294,9 @@ int main(int argc, char **argv)
         expect_element("coll_gpucoll_collective_native_calls", "allreduce", device_allreduces, CALLS);
         expect_element("coll_gpucoll_collective_staged_calls", "allreduce", device_allreduces, 0);
         expect_element("coll_gpucoll_collective_staged_calls", "neighbor_allgather", neighbors, CALLS);
+        expect_element("coll_gpucoll_collective_native_calls", "reduce_local", local_reductions, CALLS);
+        expect_element("coll_gpucoll_collective_bytes", "reduce_local", local_reductions,
+                       CALLS * COUNT * sizeof(float));
         expect_element("coll_gpucoll_plan_calls", "oneshot/ll", device_allreduces, CALLS);
         test_end();
     }
@@ -290,8 +307,9 @@ int main(int argc, char **argv)
         test_end();
     }
     if (test_begin("pvars/plan")) {
-        expect_plan("allreduce", device_allreduces, true);
-        expect_plan("neighbor_allgather", neighbors, false);
+        expect_plan("allreduce", device_allreduces, NULL);
+        expect_plan("neighbor_allgather", neighbors, "staged");
+        expect_plan("reduce_local", local_reductions, "local");
         test_end();
     }
     test_counters_stop();

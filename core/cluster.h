@@ -218,6 +218,8 @@ void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 
 /* ---- calls (core/cluster_call.c) ---- */
 
+/* Is there a way between hosts for this collective, or GPUCOLL_BARRIER? */
+bool gpucoll_cluster_has(enum gpucoll_coll coll);
 /* As gpucoll_team_runs. */
 bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll);
 /* In gpucoll_post: notes what the call is. */

@@ -28,14 +28,16 @@ static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] =
     [GPUCOLL_SCATTERV] = &gpucoll_cluster_move,
 };
 
+bool gpucoll_cluster_has(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_BARRIER || families[coll] != NULL;
+}
+
 bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll)
 {
-    if (coll == GPUCOLL_BARRIER) {
-        return true;
-    }
     /* Sums of hosts are not in the order of ranks, but for what goes through all ranks in their order. */
     const bool ordered = cluster->context->config->deterministic && gpucoll_coll_reduces(coll);
-    return families[coll] != NULL && (!ordered || families[coll]->between == GPUCOLL_BETWEEN_RANKS);
+    return gpucoll_cluster_has(coll) && (!ordered || families[coll]->between == GPUCOLL_BETWEEN_RANKS);
 }
 
 /* The blocks that all ranks name alike; NULL: this collective has none. */

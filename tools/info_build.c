@@ -11,7 +11,6 @@
 #include <ucp/api/ucp_version.h>
 #endif
 #include "core/algorithm.h"
-#include "core/base/forms.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/rdma/report.h"
 #include "ucx_tl/tl.h"
@@ -123,67 +122,4 @@ bool info_algorithms(struct info *info)
         info_print_wrapped(row->help, NAME_COLUMNS + 3, WIDTH);
     }
     return true;
-}
-
-/* How the engine runs a collective: its rows in the table of algorithms. */
-static void print_ways(const char *collective)
-{
-    const struct gpucoll_algorithm *row;
-    const char *between = "";
-    int coll = 0;
-    while (coll < GPUCOLL_COLL_COUNT && strcmp(gpucoll_coll_name((enum gpucoll_coll)coll), collective) != 0) {
-        coll++;
-    }
-    for (int i = 0; coll < GPUCOLL_COLL_COUNT && (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        if (gpucoll_algorithm_runs(row, (enum gpucoll_coll)coll)) {
-            printf("%s%s (%s)", between, row->name, row->protocol);
-            between = ", ";
-        }
-    }
-}
-
-#define FORMS_ROW(name, blocking, nonblocking, persistent)                                                   \
-    {#name, {GPUCOLL_RUNS_##blocking, GPUCOLL_RUNS_##nonblocking, GPUCOLL_RUNS_##persistent}},
-
-static const struct {
-    const char *collective;
-    enum gpucoll_runs forms[3];
-} collectives[] = {GPUCOLL_COLLECTIVE_FORMS(FORMS_ROW)};
-
-void info_collectives_markdown(void)
-{
-    static const char *const words[] = {
-        [GPUCOLL_RUNS_NONE] = "n/a",
-        [GPUCOLL_RUNS_NEXT] = "next",
-        [GPUCOLL_RUNS_STAGED] = "staged",
-        [GPUCOLL_RUNS_NATIVE] = "native",
-    };
-    printf("# Collectives\n\n"
-           "Written by `gpucoll_info --collectives`. *Native*: run by kernels on the GPUs where every rank "
-           "brings device memory of\n"
-           "any datatypes, packed there where they are not contiguous (reductions: a predefined operator on "
-           "a predefined "
-           "type); otherwise, and in "
-           "the forms that say\n"
-           "*staged*, device buffers are copied to host memory and the next component of Open MPI does the "
-           "work. Collectives of\n"
-           "intercommunicators are staged. *Next*: has no buffers and stays with the next component.\n\n"
-           "What is native on one host is so on several; there datatypes have to be contiguous, and under "
-           "`coll_gpucoll_deterministic`\n"
-           "reductions but scan and exscan are staged.\n\n"
-           "Native nonblocking and persistent collectives move on while the application computes "
-           "(`coll_gpucoll_progress_thread`);\n"
-           "`coll_gpucoll_nonblocking` stages them all.\n"
-           "Persistent ones can be started in another order on each rank.\n\n"
-           "reduce_local has no communicator: it is native where both buffers are memory of one GPU, and "
-           "waits for no other rank.\n\n"
-           "| collective | blocking | nonblocking | persistent | algorithms (protocols) "
-           "|\n|---|---|---|---|---|\n");
-    for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
-        const enum gpucoll_runs *forms = collectives[i].forms;
-        printf("| %s | %s | %s | %s | ", collectives[i].collective, words[forms[0]], words[forms[1]],
-               words[forms[2]]);
-        print_ways(collectives[i].collective);
-        printf(" |\n");
-    }
 }

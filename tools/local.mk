@@ -9,6 +9,7 @@ gpucoll_info_SOURCES = \
 	tools/gpucoll_info.c \
 	tools/gpucoll_info.h \
 	tools/info_build.c \
+	tools/info_collectives.c \
 	tools/info_constants.c \
 	tools/info_gpus.c \
 	tools/info_parameters.c \

@@ -1,7 +1,7 @@
 /*
  * The table of collectives in docs/collectives.md against what happens: for each cell (collective and form) the call is made on
- * device memory, and gpucoll's counters must say that it ran as the cell says. `--staged`: no transport is allowed, and what the
- * table calls native must be staged.
+ * device memory, and gpucoll's counters must say that it ran as the cell says. `--over=T`: only that transport is allowed, and what
+ * the column T calls staged must be. `--staged`: none is allowed, and what the table calls native must be staged.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ enum way { NOT_THERE, NATIVE, STAGED, NEXT, UNKNOWN_WAY };
 static const char *const way_names[] = {"n/a", "native", "staged", "next", "neither native nor staged"};
 
 static bool expect_staged;
+static const char *over; /* NULL: no column of transports counts */
 static const struct test_comm *world, *cart;
 
 /* Cuts a line of a markdown table; how many cells, blanks around them removed. */
@@ -104,7 +105,9 @@ static bool as_said(enum way said, enum test_form form, unsigned long long nativ
     return native == 0 && staged >= least && staged <= TIMES;
 }
 
-static void check_cell(const struct test_collective *row, enum test_form form, const char *cell)
+/* `carried`: the cell of the transport, or NULL. */
+static void check_cell(const struct test_collective *row, enum test_form form, const char *cell,
+                       const char *carried)
 {
     MPI_T_pvar_handle native, staged;
     unsigned long long native_calls, staged_calls;
@@ -112,10 +115,12 @@ static void check_cell(const struct test_collective *row, enum test_form form, c
 
     if (!test_begin("%s/%s/%s", row->name, test_form_name(form), said == NOT_THERE ? "none" : cell))
         return;
-    if (said == UNKNOWN_WAY)
+    if (said == UNKNOWN_WAY || (carried != NULL && way_of(carried) == UNKNOWN_WAY))
         test_fail("the table says '%s', which is neither native, staged, next nor n/a", cell);
     if (!form_exists(form))
         test_skip("this Open MPI has no persistent collectives");
+    if (said == NATIVE && carried != NULL && way_of(carried) == STAGED)
+        said = STAGED;
     /* A barrier has no buffers: nothing can stage it. Neither it nor what is local needs a transport. */
     if (said == NATIVE && expect_staged && !row->has_no_data && !row->is_local)
         said = STAGED;
@@ -132,18 +137,24 @@ static void check_cell(const struct test_collective *row, enum test_form form, c
     test_end();
 }
 
-/* Where the forms stand in the table; false for a line that is not its head. */
-static bool find_forms(char **cells, int count, int *columns)
+static int find_column(char **cells, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(cells[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* Where the forms, and then the transport, stand in the table; false for a line that is not its head. */
+static bool find_columns(char **cells, int count, int *columns)
 {
     bool all = true;
 
-    for (int form = 0; form < TEST_FORMS; form++) {
-        columns[form] = -1;
-        for (int i = 0; i < count; i++)
-            if (strcmp(cells[i], test_form_name((enum test_form)form)) == 0)
-                columns[form] = i;
-        all = all && columns[form] >= 0;
-    }
+    for (int form = 0; form < TEST_FORMS; form++)
+        columns[form] = find_column(cells, count, test_form_name((enum test_form)form));
+    columns[TEST_FORMS] = over != NULL ? find_column(cells, count, over) : 0;
+    for (int i = 0; i <= TEST_FORMS; i++)
+        all = all && columns[i] >= 0;
     return all;
 }
 
@@ -169,21 +180,22 @@ static void check_line(char **cells, const int *columns, bool *seen)
     }
     seen[row - test_collectives] = true;
     for (int form = 0; form < TEST_FORMS; form++)
-        check_cell(row, (enum test_form)form, cells[columns[form]]);
+        check_cell(row, (enum test_form)form, cells[columns[form]],
+                   over != NULL ? cells[columns[TEST_FORMS]] : NULL);
 }
 
 static void check_table(const char *path)
 {
     bool seen[TEST_COLLS] = {false};
     bool inside = false;
-    int columns[TEST_FORMS];
+    int columns[TEST_FORMS + 1];
     char line[LINE], *cells[COLUMNS];
     FILE *file = fopen(path, "r");
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         int count = split(line, cells);
         if (!inside)
-            inside = find_forms(cells, count, columns);
+            inside = find_columns(cells, count, columns);
         else if (count > TEST_FORMS && strncmp(cells[0], "---", 3) != 0)
             check_line(cells, columns, seen);
     }
@@ -192,7 +204,8 @@ static void check_table(const char *path)
     if (!test_begin("complete"))
         return;
     if (!inside)
-        test_fail("%s has no table of collectives and their forms", path);
+        test_fail("%s has no table of collectives, their forms and %s", path,
+                  over != NULL ? over : "transports");
     for (int i = 0; i < test_collective_count; i++)
         if (!seen[i] && !test_collectives[i].has_no_data)
             test_fail("the table has no row %s", test_collectives[i].name);
@@ -204,6 +217,7 @@ int main(int argc, char **argv)
     static const char *table;
     static const struct test_option own[] = {
         {.name = "table", .text = &table, .help = "the markdown file"},
+        {.name = "over", .text = &over, .help = "the transport, a column of the table"},
         {.name = "staged", .flag = &expect_staged, .help = "nothing can be native"},
         {.name = NULL}};
     struct test_comm comms[TEST_COMMS_MAX];

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/collectives.md says which collectives run natively: so they must, on one host and on several, and where no transport is
+# docs/collectives.md says which collectives run natively, and over which transport: so they must, and where no transport is
 # allowed none may.
 set -u
 # shellcheck source=test/mpi/script.sh
@@ -10,7 +10,11 @@ if [ ! -f "$table" ]; then
     skip table "there is no docs/collectives.md beside these tests"
     exit 0
 fi
-for case in 'as_said' 'hosts|--mca coll_gpucoll_hosts 2' 'no_transport|--mca coll_gpucoll_transports none|--staged'; do
+cases=('as_said' 'rdma|--mca coll_gpucoll_hosts 2|--over=rdma' 'no_transport|--mca coll_gpucoll_transports none|--staged')
+for transport in p2p shm cpu_reduce; do
+    cases+=("$transport|--mca coll_gpucoll_transports $transport|--over=$transport")
+done
+for case in "${cases[@]}"; do
     IFS='|' read -r name arguments option <<<"$case"
     read -ra arguments <<<"$arguments"
     launch ${arguments[@]+"${arguments[@]}"} "$PROGRAMS/cells" --table="$table" ${option:+"$option"}

@@ -1,0 +1,133 @@
+/*
+ * docs/collectives.md: what runs natively, in which form, over which transport.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "core/algorithm.h"
+#include "core/base/forms.h"
+#include "core/cluster.h"
+#include "tools/gpucoll_info.h"
+#include "ucx_tl/tl.h"
+
+#define FORMS_ROW(name, blocking, nonblocking, persistent)                                                   \
+    {#name, {GPUCOLL_RUNS_##blocking, GPUCOLL_RUNS_##nonblocking, GPUCOLL_RUNS_##persistent}},
+
+static const struct row {
+    const char *collective;
+    enum gpucoll_runs forms[3];
+} rows[] = {GPUCOLL_COLLECTIVE_FORMS(FORMS_ROW)};
+
+static const char intro[] =
+    "# Collectives\n"
+    "\n"
+    "Written by `gpucoll_info --collectives`. *Native*: run by kernels and copy engines of the GPUs where "
+    "every "
+    "rank brings device memory of\n"
+    "any datatypes, packed there where they are not contiguous (reductions: a predefined operator on a "
+    "predefined type); otherwise, and in the forms that say\n"
+    "*staged*, device buffers are copied to host memory and the next component of Open MPI does the work. "
+    "Collectives of\n"
+    "intercommunicators are staged. *Next*: has no buffers and stays with the next component.\n"
+    "\n"
+    "The columns of transports say what becomes of native calls, whatever their form, where that transport "
+    "alone carries them\n"
+    "(`coll_gpucoll_transports`): those within a host, and *rdma* between hosts. There datatypes have to be "
+    "contiguous, and under\n"
+    "`coll_gpucoll_deterministic` reductions but scan and exscan are staged.\n"
+    "\n"
+    "Native nonblocking and persistent collectives move on while the application computes "
+    "(`coll_gpucoll_progress_thread`);\n"
+    "`coll_gpucoll_nonblocking` stages them all.\n"
+    "Persistent ones can be started in another order on each rank.\n"
+    "\n"
+    "reduce_local has no communicator: it is native where both buffers are memory of one GPU, and waits for "
+    "no other rank.\n"
+    "\n";
+
+/* As the engine numbers it; GPUCOLL_WARMUP, which no application calls: it does not. */
+static enum gpucoll_coll find_coll(const char *collective)
+{
+    int coll = 0;
+    while (coll <= GPUCOLL_BARRIER && strcmp(gpucoll_coll_name((enum gpucoll_coll)coll), collective) != 0) {
+        coll++;
+    }
+    return coll <= GPUCOLL_BARRIER ? (enum gpucoll_coll)coll : GPUCOLL_WARMUP;
+}
+
+/* Is there an algorithm that gets by with what such a transport does? A barrier needs none of it. */
+static bool runs_over(enum gpucoll_coll coll, unsigned ways)
+{
+    const struct gpucoll_plan_input input = {.ways = ways};
+    const struct gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
+        if (gpucoll_algorithm_runs(row, coll) && gpucoll_algorithm_lacks(row, &input) == NULL) {
+            return true;
+        }
+    }
+    return coll == GPUCOLL_BARRIER;
+}
+
+static const char *way_over(const struct row *row, bool runs)
+{
+    if (row->forms[0] != GPUCOLL_RUNS_NATIVE) {
+        return "staged";
+    }
+    return find_coll(row->collective) == GPUCOLL_WARMUP ? "n/a" : runs ? "native" : "staged";
+}
+
+static void print_transports(const struct row *row)
+{
+    const enum gpucoll_coll coll = find_coll(row->collective);
+    const struct gpucoll_tl_ops *tl;
+    for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
+        printf(" %s |", way_over(row, runs_over(coll, tl->does)));
+    }
+    printf(" %s |", way_over(row, coll != GPUCOLL_WARMUP && gpucoll_cluster_has(coll)));
+}
+
+static void print_algorithms(enum gpucoll_coll coll)
+{
+    const struct gpucoll_algorithm *row;
+    const char *between = "";
+    for (int i = 0; coll < GPUCOLL_COLL_COUNT && (row = gpucoll_algorithm_row(i)) != NULL; i++) {
+        if (gpucoll_algorithm_runs(row, coll)) {
+            printf("%s%s (%s)", between, row->name, row->protocol);
+            between = ", ";
+        }
+    }
+}
+
+static void print_head(void)
+{
+    const struct gpucoll_tl_ops *tl;
+    printf("| collective | blocking | nonblocking | persistent |");
+    for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
+        printf(" %s |", tl->name);
+    }
+    printf(" rdma | algorithms (protocols) |\n|---|---|---|---|");
+    for (int i = 0; gpucoll_tl_row(i) != NULL; i++) {
+        printf("---|");
+    }
+    printf("---|---|\n");
+}
+
+void info_collectives_markdown(void)
+{
+    static const char *const words[] = {
+        [GPUCOLL_RUNS_NONE] = "n/a",
+        [GPUCOLL_RUNS_NEXT] = "next",
+        [GPUCOLL_RUNS_STAGED] = "staged",
+        [GPUCOLL_RUNS_NATIVE] = "native",
+    };
+    fputs(intro, stdout);
+    print_head();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct row *row = &rows[i];
+        printf("| %s | %s | %s | %s |", row->collective, words[row->forms[0]], words[row->forms[1]],
+               words[row->forms[2]]);
+        print_transports(row);
+        printf(" ");
+        print_algorithms(find_coll(row->collective));
+        printf(" |\n");
+    }
+}

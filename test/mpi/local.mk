@@ -11,6 +11,7 @@ check_PROGRAMS += \
 	test/mpi/determinism \
 	test/mpi/differential \
 	test/mpi/faults \
+	test/mpi/freed \
 	test/mpi/interrupted \
 	test/mpi/nonblocking \
 	test/mpi/observed \
@@ -93,6 +94,13 @@ test_mpi_differential_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)
+
+test_mpi_freed_SOURCES = \
+	test/mpi/freed.c \
+	test/mpi/sums.c \
+	test/mpi/sums.h
+test_mpi_freed_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_freed_LDADD = $(mpi_test_libs)
 
 test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_interrupted_LDADD = $(mpi_test_libs)

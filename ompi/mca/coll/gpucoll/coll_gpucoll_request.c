@@ -60,6 +60,13 @@ static void for_each_region(struct gpucoll_call *call, void (*drop)(struct gpuco
     drop(&call->recv.out);
 }
 
+/* Open MPI itself keeps an operator for a nonblocking call, but not for a persistent request. */
+static bool has_own_op(const struct gpucoll_outer *outer)
+{
+    ompi_op_t *op = outer->later.arguments.op;
+    return op != NULL && !ompi_op_is_intrinsic(op);
+}
+
 static void release(struct gpucoll_outer *outer)
 {
     ompi_communicator_t *comm = outer->comm;
@@ -68,9 +75,12 @@ static void release(struct gpucoll_outer *outer)
         free(outer->sequence);
     }
     gpucoll_stage_free(&outer->call);
-    for_each_region(&outer->call, gpucoll_region_drop);
     if (outer->inner != NULL) {
         ompi_request_free(&outer->inner);
+    }
+    for_each_region(&outer->call, gpucoll_region_drop);
+    if (has_own_op(outer)) {
+        OBJ_RELEASE(outer->later.arguments.op);
     }
     OMPI_REQUEST_FINI(&outer->super.super);
     outer->next = requests.unused;
@@ -135,6 +145,9 @@ struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpuco
     outer->later = *later;
     outer->call = *later->call;
     outer->later.call = &outer->call;
+    if (has_own_op(outer)) {
+        OBJ_RETAIN(outer->later.arguments.op);
+    }
     return outer;
 }
 

@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	test/mpi/derived \
 	test/mpi/determinism \
 	test/mpi/differential \
+	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
 	test/mpi/interrupted \
@@ -91,6 +92,9 @@ test_mpi_differential_SOURCES = \
 	test/mpi/differential_draw.c
 test_mpi_differential_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_differential_LDADD = $(mpi_test_libs)
+
+test_mpi_far_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_far_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)

@@ -1,0 +1,377 @@
+/*
+ * Displacements, and with --huge counts, whose bytes are more than 31 bits can say, in the three forms. Without a GPU the buffers are
+ * address space of which only the places in use have memory; with --huge all of a block but its end is the same few MiB
+ * again and again, with the same content.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "test/mpi/counters.h"
+#include "test/mpi/memory.h"
+#include "test/mpi/support.h"
+
+enum { COUNT = 20, APART = (1 << 28) + 5, EDGE = 8, MOST = 8 }; /* elements of 8 bytes */
+enum { PIECE = 4 << 20, PIECES = 513 };                         /* bytes, and of a block with --huge */
+
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+static const char *const form_names[] = {"blocking", "nonblocking", "persistent"};
+
+static bool packed_staged;
+
+/* Device memory; `mapped`, that counts as such. */
+struct span {
+    struct test_buffer buffer;
+    bool mapped;
+};
+
+static void span_open(struct span *span, size_t bytes)
+{
+    memset(span, 0, sizeof *span);
+    if (test_memory_has_gpu()) {
+        test_buffer_make(&span->buffer, TEST_DEVICE, bytes, 0, false);
+        return;
+    }
+    span->mapped = true;
+    span->buffer.kind = TEST_DEVICE;
+    span->buffer.bytes = bytes;
+    span->buffer.data =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (span->buffer.data == MAP_FAILED)
+        test_fail("no address space of %zu bytes", bytes);
+}
+
+/* The pieces of each block are the same memory, but for the last. */
+static void span_fold(struct span *span)
+{
+    const size_t blocks = span->buffer.bytes / PIECE / PIECES;
+    int file = memfd_create("pieces", MFD_CLOEXEC);
+
+    if (ftruncate(file, (off_t)(2 * blocks * PIECE)) != 0)
+        test_fail("no memory for %zu blocks", blocks);
+    for (size_t i = 0; i < blocks * PIECES; i++) {
+        size_t slot = 2 * (i / PIECES) + (i % PIECES == PIECES - 1);
+        if (mmap(span->buffer.data + i * PIECE, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+                 (off_t)(slot * PIECE)) == MAP_FAILED)
+            test_fail("piece %zu cannot be mapped", i);
+    }
+    close(file);
+}
+
+static void span_close(struct span *span)
+{
+    if (span->mapped)
+        munmap(span->buffer.data, span->buffer.bytes);
+    else
+        test_buffer_free(&span->buffer);
+}
+
+/* Issues a collective in a form, twice where it is persistent, and completes it. */
+#ifdef TEST_PERSISTENT
+#define INIT(Name) TEST_PERSISTENT(Name)
+#else
+#define INIT(Name) no_init
+#define no_init(...) MPI_ERR_OTHER
+#endif
+#define RUN(Name, IName, ...)                                                                                \
+    do {                                                                                                     \
+        MPI_Request request = MPI_REQUEST_NULL;                                                              \
+        if (form == BLOCKING)                                                                                \
+            test_ok(MPI_##Name(__VA_ARGS__), "MPI_" #Name);                                                  \
+        else if (form == NONBLOCKING)                                                                        \
+            test_ok(MPI_##IName(__VA_ARGS__, &request), "MPI_" #IName);                                      \
+        else if (test_ok(INIT(Name)(__VA_ARGS__, MPI_INFO_NULL, &request), #Name "_init"))                   \
+            test_ok(MPI_Start(&request), "MPI_Start");                                                       \
+        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");                                          \
+        if (form == PERSISTENT)                                                                              \
+            MPI_Request_free(&request);                                                                      \
+    } while (0)
+
+/* ---- displacements ---- */
+
+enum move { ALLGATHERV, GATHERV, SCATTERV, ALLTOALLV, ALLTOALLV_PACKED, MOVES };
+static const char *const move_names[] = {"allgatherv", "gatherv", "scatterv", "alltoallv",
+                                         "alltoallv_packed"};
+
+static uint64_t value(int from, int to, int i)
+{
+    return test_mix3(test.seed + (uint64_t)i, (uint64_t)from, (uint64_t)to);
+}
+
+/* Element i of block `block` of what is far apart; the elements of the packed one have gaps. */
+static size_t place_of(enum move move, int block, int i)
+{
+    size_t stride = move == ALLTOALLV_PACKED ? 3 : 1;
+    return ((size_t)block * (stride > 1 ? APART / 4 : APART) + (size_t)i) * stride;
+}
+
+static size_t span_bytes(enum move move)
+{
+    return 8 * (place_of(move, test.size - 1, COUNT) + EDGE);
+}
+
+/* Blocks, each with poison around it: as sent, or none yet. */
+static void write_blocks(struct span *span, enum move move, bool sent)
+{
+    uint64_t around[3 * COUNT + 2 * EDGE];
+    int stride = move == ALLTOALLV_PACKED ? 3 : 1;
+
+    for (int block = 0; block < test.size; block++) {
+        size_t edge = block > 0 ? EDGE : 0;
+        memset(around, TEST_POISON, sizeof around);
+        for (int i = 0; i < COUNT && sent; i++)
+            around[edge + (size_t)(i * stride)] = value(test.rank, block, i);
+        test_buffer_write(&span->buffer, 8 * (place_of(move, block, 0) - edge), around,
+                          8 * (edge + (size_t)(COUNT * stride) + EDGE));
+    }
+}
+
+static void check_blocks(const struct span *span, enum move move, const char *what)
+{
+    uint64_t seen[3 * COUNT + 2 * EDGE], poison;
+    size_t stride = move == ALLTOALLV_PACKED ? 3 : 1;
+
+    memset(&poison, TEST_POISON, sizeof poison);
+    for (int block = 0; block < test.size; block++) {
+        size_t edge = block > 0 ? EDGE : 0;
+        size_t length = edge + COUNT * stride + EDGE;
+        test_buffer_read(&span->buffer, 8 * (place_of(move, block, 0) - edge), seen, 8 * length);
+        for (size_t at = 0; at < length; at++) {
+            bool data = at >= edge && at < edge + COUNT * stride && (at - edge) % stride == 0;
+            int to = move == ALLTOALLV || move == ALLTOALLV_PACKED ? test.rank : 0;
+            uint64_t wanted = data ? value(block, to, (int)((at - edge) / stride)) : poison;
+            if (seen[at] == wanted)
+                continue;
+            test_fail("%s: word %zu of block %d is wrong", what, at, block);
+            break;
+        }
+    }
+}
+
+/* The side that is not far apart: what a rank sends to all or the root, or gets from the root. */
+static void check_near(const struct test_buffer *near, const char *what)
+{
+    uint64_t seen[COUNT];
+
+    test_buffer_read(near, 0, seen, sizeof seen);
+    for (int i = 0; i < COUNT; i++)
+        if (seen[i] != value(0, test.rank, i))
+            test_fail("%s: element %d is wrong", what, i);
+}
+
+static void run_move(enum move move, enum form form)
+{
+    const bool all = move >= ALLTOALLV;
+    const int last = test.size - 1;
+    int counts[MOST], places[MOST];
+    uint64_t mine[COUNT];
+    struct span from, to;
+    struct test_buffer near;
+    MPI_Datatype type = MPI_UINT64_T;
+
+    if (move == ALLTOALLV_PACKED) {
+        MPI_Type_create_resized(MPI_UINT64_T, 0, 24, &type);
+        MPI_Type_commit(&type);
+    }
+    for (int i = 0; i < test.size; i++) {
+        counts[i] = COUNT;
+        places[i] = i * (type == MPI_UINT64_T ? APART : APART / 4);
+    }
+    for (int i = 0; i < COUNT; i++)
+        mine[i] = value(test.rank, 0, i);
+    test_buffer_make(&near, TEST_DEVICE, sizeof mine, 0, false);
+    test_buffer_write(&near, 0, mine, sizeof mine);
+    span_open(&from, span_bytes(move));
+    span_open(&to, span_bytes(move));
+    write_blocks(&from, move, true);
+    write_blocks(&to, move, false);
+    void *s = from.buffer.data, *r = to.buffer.data, *n = near.data;
+    if (move == ALLGATHERV)
+        RUN(Allgatherv, Iallgatherv, n, COUNT, type, r, counts, places, type, MPI_COMM_WORLD);
+    else if (move == GATHERV)
+        RUN(Gatherv, Igatherv, n, COUNT, type, r, counts, places, type, last, MPI_COMM_WORLD);
+    else if (move == SCATTERV)
+        RUN(Scatterv, Iscatterv, s, counts, places, type, n, COUNT, type, 0, MPI_COMM_WORLD);
+    else
+        RUN(Alltoallv, Ialltoallv, s, counts, places, type, r, counts, places, type, MPI_COMM_WORLD);
+    if (move == SCATTERV)
+        check_near(&near, move_names[move]);
+    else if (all || move == ALLGATHERV || test.rank == last)
+        check_blocks(&to, move, move_names[move]);
+    test_buffer_check(&near, move_names[move]);
+    if (type != MPI_UINT64_T)
+        MPI_Type_free(&type);
+    span_close(&from);
+    span_close(&to);
+    test_buffer_free(&near);
+}
+
+static bool form_exists(enum form form)
+{
+#ifdef TEST_PERSISTENT
+    (void)form;
+    return true;
+#else
+    return form != PERSISTENT;
+#endif
+}
+
+static void test_displacements(void)
+{
+    for (int move = 0; move < MOVES; move++) {
+        for (int form = 0; form < FORMS; form++) {
+            MPI_T_pvar_handle native;
+            if (!form_exists((enum form)form) ||
+                !test_begin("displacements/%s/%s", move_names[move], form_names[form]))
+                continue;
+            native = test_counter_open("coll_gpucoll_native_calls");
+            run_move((enum move)move, (enum form)form);
+            if (test_counter_close(native) != 1 && !(packed_staged && move == ALLTOALLV_PACKED))
+                test_fail("the call did not run natively");
+            test_end();
+        }
+    }
+}
+
+/* ---- counts ---- */
+
+enum { LONG = PIECE / 8 * PIECES }; /* elements of a block: 2 GiB and a piece */
+
+/* The content of a piece: all but the last of a block are alike. */
+static void make_piece(uint64_t *piece, int from, int to, bool last)
+{
+    for (int i = 0; i < PIECE / 8; i++)
+        piece[i] = value(from, to, last ? -1 - i : i);
+}
+
+static void check_piece(const struct span *span, size_t index, const uint64_t *wanted, uint64_t *seen)
+{
+    test_buffer_read(&span->buffer, index * PIECE, seen, PIECE);
+    if (memcmp(seen, wanted, PIECE) != 0)
+        test_fail("piece %zu differs", index);
+}
+
+struct long_call {
+    struct span send, recv;
+    uint64_t *piece, *other;
+};
+
+static void long_open(struct long_call *call, int send_blocks, int recv_blocks)
+{
+    call->piece = test_alloc(PIECE);
+    call->other = test_alloc(PIECE);
+    span_open(&call->send, (size_t)send_blocks * PIECES * PIECE);
+    span_open(&call->recv, (size_t)recv_blocks * PIECES * PIECE);
+    if (call->send.mapped) {
+        span_fold(&call->send);
+        span_fold(&call->recv);
+    }
+    for (size_t i = 0; i < (size_t)send_blocks * PIECES; i++) {
+        bool last = i % PIECES == PIECES - 1;
+        bool as_before = !last && i % PIECES > 0;
+        if (call->send.mapped && as_before)
+            continue;
+        if (!as_before)
+            make_piece(call->piece, test.rank, (int)(i / PIECES), last);
+        test_buffer_write(&call->send.buffer, i * PIECE, call->piece, PIECE);
+    }
+}
+
+static void long_close(struct long_call *call)
+{
+    span_close(&call->send);
+    span_close(&call->recv);
+    free(call->piece);
+    free(call->other);
+}
+
+/* Block `block` of what was received is what `from` sent to `to`, or with `from` -1 the reduction of what ranks 0 to `to` gave. */
+static void long_check(struct long_call *call, size_t block, int from, int to)
+{
+    for (size_t i = 0; i < PIECES; i++) {
+        bool last = i == PIECES - 1;
+        bool as_before = !last && i > 0;
+        if (call->recv.mapped && as_before)
+            continue;
+        if (!as_before)
+            make_piece(call->piece, from < 0 ? 0 : from, from < 0 ? 0 : to, last);
+        for (int rank = 1; !as_before && from < 0 && rank <= to; rank++)
+            for (int j = 0; j < PIECE / 8; j++)
+                call->piece[j] |= value(rank, 0, last ? -1 - j : j);
+        check_piece(&call->recv, block * PIECES + i, call->piece, call->other);
+    }
+}
+
+static void test_counts(void)
+{
+    enum form form = BLOCKING;
+    const int last = test.size - 1;
+    struct long_call call;
+
+    if (test_begin("counts/bcast")) {
+        long_open(&call, 1, 1);
+        RUN(Bcast, Ibcast, test.rank == 0 ? call.send.buffer.data : call.recv.buffer.data, LONG, MPI_UINT64_T,
+            0, MPI_COMM_WORLD);
+        if (test.rank > 0)
+            long_check(&call, 0, 0, 0);
+        long_close(&call);
+        test_end();
+    }
+    form = NONBLOCKING;
+    if (test_begin("counts/allgather")) {
+        long_open(&call, 1, test.size);
+        RUN(Allgather, Iallgather, call.send.buffer.data, LONG, MPI_UINT64_T, call.recv.buffer.data, LONG,
+            MPI_UINT64_T, MPI_COMM_WORLD);
+        for (int rank = 0; rank < test.size; rank++)
+            long_check(&call, (size_t)rank, rank, 0);
+        long_close(&call);
+        test_end();
+    }
+    form = BLOCKING;
+    if (test_begin("counts/alltoall")) {
+        long_open(&call, test.size, test.size);
+        RUN(Alltoall, Ialltoall, call.send.buffer.data, LONG, MPI_UINT64_T, call.recv.buffer.data, LONG,
+            MPI_UINT64_T, MPI_COMM_WORLD);
+        for (int rank = 0; rank < test.size; rank++)
+            long_check(&call, (size_t)rank, rank, test.rank);
+        long_close(&call);
+        test_end();
+    }
+    if (test_begin("counts/reduce")) {
+        long_open(&call, 1, 1);
+        RUN(Reduce, Ireduce, call.send.buffer.data, call.recv.buffer.data, LONG, MPI_UINT64_T, MPI_BOR, last,
+            MPI_COMM_WORLD);
+        if (test.rank == last)
+            long_check(&call, 0, -1, last);
+        long_close(&call);
+        test_end();
+    }
+    form = NONBLOCKING;
+    if (test_begin("counts/scan")) {
+        long_open(&call, 1, 1);
+        RUN(Scan, Iscan, call.send.buffer.data, call.recv.buffer.data, LONG, MPI_UINT64_T, MPI_BOR,
+            MPI_COMM_WORLD);
+        long_check(&call, 0, -1, test.rank);
+        long_close(&call);
+        test_end();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_option own[] = {
+        {.name = "staged", .flag = &packed_staged, .help = "blocks with gaps are staged"}, {.name = NULL}};
+
+    test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
+    test_counters_start();
+    test_displacements();
+    if (test.huge)
+        test_counts();
+    test_counters_stop();
+    return test_finish();
+}

@@ -17,6 +17,7 @@ check_PROGRAMS += \
 	test/mpi/nonblocking \
 	test/mpi/observed \
 	test/mpi/passcost \
+	test/mpi/persistent \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
 	test/mpi/spawn \
@@ -127,6 +128,9 @@ test_mpi_observed_LDADD = $(mpi_test_libs)
 
 test_mpi_passcost_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_passcost_LDADD = $(mpi_test_libs)
+
+test_mpi_persistent_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_persistent_LDADD = $(mpi_test_libs)
 
 test_mpi_pvars_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_pvars_LDADD = $(mpi_test_libs)

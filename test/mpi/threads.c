@@ -72,6 +72,77 @@ static void reduce_once(const struct worker *worker, MPI_Comm comm, int round)
     free(mine);
 }
 
+/* Element i of what `from` sends `to`, or to all. */
+static float moved(uint64_t key, int from, int to, int i)
+{
+    return value(test_mix2(key, (uint64_t)to), from, i);
+}
+
+enum { BCAST, GATHER, ALLGATHER, ALLTOALL, MOVES };
+
+static int issue_move(int which, const struct test_buffer *send, const struct test_buffer *recv, int count,
+                      int root, MPI_Comm comm, MPI_Request *request)
+{
+    switch (which) {
+    case BCAST:
+        return request == NULL ? MPI_Bcast(recv->data, count, MPI_FLOAT, root, comm)
+                               : MPI_Ibcast(recv->data, count, MPI_FLOAT, root, comm, request);
+    case GATHER:
+        return request == NULL
+                   ? MPI_Gather(send->data, count, MPI_FLOAT, recv->data, count, MPI_FLOAT, root, comm)
+                   : MPI_Igather(send->data, count, MPI_FLOAT, recv->data, count, MPI_FLOAT, root, comm,
+                                 request);
+    case ALLGATHER:
+        return request == NULL
+                   ? MPI_Allgather(send->data, count, MPI_FLOAT, recv->data, count, MPI_FLOAT, comm)
+                   : MPI_Iallgather(send->data, count, MPI_FLOAT, recv->data, count, MPI_FLOAT, comm,
+                                    request);
+    default:
+        return request == NULL
+                   ? MPI_Alltoall(send->data, count, MPI_FLOAT, recv->data, count, MPI_FLOAT, comm)
+                   : MPI_Ialltoall(send->data, count, MPI_FLOAT, recv->data, count, MPI_FLOAT, comm, request);
+    }
+}
+
+/* One call that moves data, blocking or not: a block for each rank, or one for all. */
+static void move_once(const struct worker *worker, int round)
+{
+    uint64_t key = test_mix3(test.seed + 1, (uint64_t)worker->number, (uint64_t)round);
+    uint64_t state = key;
+    int which = test_draw(&state, MOVES), root = test_draw(&state, test.size);
+    int count = 1 + test_draw(&state, test_chance(&state, 20) ? COUNT_MAX : 200);
+    int sent = which == ALLTOALL ? test.size : 1, received = which == BCAST ? 1 : test.size;
+    bool receives = which != GATHER || test.rank == root;
+    size_t floats = (size_t)(count * test.size);
+    float *image = test_alloc(floats * sizeof *image);
+    struct test_buffer send, recv;
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    for (int i = 0; i < count * sent; i++)
+        image[i] = moved(key, test.rank, sent > 1 ? i / count : 0, i % count);
+    test_buffer_make(&send, test_memory_kind(key), floats * sizeof *image, 0, false);
+    test_buffer_make(&recv, test_memory_kind(key + 1), floats * sizeof *image, 0, false);
+    test_buffer_write(which == BCAST ? &recv : &send, 0, image, (size_t)(count * sent) * sizeof *image);
+    if (test_chance(&state, 30)) {
+        test_ok(issue_move(which, &send, &recv, count, root, worker->comm, &request), "a nonblocking call");
+        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    } else {
+        test_ok(issue_move(which, &send, &recv, count, root, worker->comm, NULL), "a blocking call");
+    }
+    test_buffer_read(&recv, 0, image, (size_t)(count * received) * sizeof *image);
+    for (int i = 0; i < count * received && receives; i++) {
+        int from = which == BCAST ? root : i / count;
+        if (image[i] == moved(key, from, which == ALLTOALL ? test.rank : 0, i % count))
+            continue;
+        test_fail("thread %d, round %d, kind %d: element %d is wrong", worker->number, round, which, i);
+        break;
+    }
+    test_buffer_check(&recv, "receive buffer");
+    test_buffer_free(&send);
+    test_buffer_free(&recv);
+    free(image);
+}
+
 static void *work(void *arg)
 {
     struct worker *worker = arg;
@@ -82,6 +153,7 @@ static void *work(void *arg)
         if (test_chance(&state, 10))
             test_sleep(0.001);
         reduce_once(worker, worker->comm, round);
+        move_once(worker, round);
         /* One thread alone makes communicators: Open MPI 4.1 can hang when two do. */
         if (worker->number == 0 && round % 8 == 0) {
             MPI_Comm dup = MPI_COMM_NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/base/clock.h"
 #include "core/exchange.h"
+#include "core/topology/ring.h"
 #include "core/watchdog.h"
 
 /* How long a rank waits for a lane while none of the calls that hold one runs: some scheduler turns, so that a peer that is only
@@ -247,6 +248,13 @@ static struct reach unpack_reach(uint64_t word)
     };
 }
 
+/* Bytes/s to the two neighbours of a ring, both of whose links are like this one. */
+static double to_neighbours(const struct gpucoll_tl_cost *cost, uint32_t nranks)
+{
+    const double both = cost->pair_bandwidth * (nranks > 2 ? 2 : 1);
+    return both > 0 && both < cost->bandwidth ? both : cost->bandwidth;
+}
+
 gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *reached)
 {
     struct gpucoll_team *team = request->team;
@@ -259,6 +267,8 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
     request->links = links;
     *reached = true;
     struct reach worst = nothing_worse;
+    struct reach near = nothing_worse; /* of the links that keep lines whole */
+    uint32_t near_ranks = 0;
     worst.crew = request->gpu->device->accel->ops->device_crew(request->gpu->device);
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
@@ -278,12 +288,40 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
         const struct gpucoll_tl_cost *cost = &connection->cost;
         take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, worst.model, cost->latency_us,
                                            cost->bandwidth});
+        if (cost->whole_lines) {
+            near_ranks |= 1u << i;
+            take_worst(&near, &(struct reach){true, near.crew, near.model, cost->latency_us,
+                                              to_neighbours(cost, team->size)});
+        }
     }
     worst.model = gpucoll_model_find(request->gpu->device->name, worst.whole_lines);
     pthread_mutex_unlock(&team->context->lock);
-    atomic_store_explicit(&team->board->reach[request->call % GPUCOLL_RING], pack_reach(&worst),
-                          memory_order_relaxed);
+    const uint64_t place = request->call % GPUCOLL_RING;
+    atomic_store_explicit(&team->board->reach[place], pack_reach(&worst), memory_order_relaxed);
+    atomic_store_explicit(&team->board->near_reach[place], pack_reach(&near), memory_order_relaxed);
+    atomic_store_explicit(&team->board->near[place], near_ranks, memory_order_relaxed);
     return GPUCOLL_OK;
+}
+
+/* The ring that all ranks make alike, and what its links are like. */
+static void find_ring(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    struct gpucoll_links *links = request->links;
+    const uint64_t place = request->call % GPUCOLL_RING;
+    uint32_t near[GPUCOLL_MAX_LOCAL];
+    struct reach worst = nothing_worse;
+    for (uint32_t i = 0; i < team->size; i++) {
+        struct gpucoll_team_board *board = team->members[i].board;
+        near[i] = atomic_load_explicit(&board->near[place], memory_order_relaxed);
+        struct reach reach =
+            unpack_reach(atomic_load_explicit(&board->near_reach[place], memory_order_relaxed));
+        take_worst(&worst, &reach);
+    }
+    const bool found = gpucoll_ring_order(near, team->size, links->order) && team->size > 1;
+    links->ring_whole_lines = found;
+    links->ring_latency_us = found ? worst.latency_us : 0;
+    links->ring_bandwidth = found ? worst.bandwidth : 0;
 }
 
 void gpucoll_agreement_connected(struct gpucoll_request *request)
@@ -300,6 +338,7 @@ void gpucoll_agreement_connected(struct gpucoll_request *request)
     links->crew = worst.crew;
     links->latency_us = worst.latency_us;
     links->bandwidth = worst.bandwidth;
+    find_ring(request);
     links->model = *gpucoll_model_of(worst.model);
     gpucoll_tuning_apply(&team->context->tuning, &links->model);
 }

@@ -66,6 +66,8 @@ struct gpucoll_missing {
  *                it, or RING calls later, when all have ended the call.
  *   reach        How well this rank reaches its peers (core/agreement.c packs it), by call modulo GPUCOLL_RING. Stored before the
  *                barrier that ends connecting, read after it.
+ *   near         Likewise: a bit for each rank to which it has a link that keeps lines whole, and
+ *   near_reach   how well it reaches those.
  *   offered      call << 1 | whether there is a lane, by call modulo GPUCOLL_RING: stored with release after `lane` and `epoch` of a
  *                post that said LANE_FOLLOWS.
  *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
@@ -77,6 +79,8 @@ struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t active_from;
     _Atomic uint64_t reach[GPUCOLL_RING];
+    _Atomic uint64_t near_reach[GPUCOLL_RING];
+    _Atomic uint32_t near[GPUCOLL_RING];
     _Alignas(64) _Atomic uint32_t broken;
     uint64_t gave_up;
     struct gpucoll_missing missing;

@@ -156,6 +156,8 @@ libgpucoll_la_SOURCES += \
 	core/topology/nic.c \
 	core/topology/print.c \
 	core/topology/read.c \
+	core/topology/ring.c \
+	core/topology/ring.h \
 	core/topology/topology.c \
 	core/topology/topology.h \
 	core/topology/write.c \

@@ -34,6 +34,10 @@ struct gpucoll_plan_input {
     bool whole_lines;   /* every link keeps 128 bytes stored at once whole */
     double latency_us;  /* of the slowest link of the team */
     double bandwidth;   /* bytes/s out of one rank, all peers together */
+    /* The same of the links between neighbours of a ring, where these are better than others; bandwidth 0: they are not. */
+    bool ring_whole_lines;
+    double ring_latency_us;
+    double ring_bandwidth;
     const struct gpucoll_model *model; /* constants of the prediction (core/model.h) */
     const struct gpucoll_config *config;
 };

@@ -86,6 +86,18 @@ static struct load load_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_
     }
 }
 
+/* The input with the links that are used: those of a ring may be better than those between all pairs. */
+static struct gpucoll_plan_input along(const struct gpucoll_plan_input *input, bool tree)
+{
+    struct gpucoll_plan_input used = *input;
+    if (!tree && input->ring_bandwidth > 0) {
+        used.whole_lines = input->ring_whole_lines;
+        used.latency_us = input->ring_latency_us;
+        used.bandwidth = input->ring_bandwidth;
+    }
+    return used;
+}
+
 static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
                   struct gpucoll_plan *plan)
 {
@@ -113,10 +125,13 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     const double cta_bandwidth = protocol == GPUCOLL_RELAY_LL      ? model->ll_cta_bandwidth
                                  : protocol == GPUCOLL_RELAY_LL128 ? model->ll128_cta_bandwidth
                                                                    : model->simple_cta_bandwidth;
+    /* Over LL and LL128 the threads of a CTA meet for nothing else than slots that are used again. */
+    const double again = !simple && cut.total > GPUCOLL_RELAY_SLOTS ? cut.total - GPUCOLL_RELAY_SLOTS : 0;
     plan->predicted_us = model->agree_us + model->launch_us +
                          load.hops * (input->latency_us + (simple ? model->fence_us : model->hop_us)) +
                          turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits),
-                                                                 share, (double)most, cta_bandwidth);
+                                                                 share, (double)most, cta_bandwidth) +
+                         again * model->hop_us;
 }
 
 static const char *unusable(const struct gpucoll_plan_input *input, bool tree,
@@ -142,8 +157,13 @@ static void fill_order(const struct gpucoll_request *request, enum gpucoll_relay
 {
     const uint32_t n = request->team->size;
     const bool rooted = flow == GPUCOLL_RELAY_BCAST || flow == GPUCOLL_RELAY_REDUCE;
+    const uint32_t *ring = request->links->order;
+    uint32_t first = 0;
+    while (rooted && ring[first] != request->root) {
+        first++;
+    }
     for (uint32_t position = 0; position < n; position++) {
-        order[position] = (position + (rooted ? request->root : 0)) % n;
+        order[position] = ring[(position + first) % n];
     }
 }
 
@@ -237,11 +257,13 @@ static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpu
 #define ROW(shaped, kind, collectives, is_tree, way, letters, text)                                          \
     static const char *unusable_##kind##_##letters(const struct gpucoll_plan_input *input)                   \
     {                                                                                                        \
-        return unusable(input, is_tree, way);                                                                \
+        const struct gpucoll_plan_input used = along(input, is_tree);                                        \
+        return unusable(&used, is_tree, way);                                                                \
     }                                                                                                        \
     static void shape_##kind##_##letters(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)  \
     {                                                                                                        \
-        shape(input, is_tree, way, plan);                                                                    \
+        const struct gpucoll_plan_input used = along(input, is_tree);                                        \
+        shape(&used, is_tree, way, plan);                                                                    \
     }                                                                                                        \
     static gpucoll_status start_##kind##_##letters(struct gpucoll_request *request)                          \
     {                                                                                                        \

@@ -23,6 +23,12 @@ struct gpucoll_links {
     unsigned crew; /* CTAs that can linger together on a GPU */
     double latency_us;
     double bandwidth;
+    /* The ranks in the order of a ring, and the worst link between two neighbours: along links that keep lines whole, if there is
+     * such a ring. Equal on every rank. */
+    uint32_t order[GPUCOLL_MAX_LOCAL];
+    bool ring_whole_lines;
+    double ring_latency_us;
+    double ring_bandwidth;      /* bytes/s out of one rank to its two neighbours together */
     struct gpucoll_model model; /* of the GPUs, with what the tuning file sets */
     uint32_t card[GPUCOLL_MAX_LOCAL];
     void *scratch[GPUCOLL_MAX_LOCAL]; /* of each rank, as this rank's GPU sees it; with GPUCOLL_TL_STORES */

@@ -102,6 +102,7 @@ static bool parse_peer_access(struct query *query, const char *text)
 static bool parse_link(struct query *query, const char *text)
 {
     query->input.whole_lines = strcmp(text, "nvlink") == 0;
+    query->input.ring_bandwidth = 0; /* all links are alike */
     return query->input.whole_lines || strcmp(text, "pcie") == 0;
 }
 
@@ -122,6 +123,7 @@ static bool parse_positive(const char *text, double *value)
 
 static bool parse_latency(struct query *query, const char *text)
 {
+    query->input.ring_bandwidth = 0;
     return parse_positive(text, &query->input.latency_us);
 }
 
@@ -129,6 +131,7 @@ static bool parse_bandwidth(struct query *query, const char *text)
 {
     bool fine = parse_positive(text, &query->input.bandwidth);
     query->input.bandwidth *= 1e9;
+    query->input.ring_bandwidth = 0;
     return fine;
 }
 
@@ -330,6 +333,9 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
         input->whole_lines = links.whole_lines;
         input->latency_us = links.latency_us;
         input->bandwidth = links.bandwidth;
+        input->ring_whole_lines = links.ring_bandwidth > 0;
+        input->ring_latency_us = links.ring_latency_us;
+        input->ring_bandwidth = links.ring_bandwidth;
     }
     if (!parse(query, text)) {
         return false;
@@ -357,6 +363,11 @@ static void print_links(const struct gpucoll_plan_input *input)
 {
     if (input->ways & GPUCOLL_TL_STORES) {
         printf(", links of %.2f us and %.0f GB/s", input->latency_us, input->bandwidth / 1e9);
+    }
+    if (input->ways & GPUCOLL_TL_STORES && input->ring_bandwidth > 0 &&
+        input->ring_whole_lines != input->whole_lines) {
+        printf(", of a ring of NVLinks %.2f us and %.0f GB/s", input->ring_latency_us,
+               input->ring_bandwidth / 1e9);
     }
     if (input->ways & ~(unsigned)GPUCOLL_TL_STORES) {
         printf("%s through host memory", input->ways & GPUCOLL_TL_STORES ? " or" : ",");

@@ -36,6 +36,7 @@ struct gpucoll_tl_cost {
     bool whole_lines;   /* 128 bytes stored at once by a warp arrive whole */
     const char *reason; /* why it is not reachable: a constant clause such as "no peer access" */
     double latency_us;  /* of one store becoming visible */
+    double pair_bandwidth; /* bytes/s to this peer alone; 0: as `bandwidth` */
     double bandwidth;   /* bytes/s out of one device, towards all its peers together */
 };
 

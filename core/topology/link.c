@@ -4,6 +4,7 @@
 #include "core/topology/topology.h"
 
 #include <stddef.h>
+#include "core/topology/ring.h"
 
 /*
  * What kernels reach of an NVLink's raw speed: SM stores to three peers at once take 354 GB/s of the 450 GB/s of an H200's 18 links
@@ -246,6 +247,31 @@ static void add_links(const struct gpucoll_topology *topology, uint32_t used, ui
     }
 }
 
+/* Is there a ring of NVLinks, and how good are the links of which it is? */
+static void find_ring(const struct gpucoll_topology *topology, uint32_t used,
+                      struct gpucoll_topology_links *links)
+{
+    enum { MOST = 32 };
+    uint32_t near[MOST] = {0};
+    uint32_t order[MOST];
+    if (used < 2 || used > MOST || links->shared_device || links->hosts != 1) {
+        return;
+    }
+    struct gpucoll_topology_link link;
+    for (uint32_t i = 0; i < used * used; i++) {
+        gpucoll_topology_link(topology, topology->gpus[i / used], topology->gpus[i % used], &link);
+        near[i / used] |= i / used != i % used && link.kind == GPUCOLL_LINK_NVLINK ? 1u << i % used : 0;
+    }
+    for (uint32_t i = 0; gpucoll_ring_order(near, used, order) && i < used; i++) {
+        gpucoll_topology_link(topology, topology->gpus[order[i]], topology->gpus[order[(i + 1) % used]],
+                              &link);
+        const double both = least(link.bandwidth * (used > 2 ? 2 : 1), link.bandwidth_out);
+        links->ring_bandwidth = i == 0 ? both : least(links->ring_bandwidth, both);
+        links->ring_latency_us =
+            links->ring_latency_us > link.latency_us ? links->ring_latency_us : link.latency_us;
+    }
+}
+
 bool gpucoll_topology_links(const struct gpucoll_topology *topology, uint32_t nranks,
                             struct gpucoll_topology_links *links)
 {
@@ -260,5 +286,6 @@ bool gpucoll_topology_links(const struct gpucoll_topology *topology, uint32_t nr
         last_host = host;
         add_links(topology, used, from, links);
     }
+    find_ring(topology, used, links);
     return used > 0;
 }

@@ -127,6 +127,9 @@ struct gpucoll_topology_links {
     bool whole_lines;
     double latency_us;
     double bandwidth; /* bytes/s out of one rank, all peers together */
+    /* The worst link between neighbours of a ring along NVLinks; bandwidth 0: there is no such ring. */
+    double ring_latency_us;
+    double ring_bandwidth; /* bytes/s out of one rank, both neighbours together */
     /* The worst between hosts, over each GPU's first NIC; 0 on one host. */
     double net_latency_us;
     double net_bandwidth;

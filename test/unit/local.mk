@@ -9,6 +9,8 @@ endif
 test_unit_unit_tests_SOURCES = \
 	test/relay/expected.c \
 	test/relay/expected.h \
+	test/relay/order.c \
+	test/relay/order.h \
 	tools/tune_fit.c \
 	tools/tune_fit.h \
 	test/unit/agreement_test.cc \

@@ -8,7 +8,9 @@
 
 extern "C" {
 #include "core/accel/host_kernels.h"
+#include "core/topology/ring.h"
 #include "test/relay/expected.h"
+#include "test/relay/order.h"
 }
 
 namespace
@@ -233,6 +235,64 @@ TEST(relays, slots_stay_inside_their_areas)
     });
 }
 
+/* ---- the order of the ring ---- */
+
+namespace
+{
+/* All pairs of `edges` have good links. */
+std::vector<uint32_t> order_of(uint32_t ranks, const std::vector<std::pair<uint32_t, uint32_t>> &edges,
+                               bool *found)
+{
+    std::vector<uint32_t> near(ranks, 0);
+    std::vector<uint32_t> order(ranks, 99);
+    for (const auto &[a, b] : edges) {
+        near[a] |= 1u << b;
+        near[b] |= 1u << a;
+    }
+    *found = gpucoll_ring_order(near.data(), ranks, order.data());
+    return order;
+}
+} // namespace
+
+TEST(ring_order, is_along_good_links_where_there_is_such_a_ring)
+{
+    using Order = std::vector<uint32_t>;
+    bool found;
+    EXPECT_EQ(order_of(1, {}, &found), Order{0});
+    EXPECT_EQ(order_of(2, {{0, 1}}, &found), (Order{0, 1}));
+    EXPECT_TRUE(found);
+    EXPECT_EQ(order_of(4, {{0, 2}, {2, 1}, {1, 3}, {3, 0}}, &found), (Order{0, 2, 1, 3}));
+    EXPECT_TRUE(found);
+    /* The first way leads nowhere: 0 1 2 has no way on. */
+    EXPECT_EQ(order_of(5, {{0, 1}, {1, 2}, {1, 3}, {3, 4}, {4, 2}, {2, 0}}, &found), (Order{0, 1, 3, 4, 2}));
+    EXPECT_TRUE(found);
+    EXPECT_EQ(order_of(4, {{0, 2}, {2, 1}, {1, 3}}, &found), (Order{0, 1, 2, 3})) << "a chain";
+    EXPECT_FALSE(found);
+    EXPECT_EQ(order_of(3, {}, &found), (Order{0, 1, 2}));
+    EXPECT_FALSE(found);
+    const uint32_t one_sided[] = {2, 0};
+    uint32_t order[2];
+    EXPECT_FALSE(gpucoll_ring_order(one_sided, 2, order));
+}
+
+TEST(ring_order, is_that_of_the_ranks_where_all_links_are_good_and_is_found_soon)
+{
+    std::vector<uint32_t> near(32, UINT32_MAX);
+    std::vector<uint32_t> order(32);
+    EXPECT_TRUE(gpucoll_ring_order(near.data(), 32, order.data()));
+    for (uint32_t i = 0; i < 32; i++) {
+        EXPECT_EQ(order[i], i);
+    }
+    /* Two halves that one link joins: no ring, but very many ways to look for one. */
+    for (uint32_t i = 0; i < 32; i++) {
+        near[i] = i < 16 ? 0xffffu : 0xffff0000u;
+    }
+    near[15] |= 1u << 16;
+    near[16] |= 1u << 15;
+    EXPECT_FALSE(gpucoll_ring_order(near.data(), 32, order.data()));
+    EXPECT_EQ(order[31], 31u);
+}
+
 /* ---- the host kernels ---- */
 
 TEST(relays, of_any_ranks_channels_and_bytes)
@@ -399,6 +459,29 @@ INSTANTIATE_TEST_SUITE_P(ranks, forced_relay,
                              return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param) +
                                     "_" + std::get<2>(info.param);
                          });
+
+/* As on a machine on which ranks that follow each other are not neighbours. */
+TEST(relay_order, may_be_any)
+{
+    for (const char *protocol : protocols) {
+        on_threads(4, forced("ring", protocol), [](Rank &rank) {
+            static const uint32_t order[] = {0, 2, 1, 3};
+            check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 5, false, 0); /* makes the links */
+            for (uint32_t i = 0; i < 4; i++) {
+                EXPECT_EQ(relay_order(rank.team)[i], i);
+                relay_order(rank.team)[i] = order[i];
+            }
+            EXPECT_TRUE(rank.barrier());
+            check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 20011, true, 0);
+            for (const Kind &kind : kinds) {
+                ExchangeCall call = call_of(kind, 3001);
+                for (call.root = 0; goes_round(kind.coll) && call.root < 4; call.root++) {
+                    check(rank, call);
+                }
+            }
+        });
+    }
+}
 
 /* What one call leaves in a lane must mean nothing to the next, also where a call takes several epochs. */
 TEST(relay_lanes, are_used_by_other_algorithms_in_between)

@@ -14,7 +14,7 @@ extern "C" {
 
 /* The numbers of the p2p transport. */
 struct Input : gpucoll_plan_input {
-    Input(uint64_t message, uint32_t ranks)
+    Input(uint64_t message, uint32_t ranks) : gpucoll_plan_input()
     {
         gpucoll_config_init(&settings);
         coll = GPUCOLL_ALLREDUCE;

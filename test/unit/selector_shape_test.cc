@@ -215,7 +215,7 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                         }
                         gpucoll_plan plan;
                         memset(&plan, 0, sizeof plan);
-                        row->shape(&input, &plan);
+                        gpucoll_shape(row, &input, &plan);
                         EXPECT_GE(plan.ctas, 1u);
                         EXPECT_LE(plan.ctas, static_cast<uint32_t>(input.settings.max_ctas));
                         EXPECT_EQ(plan.threads, 96u);

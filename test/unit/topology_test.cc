@@ -275,6 +275,27 @@ TEST_F(topology_cost, is_that_of_the_pair_where_the_file_knows_it)
     EXPECT_TRUE(cost(topology).whole_lines);
 }
 
+TEST(topology, ring_is_found_where_not_all_pairs_have_nvlink)
+{
+    RecordingLog log;
+    Topology four = from_host(
+        R"(<gpu id="0"><nvlink to="2" links="4" version="3"/><nvlink to="3" links="4" version="3"/></gpu>
+        <gpu id="1"><nvlink to="2" links="4" version="3"/><nvlink to="3" links="4" version="3"/></gpu>
+        <gpu id="2"><nvlink to="0" links="4" version="3"/><nvlink to="1" links="4" version="3"/></gpu>
+        <gpu id="3"><nvlink to="0" links="4" version="3"/><nvlink to="1" links="4" version="3"/></gpu>)",
+        log);
+    ASSERT_TRUE(four.ok()) << log.text_of("topology-file");
+    const struct gpucoll_topology_links links = four.links(4);
+    EXPECT_FALSE(links.whole_lines);
+    EXPECT_NEAR(links.ring_bandwidth, 2 * four.link(0, 2).bandwidth, 1);
+    EXPECT_GT(links.ring_bandwidth, links.bandwidth);
+    EXPECT_LT(links.ring_latency_us, links.latency_us);
+    EXPECT_EQ(four.links(2).ring_bandwidth, 0) << "GPUs 0 and 1 are not joined";
+    EXPECT_GT(sample("dgx-h200").links(8).ring_bandwidth, 0);
+    EXPECT_NEAR(sample("dgx-h200").links(8).ring_bandwidth, sample("dgx-h200").links(8).bandwidth, 1);
+    EXPECT_EQ(sample("pcie-4gpu").links(4).ring_bandwidth, 0);
+}
+
 /* The plan of rank 0 for an all-reduce of 256 KiB, as its log has it. */
 static std::string plan_with(const std::string &file)
 {

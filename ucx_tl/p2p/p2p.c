@@ -33,6 +33,7 @@ static void stand_in(const struct gpucoll_topology *topology, struct gpucoll_dev
             cost->whole_lines &= link.kind == GPUCOLL_LINK_NVLINK;
             cost->latency_us = link.latency_us;
             cost->bandwidth = link.bandwidth_out;
+            cost->pair_bandwidth = link.bandwidth;
         }
     } else if (gpucoll_topology_links(topology, UINT32_MAX, &worst) && worst.bandwidth > 0) {
         cost->whole_lines &= worst.whole_lines;

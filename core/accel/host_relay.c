@@ -19,6 +19,7 @@ struct relay {
 struct part {
     uint64_t at;
     uint64_t bytes;
+    uint64_t user_at; /* of the block */
 };
 
 static uint32_t number_of(const struct relay *relay, uint32_t position)
@@ -155,7 +156,7 @@ static const struct protocol {
 /* ---- a step ---- */
 
 static bool carry_part(const struct relay *relay, const struct gpucoll_relay_step *step, struct part part,
-                       const char *own, char *user)
+                       const struct gpucoll_kernel_run *run)
 {
     _Alignas(64) char sum[BLOCK];
     _Alignas(64) char term[BLOCK];
@@ -164,7 +165,7 @@ static bool carry_part(const struct relay *relay, const struct gpucoll_relay_ste
     for (uint32_t k = 0; k < operands; k++) {
         char *to = k == 0 ? sum : term;
         if (k >= step->sources) {
-            memcpy(to, own + part.at, part.bytes);
+            memcpy(to, (const char *)run->send + part.user_at, part.bytes);
         } else if (!protocol->take(relay, step, k, part, to)) {
             return false;
         }
@@ -177,7 +178,7 @@ static bool carry_part(const struct relay *relay, const struct gpucoll_relay_ste
         protocol->give(relay, step, k, part, sum);
     }
     if (step->writes) {
-        memcpy(user + part.at, sum, part.bytes);
+        memcpy((char *)run->recv + part.user_at, sum, part.bytes);
     }
     return true;
 }
@@ -220,9 +221,12 @@ static bool carry(const struct relay *relay, const struct gpucoll_relay_step *st
         return false;
     }
     for (uint64_t at = 0; at < span.bytes; at += BLOCK) {
-        const struct part part = {at, span.bytes - at < BLOCK ? span.bytes - at : BLOCK};
-        if (!carry_part(relay, step, part, (const char *)run->send + span.begin,
-                        (char *)run->recv + span.begin)) {
+        const struct part part = {
+            .at = at,
+            .bytes = span.bytes - at < BLOCK ? span.bytes - at : BLOCK,
+            .user_at = span.begin + at,
+        };
+        if (!carry_part(relay, step, part, run)) {
             return false;
         }
     }

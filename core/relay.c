@@ -10,6 +10,9 @@
 #include "core/slices.h"
 #include "kernels/relay_abi.h"
 
+_Static_assert((int)GPUCOLL_RELAY_MOST_PASSES <= (int)GPUCOLL_EPOCHS_OF_A_CALL,
+               "a lane has as many epochs left when it is taken");
+
 /* Less than this for a channel and the fixed cost of its flags outweighs what another channel brings. */
 static const uint64_t least_channel_bytes = 8192;
 /* Nor has a channel ever less of the data area than this for each slot: with little scratch there are fewer channels instead. */

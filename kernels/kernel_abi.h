@@ -46,7 +46,8 @@ enum {
     GPUCOLL_LINE_BYTES = 128,
     GPUCOLL_PHASES = 2,
     GPUCOLL_SLOTS = 2,
-    GPUCOLL_BULK_THREADS = 320,          /* of a CTA of REDUCE_BULK: two warps that ask for copies, two groups of four that reduce */
+    GPUCOLL_BULK_GROUPS = 2,             /* of four warps, that reduce, in a CTA of REDUCE_BULK */
+    GPUCOLL_BULK_THREADS = 64 + GPUCOLL_BULK_GROUPS * 128, /* with the two warps that ask for copies */
     GPUCOLL_BULK_SHARED_BYTES = 208 << 10, /* its tiles: most of what an SM has, so that it keeps enough in flight */
     GPUCOLL_BULK_MAX_TILE = 8 << 10,
     GPUCOLL_BULK_LEAST_STAGES = 6,
@@ -299,9 +300,12 @@ static inline GPUCOLL_HD uint32_t gpucoll_bulk_tile_bytes(uint32_t nranks)
     return most < GPUCOLL_BULK_MAX_TILE ? most : (uint32_t)GPUCOLL_BULK_MAX_TILE;
 }
 
+/* Each stage belongs to one group, which gets every GPUCOLL_BULK_GROUPS-th tile: of two groups that took turns at a stage, one could be there a whole
+ * turn before its tile, while the other still waits for its own, and take the turn before for its own (a wait knows turns by their parity). */
 static inline GPUCOLL_HD uint32_t gpucoll_bulk_stages(uint32_t nranks)
 {
-    const uint32_t stages = (uint32_t)GPUCOLL_BULK_SHARED_BYTES / (gpucoll_bulk_tile_bytes(nranks) * nranks);
+    const uint32_t stages = (uint32_t)GPUCOLL_BULK_SHARED_BYTES / (gpucoll_bulk_tile_bytes(nranks) * nranks) /
+                            GPUCOLL_BULK_GROUPS * GPUCOLL_BULK_GROUPS;
     return stages < GPUCOLL_BULK_MAX_STAGES ? stages : (uint32_t)GPUCOLL_BULK_MAX_STAGES;
 }
 

@@ -6,7 +6,8 @@
  * Shared memory is a ring of stages, each with a tile of every rank. A tile goes through three hands:
  *
  *   loader    one thread: waits until a stage is free, asks for the tiles of all ranks
- *   groups    of four warps, in turns: wait until the tiles have come, and reduce them in the place of the first
+ *   groups    of four warps, in turns: wait until the tiles have come, and reduce them in the place of the first; tiles come in any order, but a
+ *             stage is always the same group's (gpucoll_bulk_stages)
  *   storer    one thread: asks for the result to be stored to all, and frees a stage whose stores are read
  */
 #ifndef GPUCOLL_KERNELS_REDUCE_BULK_CUH
@@ -24,6 +25,8 @@ namespace gpucoll {
 constexpr uint32_t bulk_service_threads = 64;      /* a warp for the loader, one for the storer */
 constexpr uint32_t bulk_group_threads = 128;
 constexpr uint32_t bulk_unroll = 4;                /* packs of a thread */
+static_assert(GPUCOLL_BULK_MAX_STAGES % GPUCOLL_BULK_GROUPS == 0, "a stage is always the same group's");
+static_assert(GPUCOLL_BULK_THREADS == bulk_service_threads + GPUCOLL_BULK_GROUPS * bulk_group_threads, "");
 constexpr uint32_t bulk_behind = 2;                /* tiles whose stores need not be read yet when the next are asked for */
 
 struct bulk_stages {
@@ -145,11 +148,10 @@ __device__ __forceinline__ void reduce_tile(const bulk_tiles &tile, uint32_t nra
 template <typename Op>
 __device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bulk_stages &stages, char *shared)
 {
-    const uint32_t groups = (blockDim.x - bulk_service_threads) / bulk_group_threads;
     const uint32_t group = (threadIdx.x - bulk_service_threads) / bulk_group_threads;
     const uint32_t thread = (threadIdx.x - bulk_service_threads) % bulk_group_threads;
     for (bulk_tiles tile(args); tile.any(); tile.next()) {
-        if (tile.count() % groups != group) {
+        if (tile.count() % GPUCOLL_BULK_GROUPS != group) {
             continue;
         }
         stages.loaded[tile.stage()].wait(tile.parity());

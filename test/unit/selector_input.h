@@ -4,6 +4,7 @@
 #ifndef GPUCOLL_TEST_UNIT_SELECTOR_INPUT_H
 #define GPUCOLL_TEST_UNIT_SELECTOR_INPUT_H
 
+#include <cstring>
 #include "test/unit/unit.h"
 
 extern "C" {
@@ -36,6 +37,12 @@ struct Input : gpucoll_plan_input {
     Input(const Input &) = delete;
     gpucoll_config settings;
 };
+
+/* Does it go along a ring or tree? */
+inline bool is_relay(const gpucoll_algorithm *row)
+{
+    return strcmp(row->name, "ring") == 0 || strcmp(row->name, "tree") == 0;
+}
 
 inline gpucoll_plan plan_of(const gpucoll_plan_input &input)
 {

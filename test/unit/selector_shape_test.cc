@@ -9,12 +9,6 @@ extern "C" {
 #include "kernels/relay_abi.h"
 }
 
-/* Does it go along a ring or tree? */
-static bool is_relay(const gpucoll_algorithm *row)
-{
-    return strcmp(row->name, "ring") == 0 || strcmp(row->name, "tree") == 0;
-}
-
 TEST(selector, small_calls_linger_unless_told_otherwise)
 {
     Input input(64, 4);
@@ -229,5 +223,18 @@ TEST(selector, shapes_fit_the_lane_and_the_limits)
                 }
             }
         }
+    }
+}
+
+/* What the kernel relies on: stages fit in its shared memory, and each is always the same group's, however many ranks there are. */
+TEST(selector, stages_of_bulk_belong_to_one_group_each)
+{
+    for (uint32_t ranks = 2; ranks <= GPUCOLL_MAX_LOCAL; ranks++) {
+        const uint32_t stages = gpucoll_bulk_stages(ranks);
+        EXPECT_EQ(stages % GPUCOLL_BULK_GROUPS, 0u) << ranks;
+        EXPECT_GE(stages, unsigned{GPUCOLL_BULK_LEAST_STAGES}) << ranks;
+        EXPECT_LE(stages, unsigned{GPUCOLL_BULK_MAX_STAGES}) << ranks;
+        EXPECT_LE(stages * ranks * gpucoll_bulk_tile_bytes(ranks), unsigned{GPUCOLL_BULK_SHARED_BYTES})
+            << ranks;
     }
 }

@@ -155,6 +155,38 @@ TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
     }
 }
 
+TEST(selector, rings_are_taken_where_neighbours_alone_have_good_links)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
+        Input input(16 << 20, 4);
+        input.coll = coll;
+        input.whole_lines = false;
+        input.latency_us = 1.5;
+        input.bandwidth = 25e9;
+        const double before = plan_of(input).predicted_us;
+        input.ring_whole_lines = true;
+        input.ring_latency_us = 0.62;
+        input.ring_bandwidth = 80e9;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "ring") << gpucoll_coll_name(coll);
+        EXPECT_LT(plan_of(input).predicted_us, before);
+    }
+}
+
+/* Two steps to everybody beat many to a neighbour. (Between two ranks there are as many, and LL128 for all collectives.) */
+TEST(selector, rings_do_not_displace_what_goes_to_all_where_all_have_good_links)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        for (uint32_t ranks : {4, 8}) {
+            for (uint64_t bytes = 8; bytes <= uint64_t{1} << 30; bytes *= 2) {
+                Input input(bytes, ranks);
+                input.coll = coll;
+                EXPECT_FALSE(is_relay(plan_of(input).algorithm))
+                    << gpucoll_coll_name(coll) << ' ' << bytes << " on " << ranks;
+            }
+        }
+    }
+}
+
 /* The bound of a size lies inside a class of sizes; both sides get what is theirs. */
 TEST(selector, takes_what_is_forced_by_size)
 {

@@ -127,8 +127,15 @@ def stop(process):
             pass
 
 
+def leave(number, _):
+    """So that what is to be done in the end is done: the job has a session of its own, and would go on for as long as its ranks wait."""
+    sys.exit(128 + number)
+
+
 def measure(arguments, command, json_path, log=None):
     """Runs it; `log` is a file that takes what it says on standard error."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     # NVLink multicast stays off: with it the figures could not be compared with those of earlier runs.
     environment = os.environ | {"NCCL_NVLS_ENABLE": "0"}
     say(shlex.join(command))

@@ -52,6 +52,14 @@ expect no_such_collective 2 "${side_by_side[@]}" --collectives allreduce,nothing
 expect no_such_variant 2 "${side_by_side[@]}" --variant nothing
 expect no_results 2 "$bench/side_by_side" --from "$LOGS/bench.none.json"
 
+# Who stops it stops the job as well, whose ranks may be waiting for something that does not come.
+printf '#!/bin/sh\necho $$ >"%s"\nexec sleep 60\n' "$LOGS/bench.pid" >"$LOGS/bench.launcher"
+chmod +x "$LOGS/bench.launcher"
+rm -f "$LOGS/bench.pid"
+expect stopped 124 timeout 5 "$bench/side_by_side" --accelerator host --ranks 2 --mpirun "$LOGS/bench.launcher" --programs "$built"
+# shellcheck disable=SC2016
+holds stopped_job "the job goes on" sh -c '[ -s "$1" ] && ! kill -0 "$(cat "$1")" 2>/dev/null' - "$LOGS/bench.pid"
+
 # Google Benchmark's program: every collective, form and way of calling, some of them by its filter, and its JSON read as all other.
 bench_mpi=$built/bench_mpi
 [ -x "$bench_mpi" ] || bench_mpi=$built/../bench_mpi

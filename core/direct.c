@@ -306,6 +306,19 @@ bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct rea
     return all;
 }
 
+void gpucoll_direct_forget(struct gpucoll_request *request, enum gpucoll_direct reach)
+{
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const struct keys keys = keys_of(request, i, reach);
+        for (int j = 0; j < 2; j++) {
+            struct gpucoll_met *met = find_met(request->team, i, keys.key[j]);
+            if (met != NULL) {
+                met->links = NULL;
+            }
+        }
+    }
+}
+
 void gpucoll_direct_refuse(struct gpucoll_request *request)
 {
     for (uint32_t i = 0; i < request->team->size; i++) {

@@ -18,7 +18,9 @@ enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *reques
 bool gpucoll_direct_met(struct gpucoll_request *request);
 /* Maps those that a call needs which reaches so far; false if one cannot be. */
 bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct reach);
-/* Some rank could not: no call of this team is direct by what peers write to in this one any more, */
+/* Some rank could not, and which exports it was only that rank knows: none of them counts as met any more, on any rank, in the other role too. */
+void gpucoll_direct_forget(struct gpucoll_request *request, enum gpucoll_direct reach);
+/* And no call of this team is direct by what peers write to in this one any more, */
 void gpucoll_direct_refuse(struct gpucoll_request *request);
 /* or reduces in bulk what they read in this one. */
 void gpucoll_direct_refuse_sources(struct gpucoll_request *request);

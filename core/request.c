@@ -236,6 +236,9 @@ static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
     if (all && request->mapped == wanted) {
         return start(request);
     }
+    if (!all) {
+        gpucoll_direct_forget(request, request->mapped);
+    }
     if (!all && request->mapped == GPUCOLL_DIRECT_BULK) {
         return map(request, GPUCOLL_DIRECT_STORES);
     }

@@ -205,3 +205,56 @@ TEST(reductions_in_bulk, go_another_way_if_a_receive_buffer_cannot_be_mapped)
         test_unmappable(nullptr);
     });
 }
+
+/* What could not be mapped is not taken for mapped when it comes in its other role: as what peers write to, */
+TEST(reductions_in_bulk, know_a_source_that_cannot_be_mapped_as_a_target)
+{
+    on_threads(3, one_cta, [](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        Reducer reducer(rank, 4 << 20, 0, 0);
+        if (rank.number == 1) {
+            test_unmappable(reducer.sends_from());
+        }
+        rank.barrier();
+        Reduction call;
+        call.count = 1 << 20;
+        for (int turn = 0; turn < 4; turn++) {
+            for (int use = 0; use < 3; use++) {
+                reducer.check(call);
+            }
+            reducer.turn_round();
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 0u);
+        EXPECT_GE(runs_by(rank, "twoshot/copy"), 2u);
+        rank.barrier();
+        test_unmappable(nullptr);
+    });
+}
+
+/* and as what they read from. */
+TEST(reductions_in_bulk, know_a_target_that_cannot_be_mapped_as_a_source)
+{
+    on_threads(3, one_cta, [](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        Reducer reducer(rank, 4 << 20, 0, 0);
+        if (rank.number == 1) {
+            test_unmappable(reducer.receives_at());
+        }
+        rank.barrier();
+        Reduction call;
+        call.count = 1 << 18;
+        call.in_place = true;
+        for (int use = 0; use < 3; use++) {
+            reducer.check(call);
+        }
+        reducer.turn_round();
+        call.in_place = false;
+        call.coll = GPUCOLL_REDUCE_SCATTER_BLOCK;
+        for (int use = 0; use < 3; use++) {
+            reducer.check(call);
+        }
+        EXPECT_EQ(runs_by(rank, "twoshot/bulk") + runs_by(rank, "exchange/bulk"), 0u);
+        rank.barrier();
+        test_unmappable(nullptr);
+    });
+}

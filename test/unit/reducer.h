@@ -4,6 +4,7 @@
 #ifndef GPUCOLL_TEST_UNIT_REDUCER_H
 #define GPUCOLL_TEST_UNIT_REDUCER_H
 
+#include <memory>
 #include "test/unit/exchange_part.h"
 
 struct Reduction {
@@ -20,7 +21,8 @@ class Reducer
 {
   public:
     Reducer(Rank &rank, size_t bytes, size_t send_offset, size_t recv_offset)
-        : rank(rank), send(bytes, send_offset), recv(bytes, recv_offset)
+        : rank(rank), send(std::make_unique<Buffer>(bytes, send_offset)),
+          recv(std::make_unique<Buffer>(bytes, recv_offset))
     {
     }
 
@@ -34,9 +36,9 @@ class Reducer
         const bool in_place = call.in_place && receives;
         const std::vector<Bytes> inputs = make_inputs(call.type, total, ++calls, ranks);
         const Bytes &mine = inputs[rank.number];
-        ASSERT_LE(mine.size(), recv.size());
-        recv.poison();
-        std::copy(mine.begin(), mine.end(), in_place ? recv.data() : send.data());
+        ASSERT_LE(mine.size(), recv->size());
+        recv->poison();
+        std::copy(mine.begin(), mine.end(), in_place ? recv->data() : send->data());
         SCOPED_TRACE(std::string(gpucoll_coll_name(call.coll)) + " of " + std::to_string(call.count) +
                      (in_place ? " in place" : "") + ", root " + std::to_string(call.root) + ", rank " +
                      std::to_string(rank.number));
@@ -44,22 +46,26 @@ class Reducer
         const Bytes all = reduce_in_order(call.op, call.type, inputs);
         const char *want = all.data() + (scatters ? rank.number * block : 0);
         if (receives) {
-            EXPECT_TRUE(std::equal(want, want + block, recv.data()));
+            EXPECT_TRUE(std::equal(want, want + block, recv->data()));
         }
-        EXPECT_TRUE(in_place || std::equal(mine.begin(), mine.end(), send.data())) << "the input was changed";
-        EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
+        EXPECT_TRUE(in_place || std::equal(mine.begin(), mine.end(), send->data()))
+            << "the input was changed";
+        EXPECT_TRUE(send->guards_intact() && recv->guards_intact());
     }
 
-    const char *sends_from() { return send.data(); }
-    const char *receives_at() { return recv.data(); }
+    /* From now on the results go where the inputs came from. */
+    void turn_round() { std::swap(send, recv); }
+
+    const char *sends_from() { return send->data(); }
+    const char *receives_at() { return recv->data(); }
 
   private:
     gpucoll_status run(const Reduction &call, size_t block, bool in_place, bool receives)
     {
-        const char *from = in_place ? recv.data() : send.data();
+        const char *from = in_place ? recv->data() : send->data();
         if (call.coll == GPUCOLL_ALLREDUCE) {
             const void *given = in_place ? GPUCOLL_IN_PLACE : from;
-            return rank.call(reduce_all(call.op, call.type, given, recv.data(), call.count));
+            return rank.call(reduce_all(call.op, call.type, given, recv->data(), call.count));
         }
         std::vector<gpucoll_block> sent;
         const uint32_t blocks = call.coll == GPUCOLL_REDUCE ? 1 : rank.meeting.size;
@@ -73,15 +79,15 @@ class Reducer
         args.type = call.type;
         args.root = call.root;
         args.send = from;
-        args.recv = recv.data();
+        args.recv = recv->data();
         args.send_blocks = sent.data();
         args.recv_blocks = receives ? &received : nullptr;
         return rank.call(args);
     }
 
     Rank &rank;
-    Buffer send;
-    Buffer recv;
+    std::unique_ptr<Buffer> send;
+    std::unique_ptr<Buffer> recv;
     uint64_t calls = 0;
 };
 

@@ -49,7 +49,7 @@ struct relay_channel {
 
     __device__ __forceinline__ bool look_again(uint32_t peer)
     {
-        failed = !wait.again(args.peer[peer].number);
+        failed = failed || !wait.again(args.peer[peer].number); /* again() asks the host now and then only: once is for good */
         return !failed;
     }
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ bool relay_over(const gpucoll_kernel_args &args, cons
 {
     relay_channel channel(args);
     gpucoll_relay_walk walk = gpucoll_relay_begin(args.relay_flow, args.rank, args.nranks, blockIdx.x, &channel.cut);
-    gpucoll_relay_step step;
+    gpucoll_relay_step step = {}; /* places of ends that a step does not have are looked up, too: they must be some rank's */
     while (gpucoll_relay_next(&walk, &step)) {
         const gpucoll_kernel_run &run = runs.run[step.block];
         step.writes = step.writes && (step.sources > 0 || run.send != run.recv);

@@ -136,7 +136,8 @@ static inline GPUCOLL_HD struct gpucoll_relay_cut gpucoll_relay_cut_of(uint32_t 
 {
     struct gpucoll_relay_cut cut;
     const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    const uint64_t share = packs >> 32 == 0 ? ((uint32_t)packs + channels - 1) / channels : (packs + channels - 1) / channels;
+    const uint64_t padded = packs + channels - 1;
+    const uint64_t share = padded >> 32 == 0 ? (uint32_t)padded / channels : padded / channels;
     uint64_t piece = share;
     cut.slot_packs = gpucoll_relay_slot_packs(flow, protocol, channels, data_bytes);
     cut.parts = gpucoll_relay_parts(flow, protocol);

@@ -246,7 +246,7 @@ bool gpucoll_host_relay(int functor, uint32_t channel, uint32_t channels,
     };
     struct gpucoll_relay_walk walk =
         gpucoll_relay_begin(args->relay_flow, args->rank, args->nranks, channel, &relay.cut);
-    struct gpucoll_relay_step step;
+    struct gpucoll_relay_step step = {0};
     while (gpucoll_relay_next(&walk, &step)) {
         const struct gpucoll_kernel_run *run = &runs->run[step.block];
         step.writes &= step.sources > 0 || run->send != run->recv;

@@ -50,6 +50,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reduce_copy_test.cc \
 	test/unit/reduce_local_test.cc \
 	test/unit/reduce_test.cc \
+	test/unit/relay_shape_test.cc \
 	test/unit/relay_test.cc \
 	test/unit/segment_test.cc \
 	test/unit/selector_input.h \

@@ -33,11 +33,15 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
         gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
 }
 
+/* Of a step, for beside its fence the CTA meets before it takes in what has come. */
+static const double step_fences = 1.3;
+
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
     gpucoll_twoshot_shape(input, plan);
-    plan->predicted_us += model->agree_us + model->launch_us + 2 * (input->latency_us + model->fence_us);
+    plan->predicted_us +=
+        model->agree_us + model->launch_us + 2 * (input->latency_us + step_fences * model->fence_us);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -7,10 +7,17 @@
 #include "core/model.h"
 #include "core/pipeline.h"
 
+/* What the copy within a GPU takes beside those to its peers, which are queued before it. */
+static const double own_us = 6;
+
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const double leaves = (double)(input->nranks - 1) * (double)input->bytes;
-    plan->predicted_us = gpucoll_model_copies_us(input, leaves, input->nranks - 1, 0);
+    const unsigned peers = input->nranks - 1;
+    const bool gathers = input->coll == GPUCOLL_GATHER || input->coll == GPUCOLL_GATHERV;
+    /* Of the rank that queues most: in a gather each has one to the root, and a broadcast's root has none within its GPU. */
+    const bool own = !gathers && input->coll != GPUCOLL_BCAST;
+    const double leaves = (double)peers * (double)input->bytes;
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, gathers ? 1 : peers, 0) + (own ? own_us : 0);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

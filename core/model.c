@@ -13,17 +13,17 @@ static const struct gpucoll_model_entry entries[] = {
                 .agree_us = 0.5,
                 .launch_us = 10.4,
                 .ring_us = 4.9,
-                .crew_us = 1.0,
+                .crew_us = 1.4,
                 .hop_us = 0.5,
                 .fence_us = 3.0,
-                .ll_cta_bandwidth = 20e9,
-                .ll128_cta_bandwidth = 20e9,
+                .ll_cta_bandwidth = 27.5e9,
+                .ll128_cta_bandwidth = 27.5e9,
                 .simple_cta_bandwidth = 20e9,
                 .link_share = 0.94,
                 /* 2 x H200, docs/design.md */
                 .bulk_cta_bandwidth = 48e9,
                 .bulk_us = 5.0,
-                .copy_us = 14.0,
+                .copy_us = 8.5,
                 .copy_each_us = 2.0,
                 .copy_hop_us = 8.0,
                 .copy_link_share = 1.08,
@@ -118,6 +118,21 @@ double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double 
     return bytes / (bandwidth < link ? bandwidth : link) * 1e6;
 }
 
+/* A thread stores a pack to every peer; what it does with it beside takes as long as so many of these stores. */
+static const double stores_beside = 2;
+/* What a launch of as many CTAs as there may be takes above its steps and bytes, over LL and LL128. */
+static const double crowd_us = 3;
+
+double gpucoll_model_crowd_us(double ctas, double most)
+{
+    return crowd_us * (ctas < most ? ctas / most : 1);
+}
+
+double gpucoll_model_lines_bandwidth(double cta_bandwidth, uint32_t peers)
+{
+    return cta_bandwidth * peers / (peers + stores_beside);
+}
+
 static double least(double a, double b)
 {
     return a < b ? a : b;
@@ -136,9 +151,10 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     double share = lines->packed / ((double)plan->threads * GPUCOLL_PACK_BYTES);
     double ctas = gpucoll_wanted_ctas(input, share);
     plan->ctas = (unsigned)least(ctas + 1, most);
+    const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, input->nranks - 1);
     double steps = model->agree_us + lines->hops * (model->hop_us + input->latency_us);
-    plan->predicted_us =
-        steps + model->launch_us + gpucoll_model_transfer_us(input, stored, ctas, most, lines->cta_bandwidth);
+    plan->predicted_us = steps + model->launch_us + gpucoll_model_crowd_us(ctas, most) +
+                         gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
     const double crew = least(input->crew, most);
     if (config->linger == 0 || crew == 0 || config->channels > crew ||
@@ -149,7 +165,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     const bool alone =
         crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
     double lingering = steps + model->ring_us + (alone ? 0 : model->crew_us) +
-                       gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, lines->cta_bandwidth);
+                       gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, cta_bandwidth);
     if (lingering < plan->predicted_us) {
         plan->linger = true;
         plan->launch_ctas = plan->ctas;

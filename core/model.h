@@ -17,8 +17,9 @@ struct gpucoll_model {
     double crew_us;   /* what a crew of several CTAs costs above one CTA: its two barriers */
     double hop_us;    /* one step of LL or LL128, without the link's own latency: load, store, notice */
     double fence_us;  /* one step of Simple, likewise: with CTA barrier, system-scope fence and flag */
-    double ll_cta_bandwidth;    /* bytes/s that one CTA of 512 threads stores to peers by LL, flags counted */
-    double ll128_cta_bandwidth; /* by LL128, flags counted, when there is no flag to wait for between */
+    double
+        ll_cta_bandwidth; /* bytes/s that one CTA of 512 threads stores to many peers by LL, flags counted */
+    double ll128_cta_bandwidth;  /* by LL128, flags counted, when there is no flag to wait for between */
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
     double bulk_cta_bandwidth;   /* bytes/s of a message that one CTA of the bulk kernel reads and stores */
@@ -76,6 +77,12 @@ const struct gpucoll_model *gpucoll_model_of(int index);
  * have no steps; at least one, at most `most`. */
 double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
                                  double most, double cta_bandwidth);
+
+/* What of ll_cta_bandwidth or ll128_cta_bandwidth is left where each pack goes to so few peers. */
+double gpucoll_model_lines_bandwidth(double cta_bandwidth, uint32_t peers);
+
+/* Microseconds that a launch of `ctas` CTAs of at most `most` takes over LL or LL128 beside its steps and bytes. */
+double gpucoll_model_crowd_us(double ctas, double most);
 
 /* Microseconds of a call in which `leaves` bytes leave each rank by `copies` copies at a time, `hops` one after another. */
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,

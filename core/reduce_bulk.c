@@ -26,7 +26,11 @@ static const double most_unattended = 8;
 struct moved {
     double through;
     double leaves;
+    double read; /* of that: by others, the rest is stored */
 };
+
+/* Of what a link carries of stores, that it carries of loads from several peers at once (docs/design.md). */
+static const double loads_share = 0.84;
 
 /* A byte that is only read costs two thirds of one that is read and stored, as in an all-reduce (docs/design.md). */
 static double through(double read, double stored)
@@ -39,13 +43,14 @@ static struct moved moved_of(const struct gpucoll_plan_input *input)
     const double peers = input->nranks - 1;
     const double bytes = (double)input->bytes;
     if (input->coll == GPUCOLL_ALLREDUCE) {
-        return (struct moved){through(bytes, bytes), 2 * peers / input->nranks * bytes};
+        const double part = peers / input->nranks * bytes;
+        return (struct moved){through(bytes, bytes), 2 * part, part};
     }
     if (input->coll ==
         GPUCOLL_REDUCE) { /* the root's part is read by the others, what they read of each other is less */
-        return (struct moved){through(bytes * input->nranks / peers, bytes / peers), bytes};
+        return (struct moved){through(bytes * input->nranks / peers, bytes / peers), bytes, bytes};
     }
-    return (struct moved){through(bytes * input->nranks, bytes),
+    return (struct moved){through(bytes * input->nranks, bytes), peers * bytes,
                           peers * bytes}; /* bytes are those of a block */
 }
 
@@ -67,9 +72,10 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     plan->threads = GPUCOLL_BULK_THREADS;
     plan->ctas = (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
     plan->rounds = 1;
+    const double slower = input->nranks > 2 ? moved.read * (1 / loads_share - 1) : 0;
     plan->predicted_us = model->agree_us + model->launch_us + model->bulk_us + 2 * input->latency_us +
                          model->barrier_us +
-                         gpucoll_model_transfer_us(input, moved.leaves, share, most, cta_leaves);
+                         gpucoll_model_transfer_us(input, moved.leaves + slower, share, most, cta_leaves);
 }
 
 /* The slice of the message that this rank reduces; without bytes: none. */

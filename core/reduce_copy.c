@@ -65,12 +65,12 @@ static double wanted_ctas(const struct gpucoll_plan_input *input)
     return ceil(2 * comes * (input->nranks + 1) / (input->nranks - 1) / sm_bandwidth);
 }
 
-/* Time to reduce a chunk, from the end of its copies until the next ones are queued. */
+/* Time to reduce a chunk, from the end of its copies until that is noticed. */
 static double reduce_us(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
     const double touched = (double)plan->chunk_bytes * (input->nranks + 1);
-    return 2 * model->copy_hop_us + model->launch_us + touched / (plan->ctas * sm_bandwidth) * 1e6;
+    return model->launch_us + touched / (plan->ctas * sm_bandwidth) * 1e6;
 }
 
 /*
@@ -121,6 +121,23 @@ static const char *unusable(const struct gpucoll_plan_input *input)
                : NULL;
 }
 
+static bool results_leave(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_REDUCE;
+}
+
+/* How often a host waits for another's news before it can queue on. Between steps it takes two: all tell of their copies, and of the
+ * kernel. Two ranks do not wait for each other, except for the first results and the last. Of a single chunk the step that only reduces is none. */
+static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
+{
+    const bool results = results_leave(input->coll);
+    if (input->nranks == 2) {
+        return !results ? 0 : plan->rounds > 1 ? 2 : 1;
+    }
+    const uint64_t steps = plan->rounds + (!results ? 0 : plan->rounds > 1 ? LAG : 1);
+    return steps > 0 ? (unsigned)(2 * (steps - 1)) : 0;
+}
+
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const uint32_t peers = input->nranks - 1;
@@ -131,24 +148,17 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     plan->chunk_bytes = chunk_of(input, slice);
     plan->rounds = plan->chunk_bytes == 0 ? 0 : (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     double copies = (double)plan->rounds * peers;
-    double steps = (double)plan->rounds;
     double leaves = (double)slice * peers;
-    double bare_us = plan->rounds > 1 ? 0 : reduce_us(input, plan);
     if (input->coll == GPUCOLL_ALLREDUCE) {
         copies *= 2;
-        steps += LAG;
         leaves *= 2;
     } else if (input->coll == GPUCOLL_REDUCE) {
         copies += LAG * peers;
-        steps += LAG;
         leaves += (double)LAG * (double)plan->chunk_bytes * peers;
-    } else {
-        bare_us = reduce_us(input, plan);
     }
-    const double step_us =
-        peers > 1 ? input->model->copy_hop_us : 0; /* two ranks do not wait for each other */
-    plan->predicted_us = gpucoll_model_copies_us(input, leaves, 0, 1) + copies * input->model->copy_each_us +
-                         steps * step_us + bare_us;
+    const double bare_us = plan->rounds > 1 && results_leave(input->coll) ? 0 : reduce_us(input, plan);
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, 0, hops(input, plan)) +
+                         copies * input->model->copy_each_us + bare_us;
 }
 
 /* What a rank has to do with a slice. */

@@ -17,9 +17,11 @@ _Static_assert((int)GPUCOLL_RELAY_MOST_PASSES <= (int)GPUCOLL_EPOCHS_OF_A_CALL,
 static const uint64_t least_channel_bytes = 8192;
 /* Nor has a channel ever less of the data area than this for each slot: with little scratch there are fewer channels instead. */
 static const uint64_t least_slot_bytes = 1024;
-/* How much longer a kernel takes that takes in and hands on by turns than one that only sends: 290 GB/s where that reaches 333
+/* How much longer a kernel takes that takes in and hands on by turns than one that only sends: 280 GB/s where that reaches 333
  * (docs/design.md). */
-static const double turns_share = 1.15;
+static const double turns_share = 1.19;
+/* A step of Simple that hands on has the CTA meet twice more, and fence again, than one that only sends: so many of its costs. */
+static const double simple_hop = 2.5;
 
 static enum gpucoll_relay_flow flow_of(enum gpucoll_coll coll, bool tree)
 {
@@ -81,7 +83,8 @@ static struct load load_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_
     case GPUCOLL_RELAY_TREE:
         /* Inner in one tree: half of it up once and down twice; leaf in the other: half of it up. */
         return (struct load){n > 2 ? 2 * all : (n - 1) * all, 2 * log2_of(n), 2 * log2_of(n) * first};
-    case GPUCOLL_RELAY_BCAST:
+    case GPUCOLL_RELAY_BCAST: /* the first pieces of a connection are handed on while the rest of them comes */
+        return (struct load){n > 1 ? all : 0, n - 1, n > 2 ? (n - 2) * first / 2 : 0};
     case GPUCOLL_RELAY_REDUCE:
         return (struct load){n > 1 ? all : 0, n - 1, n > 2 ? (n - 2) * first : 0};
     default:
@@ -125,16 +128,18 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
                          : protocol == GPUCOLL_RELAY_LL128
                              ? (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS
                              : 1;
-    const double cta_bandwidth = protocol == GPUCOLL_RELAY_LL      ? model->ll_cta_bandwidth
-                                 : protocol == GPUCOLL_RELAY_LL128 ? model->ll128_cta_bandwidth
-                                                                   : model->simple_cta_bandwidth;
+    const double cta_bandwidth =
+        simple ? model->simple_cta_bandwidth
+               : gpucoll_model_lines_bandwidth(
+                     protocol == GPUCOLL_RELAY_LL ? model->ll_cta_bandwidth : model->ll128_cta_bandwidth, 1);
     /* Over LL and LL128 the threads of a CTA meet for nothing else than slots that are used again. */
-    const double again = !simple && cut.total > GPUCOLL_RELAY_SLOTS ? cut.total - GPUCOLL_RELAY_SLOTS : 0;
-    plan->predicted_us = model->agree_us + model->launch_us +
-                         load.hops * (input->latency_us + (simple ? model->fence_us : model->hop_us)) +
-                         turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits),
-                                                                 share, (double)most, cta_bandwidth) +
-                         again * model->hop_us;
+    const double again = cut.total > GPUCOLL_RELAY_SLOTS ? cut.total - GPUCOLL_RELAY_SLOTS : 0;
+    plan->predicted_us =
+        model->agree_us + model->launch_us +
+        load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
+        turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share,
+                                                (double)most, cta_bandwidth) +
+        (simple ? 0 : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
 }
 
 static const char *unusable(const struct gpucoll_plan_input *input, bool tree,

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include "core/context.h"
+#include "core/team.h"
 
 static _Atomic uint64_t unmappable;
 static const struct gpucoll_accel_ops *_Atomic usual;
@@ -26,6 +27,28 @@ void test_heed_unmappable(struct gpucoll_context *context)
 void test_unmappable(const void *place)
 {
     atomic_store(&unmappable, (uintptr_t)place);
+}
+
+static gpucoll_status launch_nothing(struct gpucoll_stream *stream, const struct gpucoll_launch *launch)
+{
+    (void)stream;
+    (void)launch;
+    return GPUCOLL_OK;
+}
+
+void test_launch_nothing(struct gpucoll_context *context)
+{
+    static _Thread_local struct gpucoll_accel_ops idle;
+    idle = *context->accel->ops;
+    idle.launch = launch_nothing;
+    context->accel->ops = &idle;
+}
+
+void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
+{
+    team->board->gave_up = team->calls;
+    team->board->missing = (struct gpucoll_missing){.count = 1, .rank = {missing}};
+    atomic_store_explicit(&team->board->broken, 1, memory_order_release);
 }
 
 static _Thread_local size_t scarce;

@@ -76,7 +76,11 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/values.cc \
 	test/unit/values.h
 if UCX
-test_unit_unit_tests_SOURCES += test/unit/net_choice_test.cc
+test_unit_unit_tests_SOURCES += \
+	test/unit/held_note.c \
+	test/unit/held_note.h \
+	test/unit/net_choice_test.cc \
+	test/unit/net_note_test.cc
 endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'

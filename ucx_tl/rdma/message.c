@@ -40,12 +40,13 @@ static gpucoll_status state_of(const struct gpucoll_rdma_transfer *transfer)
     return (gpucoll_status)atomic_load_explicit(&transfer->state, memory_order_acquire);
 }
 
-/* With the lock held. One that UCX has not let go of must not be used again while UCX lives. */
+/* With the lock held. One that UCX has not let go of must not be used again while UCX lives: neither its message nor the note that
+ * takes it back, which may still wait for room on the connection when the message has met its receive. */
 static void put_back(struct gpucoll_rdma_transfer *transfer)
 {
     struct gpucoll_net *net = transfer->net;
     struct gpucoll_rdma_transfer **list =
-        state_of(transfer) == GPUCOLL_IN_PROGRESS ? &net->stuck : &net->unused;
+        state_of(transfer) == GPUCOLL_IN_PROGRESS || transfer->noting ? &net->stuck : &net->unused;
     *transfer->link = transfer->next;
     if (transfer->next != NULL) {
         transfer->next->link = transfer->link;

@@ -59,6 +59,7 @@ struct gpucoll_rdma_transfer {
     uint64_t arrived;     /* of a receive */
     ucs_status_t why;     /* of a failure */
     uint64_t given_up_ns; /* since when it is to end; 0: it is not */
+    bool noting;          /* a note with its tag, which UCX reads here, is on its way */
     _Atomic int state;    /* gpucoll_status; written last, so who reads the end of it reads the rest */
 };
 

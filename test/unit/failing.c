@@ -52,6 +52,7 @@ void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
 }
 
 static _Thread_local size_t scarce;
+static _Thread_local unsigned left; /* until there is none; 0: that is over */
 static _Thread_local unsigned refused;
 
 void *__real_calloc(size_t count, size_t bytes);
@@ -59,7 +60,8 @@ void *__wrap_calloc(size_t count, size_t bytes);
 
 void *__wrap_calloc(size_t count, size_t bytes)
 {
-    if (scarce != 0 && count * bytes >= scarce) {
+    const bool last = left > 0 && --left == 0;
+    if (last || (scarce != 0 && count * bytes >= scarce)) {
         refused++;
         return NULL;
     }
@@ -69,6 +71,14 @@ void *__wrap_calloc(size_t count, size_t bytes)
 void test_no_memory_from(size_t bytes)
 {
     scarce = bytes;
+    left = 0;
+    refused = 0;
+}
+
+void test_no_memory_once_after(unsigned times)
+{
+    scarce = 0;
+    left = times + 1;
     refused = 0;
 }
 

@@ -20,9 +20,11 @@ void test_launch_nothing(struct gpucoll_context *context);
 /* The others see that this rank of the team has given up its latest call for another rank. */
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing);
 
-/* In the calling thread calloc has no memory of so many bytes or more; 0: it has. The program is linked with --wrap=calloc. */
+/* In the calling thread calloc has no memory of so many bytes or more; 0: it has, whatever was said before. The program is linked with --wrap=calloc. */
 void test_no_memory_from(size_t bytes);
-/* How often there was none, since then. */
+/* In the calling thread calloc has memory so many times more, and once none. */
+void test_no_memory_once_after(unsigned times);
+/* How often there was none, since either. */
 unsigned test_memory_refused(void);
 
 #endif

@@ -20,6 +20,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \
 	test/unit/cluster_pairs_test.cc \
+	test/unit/cluster_scarce_test.cc \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
 	test/unit/direct_test.cc \

@@ -7,10 +7,6 @@
 #include "core/topology/ring.h"
 #include "core/watchdog.h"
 
-/* How long a rank waits for a lane while none of the calls that hold one runs: some scheduler turns, so that a peer that is only
- * slow is not taken for a deadlock. */
-static const uint64_t lane_patience_ns = 20000000u;
-
 const struct gpucoll_post *gpucoll_agreement_post(const struct gpucoll_request *request, uint32_t rank)
 {
     return &request->team->members[rank].board->ring[request->call % GPUCOLL_RING];
@@ -135,7 +131,7 @@ static void try_offer(struct gpucoll_request *request)
     if (prospect == GPUCOLL_LANE_SURELY || request->short_since_ns == 0) {
         request->short_since_ns = now;
     }
-    if (prospect == GPUCOLL_LANE_NEVER || now - request->short_since_ns > lane_patience_ns) {
+    if (prospect == GPUCOLL_LANE_NEVER || now - request->short_since_ns > GPUCOLL_LANE_PATIENCE_NS) {
         offer_lane(request, false);
     }
 }

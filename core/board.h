@@ -68,6 +68,8 @@ struct gpucoll_missing {
  *                barrier that ends connecting, read after it.
  *   near         Likewise: a bit for each rank to which it has a link that keeps lines whole, and
  *   near_reach   how well it reaches those.
+ *   started      Calls whose algorithm this rank has started, by call modulo GPUCOLL_RING: who gives a call up reads from it which ranks
+ *                have not. Overwritten RING calls later, when all have ended the call.
  *   offered      call << 1 | whether there is a lane, by call modulo GPUCOLL_RING: stored with release after `lane` and `epoch` of a
  *                post that said LANE_FOLLOWS.
  *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
@@ -81,6 +83,7 @@ struct gpucoll_team_board {
     _Atomic uint64_t reach[GPUCOLL_RING];
     _Atomic uint64_t near_reach[GPUCOLL_RING];
     _Atomic uint32_t near[GPUCOLL_RING];
+    _Atomic uint64_t started[GPUCOLL_RING];
     _Alignas(64) _Atomic uint32_t broken;
     uint64_t gave_up;
     struct gpucoll_missing missing;

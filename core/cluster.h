@@ -222,9 +222,8 @@ void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 bool gpucoll_cluster_has(enum gpucoll_coll coll);
 /* As gpucoll_team_runs. */
 bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll);
-/* In gpucoll_post: notes what the call is. */
-gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request,
-                                    const struct gpucoll_coll_args *args) GPUCOLL_CHECKED;
+/* In gpucoll_post: notes what the call is. Without memory for that, request->stages is NULL, and the others learn it from the post. */
+void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 /* As gpucoll_exchange_is_able. */
 bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                              const void **pointer);

@@ -106,8 +106,7 @@ struct gpucoll_cluster_call {
     char *recv;
     uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block or run */
     struct gpucoll_block
-        *blocks;        /* by rank of the communicator: what all-gather receives, reduce_scatter sends */
-    uint32_t signature; /* of their lengths; 0: it has none */
+        *blocks; /* by rank of the communicator: what all-gather receives, reduce_scatter sends */
     struct gpucoll_pairs *pairs; /* NULL: it goes along rails */
 
     uint64_t units;

@@ -55,20 +55,27 @@ static const struct gpucoll_block *common_blocks(const struct gpucoll_coll_args 
     }
 }
 
+/* What tells blocks of other lengths from these; 0: there are none. */
+static uint32_t signature_of(const struct gpucoll_block *blocks, uint32_t size)
+{
+    uint64_t word = 0;
+    for (uint32_t i = 0; blocks != NULL && i < size; i++) {
+        word = (word ^ blocks[i].bytes) * 0x9E3779B97F4A7C15u;
+    }
+    return (uint32_t)(word ^ word >> 32);
+}
+
 static bool note_blocks(struct gpucoll_cluster_call *call, const struct gpucoll_block *blocks)
 {
     const uint32_t size = call->cluster->size;
-    call->blocks = malloc(size * sizeof *blocks);
+    call->blocks = calloc(size, sizeof *blocks);
     if (call->blocks == NULL) {
         return false;
     }
     memcpy(call->blocks, blocks, size * sizeof *blocks);
-    uint64_t word = 0;
     for (uint32_t i = 0; i < size; i++) {
         call->bytes = blocks[i].bytes > call->bytes ? blocks[i].bytes : call->bytes;
-        word = (word ^ blocks[i].bytes) * 0x9E3779B97F4A7C15u;
     }
-    call->signature = (uint32_t)(word ^ word >> 32);
     return true;
 }
 
@@ -144,20 +151,15 @@ static bool note_parts(struct gpucoll_request *request, const struct gpucoll_col
     return true;
 }
 
-gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+/* False: out of memory. */
+static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
-    const bool warms_up = args->coll == GPUCOLL_WARMUP;
-    if (!warms_up && !gpucoll_cluster_runs(cluster, args->coll)) {
-        return GPUCOLL_OK; /* declined by all, and agreed on like any other */
-    }
     struct gpucoll_cluster_call *call = calloc(1, sizeof *call);
-    if (call == NULL) {
-        return GPUCOLL_ERR_NO_MEMORY;
-    }
     request->stages = call;
-    if (warms_up) { /* it connects the ranks of this host, and ends when all hosts have theirs */
-        return GPUCOLL_OK;
+    if (call == NULL || args->coll == GPUCOLL_WARMUP) {
+        return call !=
+               NULL; /* a warm-up connects the ranks of this host, and ends when all hosts have theirs */
     }
     call->family = families[args->coll];
     call->cluster = cluster;
@@ -168,11 +170,26 @@ gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struc
     call->type = args->type;
     call->functor = request->functor;
     if (!(call->family->between == GPUCOLL_BETWEEN_PAIRS ? note_pairs : note_parts)(request, args)) {
-        return GPUCOLL_ERR_NO_MEMORY;
+        return false;
     }
     request->bytes = call->bytes;
     call->family->shape(call);
-    return GPUCOLL_OK;
+    return true;
+}
+
+void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+{
+    const struct gpucoll_cluster *cluster = request->team->cluster;
+    if (args->coll != GPUCOLL_WARMUP) {
+        if (!gpucoll_cluster_runs(cluster, args->coll)) {
+            return; /* declined by all, and agreed on like any other */
+        }
+        request->signature = signature_of(common_blocks(args), cluster->size);
+    }
+    if (!note_call(request, args)) { /* so is this; the signature is that of the others all the same */
+        gpucoll_cluster_close(request);
+        request->scarce = true;
+    }
 }
 
 /* A piece of this rank's buffers, on the device of those before it? */

@@ -86,5 +86,8 @@ enum gpucoll_lane_prospect {
     GPUCOLL_LANE_SURELY
 };
 enum gpucoll_lane_prospect gpucoll_gpu_lane_prospect(const struct gpucoll_gpu *gpu);
+/* How long a call waits for a lane that may never come: some scheduler turns, so that a peer or a thread that is only slow is not taken
+ * for a deadlock. */
+enum { GPUCOLL_LANE_PATIENCE_NS = 20000000 };
 
 #endif

@@ -174,12 +174,13 @@ struct gpucoll_local {
     enum gpucoll_reason reason; /* why it was declined */
     uint32_t ctas;
     uint32_t looks;
+    uint64_t short_since_ns; /* no lane was free; 0: not so far */
 };
 /* GPUCOLL_OK: to be tested from now on. GPUCOLL_DECLINED: nothing has begun, and the fallback is to do it. */
 gpucoll_status gpucoll_local_start(struct gpucoll_context *context,
                                    struct gpucoll_local *local) GPUCOLL_CHECKED;
 /* Moves it on. GPUCOLL_IN_PROGRESS: call again, and let other calls of this process move on meanwhile, since one of them may have to end
- * first. GPUCOLL_OK: `inout` is complete. GPUCOLL_DECLINED: as above. Any other error has been shown. */
+ * first; not for long, then it is declined. GPUCOLL_OK: `inout` is complete. GPUCOLL_DECLINED: as above. Any other error has been shown. */
 gpucoll_status gpucoll_local_test(struct gpucoll_local *local) GPUCOLL_CHECKED;
 
 /* Why the call of the team that was declined last was. */

@@ -67,8 +67,8 @@ gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
 
 const char *gpucoll_phase_unusable(uint64_t rounds)
 {
-    /* The board counts the barriers of a call in 16 bits: two a pass, three to connect. */
-    const uint64_t most_passes = UINT16_MAX / 2 - 2;
+    /* The board counts the barriers of a call in 16 bits: two a pass, three to connect, two to map buffers. */
+    const uint64_t most_passes = (UINT16_MAX - 5) / 2;
     return (rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS
     > most_passes ? "the message takes too many rounds through so small a scratch area" : NULL;
 }

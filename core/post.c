@@ -109,12 +109,13 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
 {
     struct gpucoll_post *post = &request->post;
     post->kind = GPUCOLL_POST_DECLINED;
-    post->signature = signature(args) ^ (request->stages != NULL ? request->stages->signature : 0);
+    post->signature = signature(args) ^ request->signature;
     post->bytes = request->bytes;
     const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
                          request->stages == NULL;
     const bool runs = request->team->cluster == NULL || request->stages != NULL;
-    const enum gpucoll_reason reason = !runs             ? GPUCOLL_REASON_HOSTS
+    const enum gpucoll_reason reason = request->scarce   ? GPUCOLL_REASON_HOST_MEMORY
+                                       : !runs           ? GPUCOLL_REASON_HOSTS
                                        : request->unable ? GPUCOLL_REASON_LAYOUT
                                                          : find_gpu(request, awaited);
     post->card = reason;
@@ -147,18 +148,16 @@ static struct gpucoll_request *new_request(struct gpucoll_team *team)
 }
 
 /* What the request is to do, of all that `args` say. */
-static gpucoll_status describe(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
+static void describe(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     if (request->team->cluster != NULL) {
-        return gpucoll_cluster_post(request, args);
-    }
-    if (gpucoll_is_exchange(args->coll)) {
+        gpucoll_cluster_post(request, args);
+    } else if (gpucoll_is_exchange(args->coll)) {
         gpucoll_exchange_runs(request, args);
         request->unable |= !gpucoll_packing_open(request, args);
     } else {
         request->bytes = args->count * gpucoll_type_size(args->type);
     }
-    return GPUCOLL_OK;
 }
 
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
@@ -182,12 +181,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
     request->unable = args->unable;
     request->form = (uint8_t)args->form;
-    gpucoll_status status = describe(request, args);
-    if (status != GPUCOLL_OK) {
-        gpucoll_cluster_close(request);
-        free(request);
-        return status;
-    }
+    describe(request, args);
     gpucoll_observe_post(request);
     request->call = ++team->calls;
     if ((team->size > 1 || team->cluster != NULL) && !team->given_up) {

@@ -1,10 +1,13 @@
 /*
  * A reduction of one process (MPI_Reduce_local), by the kernel that reduces blocks without waiting for anybody: the blocks are
  * the two buffers. It takes a lane for its stream only, so that such calls and collectives may run at once and bound each other
- * to what the GPU was given. A lane that runs comes free by itself, so it is waited for; one whose call still waits
- * for other ranks is not, since nothing here may depend on them: then the call is declined.
+ * to what the GPU was given. A lane that runs is waited for, but not for long: without a progress thread
+ * its call ends only when the application turns MPI's progress, on this rank or on another whose kernel or copies it needs, and
+ * this caller may be the one who keeps it from that. One whose call still waits for other ranks is not waited for, since nothing here
+ * may depend on them. Then the call is declined.
  */
 #include <string.h>
+#include "core/base/clock.h"
 #include "core/context.h"
 #include "core/plan.h"
 
@@ -58,6 +61,7 @@ gpucoll_status gpucoll_local_start(struct gpucoll_context *context, struct gpuco
     local->reason = GPUCOLL_REASON_NONE;
     local->ctas = 0;
     local->looks = 0;
+    local->short_since_ns = 0;
     if (local->count == 0 || gpucoll_functor(local->op, local->type) < 0) {
         return decline(local, GPUCOLL_REASON_OPERAND);
     }
@@ -107,6 +111,18 @@ static gpucoll_status launch(struct gpucoll_local *local)
     return local->gpu->device->accel->ops->launch(local->lane->stream, &launch);
 }
 
+/* All lanes are taken. */
+static gpucoll_status wait_for_lane(struct gpucoll_local *local, enum gpucoll_lane_prospect prospect)
+{
+    const uint64_t now = gpucoll_now_ns();
+    if (local->short_since_ns == 0) {
+        local->short_since_ns = now;
+    }
+    const bool waits =
+        prospect == GPUCOLL_LANE_SURELY && now - local->short_since_ns <= GPUCOLL_LANE_PATIENCE_NS;
+    return waits ? GPUCOLL_IN_PROGRESS : decline(local, GPUCOLL_REASON_LANES);
+}
+
 /* Takes a lane and starts, as soon as there is one. */
 static gpucoll_status begin(struct gpucoll_local *local)
 {
@@ -115,7 +131,7 @@ static gpucoll_status begin(struct gpucoll_local *local)
     const enum gpucoll_lane_prospect prospect = gpucoll_gpu_lane_prospect(local->gpu);
     pthread_mutex_unlock(&local->context->lock);
     if (local->lane == NULL) {
-        return prospect == GPUCOLL_LANE_SURELY ? GPUCOLL_IN_PROGRESS : decline(local, GPUCOLL_REASON_LANES);
+        return wait_for_lane(local, prospect);
     }
     gpucoll_gpu_mark_running(local->lane);
     const gpucoll_status status = launch(local);

@@ -160,7 +160,12 @@ static gpucoll_status start_algorithm(struct gpucoll_request *request)
 {
     request->state = GPUCOLL_RUNNING;
     gpucoll_status status = request->plan.algorithm->start(request);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    if (status == GPUCOLL_OK) {
+        _Atomic uint64_t *started = &request->team->board->started[request->call % GPUCOLL_RING];
+        atomic_store_explicit(started, request->call, memory_order_relaxed);
+        return GPUCOLL_IN_PROGRESS;
+    }
+    return status;
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

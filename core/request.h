@@ -105,7 +105,9 @@ struct gpucoll_request {
     struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */
     struct gpucoll_span *span;           /* in SPANNING */
     bool mismatch_said;                  /* that the ranks of this host differ */
+    uint32_t signature;                  /* of several hosts, of blocks that all ranks name alike; 0: none */
     bool unable;                         /* as gpucoll_coll_args says */
+    bool scarce;                         /* of several hosts: this rank had no memory to note the call */
     bool idle;                           /* an exchange in which this rank neither sends nor receives */
     bool cancelled;                      /* by its caller */
     uint8_t form;                        /* enum gpucoll_form */

@@ -45,17 +45,18 @@ enum {
 enum gpucoll_reason {
     GPUCOLL_REASON_NONE,
     /* Agreed by the ranks: */
-    GPUCOLL_REASON_PASSED,   /* a rank has no device memory */
-    GPUCOLL_REASON_MEMORY,   /* a rank's buffers are not device memory of one GPU */
-    GPUCOLL_REASON_LAYOUT,   /* a rank's buffers cannot be described to the engine */
-    GPUCOLL_REASON_PACKING,  /* a rank has no device memory to pack in */
-    GPUCOLL_REASON_OVERLAP,  /* a rank sends what it overwrites */
-    GPUCOLL_REASON_GPU,      /* a rank's GPU could not be bound */
-    GPUCOLL_REASON_LANES,    /* a rank has no free lane */
-    GPUCOLL_REASON_LINKS,    /* some GPU cannot reach another */
-    GPUCOLL_REASON_PLAN,     /* no algorithm can run it */
-    GPUCOLL_REASON_HOSTS,    /* this collective is not native on several hosts */
-    GPUCOLL_REASON_GIVEN_UP, /* an earlier call of the team has failed */
+    GPUCOLL_REASON_PASSED,      /* a rank has no device memory */
+    GPUCOLL_REASON_MEMORY,      /* a rank's buffers are not device memory of one GPU */
+    GPUCOLL_REASON_LAYOUT,      /* a rank's buffers cannot be described to the engine */
+    GPUCOLL_REASON_PACKING,     /* a rank has no device memory to pack in */
+    GPUCOLL_REASON_OVERLAP,     /* a rank sends what it overwrites */
+    GPUCOLL_REASON_GPU,         /* a rank's GPU could not be bound */
+    GPUCOLL_REASON_LANES,       /* a rank has no free lane */
+    GPUCOLL_REASON_LINKS,       /* some GPU cannot reach another */
+    GPUCOLL_REASON_PLAN,        /* no algorithm can run it */
+    GPUCOLL_REASON_HOSTS,       /* this collective is not native on several hosts */
+    GPUCOLL_REASON_GIVEN_UP,    /* an earlier call of the team has failed */
+    GPUCOLL_REASON_HOST_MEMORY, /* of several hosts: a rank has no memory to note the call */
     /* Known before the engine is asked: */
     GPUCOLL_REASON_TEAM,    /* the communicator has no team */
     GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, or no data */

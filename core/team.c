@@ -13,7 +13,7 @@ struct team_card {
     uint64_t settings; /* hash of the parameters that must be equal */
     struct gpucoll_segment_name board;
     uint32_t region;
-    uint32_t able; /* has an accelerator, a board and a region */
+    uint32_t able; /* has an accelerator, a board, a region, and memory for what follows */
 };
 
 static const char version[32] = PACKAGE_VERSION;
@@ -74,6 +74,8 @@ struct gpucoll_team_setup {
     enum { CARDS, OPENED, GREETING, GREETED } phase; /* what is exchanged; in GREETING nothing is */
     struct team_card mine;
     struct team_card *cards;
+    uint32_t *host_of;              /* by rank; NULL: the cluster has taken it over */
+    uint32_t *count;                /* room for something of each host */
     struct gpucoll_cluster_end end; /* what is exchanged next: as much of it as is needed */
     char *ends;
     size_t end_bytes;
@@ -88,7 +90,7 @@ static const char *refusal(const struct gpucoll_team *team, const struct team_ca
             return "ranks run different versions of gpucoll";
         }
         if (!cards[i].able) {
-            return "a rank has no accelerator, or no device memory in the call";
+            return "a rank has no accelerator, no memory for the team, or no device memory in the call";
         }
         if (cards[i].settings != cards[0].settings) {
             gpucoll_help(team->context->log, "settings-mismatch", team->name, i);
@@ -137,33 +139,22 @@ static uint32_t most_on_one_host(const uint32_t *host_of, uint32_t size, uint32_
     return most;
 }
 
-/* Finds the hosts; several make a cluster. From the cards, so the same on every rank. */
-static gpucoll_status find_hosts(struct gpucoll_team *team, const struct team_card *cards)
+/* How many hosts there are; 0: one has too many ranks. From the cards and without new memory, so the same on every rank. */
+static uint32_t find_hosts(const struct gpucoll_team *team)
 {
+    const struct gpucoll_team_setup *setup = team->setup;
     const uint32_t wanted = (uint32_t)team->context->config->hosts;
-    uint32_t *host_of = calloc(team->size, sizeof *host_of);
-    uint32_t *scratch = calloc(team->size, sizeof *scratch);
-    if (host_of == NULL || scratch == NULL) {
-        free(host_of);
-        free(scratch);
-        return GPUCOLL_ERR_NO_MEMORY;
-    }
-    uint32_t hosts = real_hosts(cards, team->size, host_of, scratch);
+    uint32_t hosts = real_hosts(setup->cards, team->size, setup->host_of, setup->count);
     if (hosts == 1 && wanted > 1) {
-        hosts = pretended_hosts(wanted, team->size, host_of);
+        hosts = pretended_hosts(wanted, team->size, setup->host_of);
     }
-    const uint32_t most = most_on_one_host(host_of, team->size, hosts, scratch);
-    free(scratch);
-    gpucoll_status status = GPUCOLL_OK;
+    const uint32_t most = most_on_one_host(setup->host_of, team->size, hosts, setup->count);
     if (most > GPUCOLL_MAX_LOCAL) {
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %u ranks on one host, at most %d",
                     team->name, most, GPUCOLL_MAX_LOCAL);
-        status = GPUCOLL_DECLINED;
-    } else if (hosts > 1) {
-        return gpucoll_cluster_form(team, hosts, host_of);
+        return 0;
     }
-    free(host_of);
-    return status;
+    return hosts;
 }
 
 static gpucoll_status open_members(struct gpucoll_team *team, const struct team_card *cards)
@@ -192,8 +183,16 @@ static gpucoll_status exchange_ends(struct gpucoll_team *team, int phase)
                : GPUCOLL_ERR_EXCHANGE;
 }
 
+/* Several hosts make a cluster. */
+static gpucoll_status form_cluster(struct gpucoll_team *team, uint32_t hosts)
+{
+    uint32_t *host_of = team->setup->host_of;
+    team->setup->host_of = NULL;
+    return gpucoll_cluster_form(team, hosts, host_of);
+}
+
 /* The second exchange: after it every rank has mapped every board, or all know that one could not. What several hosts need beside
- * goes with it. */
+ * goes with it. Whatever fails on this rank alone is told in it: the others wait there. */
 static gpucoll_status begin_opening(struct gpucoll_team *team)
 {
     struct gpucoll_team_setup *setup = team->setup;
@@ -202,14 +201,16 @@ static gpucoll_status begin_opening(struct gpucoll_team *team)
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
         return GPUCOLL_DECLINED;
     }
-    gpucoll_status status = find_hosts(team, setup->cards);
-    setup->end_bytes = team->cluster != NULL ? sizeof setup->end : sizeof setup->end.opened;
-    setup->ends = status == GPUCOLL_OK ? malloc(setup->exchange.size * setup->end_bytes) : NULL;
-    if (setup->ends == NULL) {
-        return status == GPUCOLL_OK ? GPUCOLL_ERR_NO_MEMORY : status;
+    const uint32_t hosts = find_hosts(team);
+    if (hosts == 0) {
+        return GPUCOLL_DECLINED;
     }
+    setup->end_bytes = hosts > 1 ? sizeof setup->end : sizeof setup->end.opened;
+    gpucoll_status status = hosts > 1 ? form_cluster(team, hosts) : GPUCOLL_OK;
     pthread_mutex_lock(&team->context->lock);
-    status = open_members(team, setup->cards);
+    if (status == GPUCOLL_OK) {
+        status = open_members(team, setup->cards);
+    }
     if (status == GPUCOLL_OK && team->cluster != NULL) {
         status = gpucoll_cluster_open(team, &setup->end);
     }
@@ -300,6 +301,8 @@ static void free_setup(struct gpucoll_team *team)
 {
     if (team->setup != NULL) {
         free(team->setup->cards);
+        free(team->setup->host_of);
+        free(team->setup->count);
         free(team->setup->ends);
         free(team->setup);
         team->setup = NULL;
@@ -333,6 +336,16 @@ gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
     return status;
 }
 
+/* What the later exchanges take: there before the first, whose card tells the others if it is not. */
+static bool make_room(struct gpucoll_team_setup *setup)
+{
+    const uint32_t size = setup->exchange.size;
+    setup->host_of = calloc(size, sizeof *setup->host_of);
+    setup->count = calloc(size, sizeof *setup->count);
+    setup->ends = calloc(size, sizeof setup->end);
+    return setup->host_of != NULL && setup->count != NULL && setup->ends != NULL;
+}
+
 static gpucoll_status begin_exchange(struct gpucoll_team *team, const struct gpucoll_exchange *exchange,
                                      bool able)
 {
@@ -346,9 +359,10 @@ static gpucoll_status begin_exchange(struct gpucoll_team *team, const struct gpu
     if (setup->cards == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
+    const bool room = make_room(setup);
     /* Never held in an exchange: a peer may come to it only after a call that needs the lock here. */
     pthread_mutex_lock(&team->context->lock);
-    fill_card(team, able, &setup->mine);
+    fill_card(team, able && room, &setup->mine);
     pthread_mutex_unlock(&team->context->lock);
     return exchange->allgather(exchange->arg, &setup->mine, setup->cards, sizeof setup->mine) == 0
                ? GPUCOLL_OK

@@ -41,17 +41,66 @@ static void note_missing(struct gpucoll_missing *missing, uint32_t rank)
     missing->count++;
 }
 
-/* The ranks that have not arrived at this call. */
+/* Barriers are counted by themselves, so calls that were given up do not tell whether they will be complete. */
+static bool is_barrier(const struct gpucoll_request *call)
+{
+    return call == call->team->barrier_watch;
+}
+
+/* Has a rank not arrived at this call or, when this one runs it, not started it? */
+static bool is_late(const struct gpucoll_request *request, const struct gpucoll_team_board *board)
+{
+    if (request->state == GPUCOLL_AGREEING) {
+        return atomic_load_explicit(&board->head, memory_order_acquire) < request->call;
+    }
+    return request->state == GPUCOLL_RUNNING && !is_barrier(request) &&
+           atomic_load_explicit(&board->started[request->call % GPUCOLL_RING], memory_order_relaxed) !=
+               request->call;
+}
+
+static const struct gpucoll_member *find_member(const struct gpucoll_team *team, uint32_t number)
+{
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (team->members[i].number == number) {
+            return &team->members[i];
+        }
+    }
+    return NULL;
+}
+
+/* A neighbour that has given the call up has told for whom; that one may have, too. A rank for which this one was given up knows better
+ * itself, so the way ends before it. */
+static uint32_t follow(const struct gpucoll_request *request, uint32_t missing)
+{
+    const struct gpucoll_team *team = request->team;
+    for (uint32_t step = 0; step < team->size && !is_barrier(request); step++) {
+        const struct gpucoll_member *member = find_member(team, missing);
+        const struct gpucoll_team_board *board = member != NULL ? member->board : NULL;
+        const bool told = board != NULL && atomic_load_explicit(&board->broken, memory_order_acquire) != 0 &&
+                          board->gave_up <= request->call && board->missing.count == 1;
+        if (!told || board->missing.rank[0] == team->members[team->rank].number) {
+            break;
+        }
+        missing = board->missing.rank[0];
+    }
+    return missing;
+}
+
+/* For whom the call is given up. While it runs, as a ring or a tree, the rank that this one waits for may wait for another: it
+ * is those that have not started it, if there are any. If this rank's own kernel does not say that it waits, it is meant as well. */
 static void find_late(const struct gpucoll_request *request, uint32_t missing, struct gpucoll_missing *all)
 {
     const struct gpucoll_team *team = request->team;
-    note_missing(all, missing);
+    if (request->state != GPUCOLL_RUNNING) {
+        note_missing(all, missing);
+    }
     for (uint32_t i = 0; i < team->size; i++) {
-        bool late = request->state == GPUCOLL_AGREEING &&
-                    atomic_load_explicit(&team->members[i].board->head, memory_order_acquire) < request->call;
-        if (late) {
+        if (is_late(request, team->members[i].board)) {
             note_missing(all, team->members[i].number);
         }
+    }
+    if (all->count == 0 || missing == team->members[team->rank].number) {
+        note_missing(all, follow(request, missing));
     }
 }
 
@@ -95,12 +144,6 @@ static gpucoll_status show_gone(const struct gpucoll_request *call, uint32_t ran
     gpucoll_help(team->context->log, topic, rank, gpucoll_coll_name(call->coll), team->name,
                  (unsigned long long)call->call);
     return GPUCOLL_ERR_TIMEOUT;
-}
-
-/* Barriers are counted by themselves, so calls that were given up do not tell whether they will be complete. */
-static bool is_barrier(const struct gpucoll_request *call)
-{
-    return call == call->team->barrier_watch;
 }
 
 /* Has a rank of another host told that it gave this call up, or, with `any`, some call of the team? */

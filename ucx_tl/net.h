@@ -66,7 +66,7 @@ struct gpucoll_net_ops {
     bool (*lost)(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
     /* Is a peer whose connection has failed out of reach? It may live, and have closed the connection to be rid of a message. So it is asked, by
      * a message of the network's own: false while that is on its way, true when it has failed as well, or has been on its way for longer than
-     * coll_gpucoll_timeout. Does not turn progress. */
+     * coll_gpucoll_timeout, not counting the time in which nobody turned progress here. Does not turn progress. */
     bool (*gone)(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include "core/context.h"
+#include "core/team.h"
 
 static _Atomic uint64_t unmappable;
 static const struct gpucoll_accel_ops *_Atomic usual;
@@ -28,7 +29,30 @@ void test_unmappable(const void *place)
     atomic_store(&unmappable, (uintptr_t)place);
 }
 
+static gpucoll_status launch_nothing(struct gpucoll_stream *stream, const struct gpucoll_launch *launch)
+{
+    (void)stream;
+    (void)launch;
+    return GPUCOLL_OK;
+}
+
+void test_launch_nothing(struct gpucoll_context *context)
+{
+    static _Thread_local struct gpucoll_accel_ops idle;
+    idle = *context->accel->ops;
+    idle.launch = launch_nothing;
+    context->accel->ops = &idle;
+}
+
+void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
+{
+    team->board->gave_up = team->calls;
+    team->board->missing = (struct gpucoll_missing){.count = 1, .rank = {missing}};
+    atomic_store_explicit(&team->board->broken, 1, memory_order_release);
+}
+
 static _Thread_local size_t scarce;
+static _Thread_local unsigned left; /* until there is none; 0: that is over */
 static _Thread_local unsigned refused;
 
 void *__real_calloc(size_t count, size_t bytes);
@@ -36,7 +60,8 @@ void *__wrap_calloc(size_t count, size_t bytes);
 
 void *__wrap_calloc(size_t count, size_t bytes)
 {
-    if (scarce != 0 && count * bytes >= scarce) {
+    const bool last = left > 0 && --left == 0;
+    if (last || (scarce != 0 && count * bytes >= scarce)) {
         refused++;
         return NULL;
     }
@@ -46,6 +71,14 @@ void *__wrap_calloc(size_t count, size_t bytes)
 void test_no_memory_from(size_t bytes)
 {
     scarce = bytes;
+    left = 0;
+    refused = 0;
+}
+
+void test_no_memory_once_after(unsigned times)
+{
+    scarce = 0;
+    left = times + 1;
     refused = 0;
 }
 

@@ -1,20 +1,30 @@
 /*
- * What fails on demand: the mapping of an allocation by peers, and memory. (In C: the engine's own structures are no C++.)
+ * What fails on demand: the mapping of an allocation by peers, kernels, a rank's calls, and memory. (In C: the engine's own structures are
+ * no C++.)
  */
 #ifndef GPUCOLL_TEST_UNIT_FAILING_H
 #define GPUCOLL_TEST_UNIT_FAILING_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "core/gpucoll.h"
 
 /* From now on the process of this context cannot map the allocation that test_unmappable has named. */
 void test_heed_unmappable(struct gpucoll_context *context);
 void test_unmappable(const void *place); /* NULL: none */
 
-/* In the calling thread calloc has no memory of so many bytes or more; 0: it has. The program is linked with --wrap=calloc. */
+/* From now on the kernels that the process of this context launches do nothing, and are taken to be done. */
+void test_launch_nothing(struct gpucoll_context *context);
+
+/* The others see that this rank of the team has given up its latest call for another rank. */
+void test_tell_given_up(struct gpucoll_team *team, uint32_t missing);
+
+/* In the calling thread calloc has no memory of so many bytes or more; 0: it has, whatever was said before. The program is linked with --wrap=calloc. */
 void test_no_memory_from(size_t bytes);
-/* How often there was none, since then. */
+/* In the calling thread calloc has memory so many times more, and once none. */
+void test_no_memory_once_after(unsigned times);
+/* How often there was none, since either. */
 unsigned test_memory_refused(void);
 
 #endif

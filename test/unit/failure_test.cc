@@ -8,6 +8,10 @@
 #include "test/unit/ranks.h"
 #include "test/unit/values.h"
 
+extern "C" {
+#include "test/unit/failing.h"
+}
+
 namespace
 {
 /* A call that this rank is still in when its test ends would use its buffers: they live as long as the test. */
@@ -102,6 +106,83 @@ TEST(timeout, inside_a_kernel_names_the_rank_it_waits_for)
             }
         });
     }
+}
+
+/* The same of more ranks, most of which wait for one that waits itself. */
+TEST(timeout, in_a_ring_or_tree_names_the_rank_that_has_not_started)
+{
+    for (const char *algorithm : {"ring", "tree"}) {
+        on_threads(4, {{"timeout", "1"}, {"allreduce_algorithm", algorithm}, {"protocol", "simple"}},
+                   [](Rank &rank) {
+                       Doubles some(1000);
+                       EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+                       gpucoll_request *request = nullptr;
+                       if (rank.number == 2) {
+                           ASSERT_EQ(gpucoll_post(rank.team, &some.args, &request), GPUCOLL_OK);
+                           EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS); /* publishes */
+                       }
+                       rank.barrier();
+                       if (rank.number != 2) {
+                           EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+                           ASSERT_EQ(rank.log.topics().size(), 1u);
+                           expect_words(rank.log.text_of(rank.log.topics()[0]), {"Missing ranks:  2\n"});
+                       }
+                       rank.barrier();
+                       if (request != nullptr) {
+                           EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+                       }
+                   });
+    }
+}
+
+namespace
+{
+gpucoll_status look_for(gpucoll_request *request, std::chrono::milliseconds time)
+{
+    const auto end = std::chrono::steady_clock::now() + time;
+    gpucoll_status status = GPUCOLL_IN_PROGRESS;
+    while (status == GPUCOLL_IN_PROGRESS && std::chrono::steady_clock::now() < end) {
+        status = gpucoll_test(request);
+        std::this_thread::yield();
+    }
+    return status;
+}
+} // namespace
+
+/* All have started the ring, but rank 1 has sent nothing. Rank 3 waits for rank 2, which tells for whom it has given up: between the
+ * look that rank 3 takes after a second and the end of its patience. */
+TEST(timeout, in_a_ring_follows_what_the_ranks_before_have_told)
+{
+    on_threads(4, {{"timeout", "2"}, {"allreduce_algorithm", "ring"}, {"protocol", "simple"}},
+               [](Rank &rank) {
+                   Doubles some(1000);
+                   EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+                   if (rank.number == 1) {
+                       test_launch_nothing(rank.context);
+                   }
+                   gpucoll_request *request = nullptr;
+                   ASSERT_EQ(gpucoll_post(rank.team, &some.args, &request), GPUCOLL_OK);
+                   gpucoll_status status = look_for(request, std::chrono::milliseconds(300));
+                   if (rank.number == 3) {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(800));
+                       status = look_for(request, std::chrono::milliseconds(200));
+                   }
+                   ASSERT_EQ(status, rank.number == 1 ? GPUCOLL_OK : GPUCOLL_IN_PROGRESS);
+                   rank.barrier();
+                   if (rank.number == 2) {
+                       test_tell_given_up(rank.team, 1);
+                   }
+                   rank.barrier();
+                   if (rank.number == 3) {
+                       EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+                       ASSERT_EQ(rank.log.topics().size(), 1u);
+                       expect_words(rank.log.text_of(rank.log.topics()[0]), {"Missing ranks:  1\n"});
+                   }
+                   rank.barrier();
+                   if (rank.number == 0 || rank.number == 2) {
+                       gpucoll_cancel(request);
+                   }
+               });
 }
 
 TEST(timeout, of_zero_waits_on)

@@ -20,6 +20,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \
 	test/unit/cluster_pairs_test.cc \
+	test/unit/cluster_scarce_test.cc \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
 	test/unit/direct_test.cc \
@@ -76,7 +77,11 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/values.cc \
 	test/unit/values.h
 if UCX
-test_unit_unit_tests_SOURCES += test/unit/net_choice_test.cc
+test_unit_unit_tests_SOURCES += \
+	test/unit/held_note.c \
+	test/unit/held_note.h \
+	test/unit/net_choice_test.cc \
+	test/unit/net_note_test.cc
 endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'

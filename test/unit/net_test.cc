@@ -261,6 +261,19 @@ TEST_P(net, a_peer_that_has_broken_the_connection_is_not_gone)
     ops->disconnect(b.net, to_a);
 }
 
+/* `a` breaks its connection to `b`, for the sake of a message that `b` does not take, and `b` sees it. */
+void break_connection(Net &a, struct gpucoll_net_peer *to_b, Net &b, struct gpucoll_net_peer *to_a)
+{
+    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8));
+    Message never(4 << 20, 7);
+    never.send(a, to_b, 5);
+    until(
+        a, b, [] { return false; }, 0.02);
+    ops->cancel(a.net, &never);
+    ASSERT_TRUE(until(
+        a, b, [&] { return ops->lost(b.net, to_a); }, 60));
+}
+
 /* Who has broken the connection and does nothing since, as a process that is stopped. */
 TEST_P(net, a_peer_that_does_not_answer_in_time_is_gone)
 {
@@ -268,14 +281,7 @@ TEST_P(net, a_peer_that_does_not_answer_in_time_is_gone)
     ASSERT_EQ(impatient.status, GPUCOLL_OK);
     struct gpucoll_net_peer *to_impatient = a.connect(impatient);
     struct gpucoll_net_peer *to_a = impatient.connect(a);
-    ASSERT_TRUE(exchange(a, to_impatient, impatient, to_a, 8));
-    Message never(4 << 20, 7);
-    never.send(a, to_impatient, 5);
-    until(
-        a, impatient, [] { return false; }, 0.02);
-    ops->cancel(a.net, &never);
-    ASSERT_TRUE(until(
-        a, impatient, [&] { return ops->lost(impatient.net, to_a); }, 60));
+    ASSERT_NO_FATAL_FAILURE(break_connection(a, to_impatient, impatient, to_a));
     const auto begin = Clock::now();
     EXPECT_TRUE(until(
         impatient, impatient, [&] { return ops->gone(impatient.net, to_a); }, 60));
@@ -291,6 +297,32 @@ TEST_P(net, a_peer_that_does_not_answer_in_time_is_gone)
     EXPECT_TRUE(exchange(a, to_impatient, impatient, to_a, 8));
     ops->disconnect(a.net, to_impatient);
     ops->disconnect(impatient.net, to_a);
+}
+
+/* The asking process computes meanwhile: what it has not looked for does not count as missing. */
+TEST_P(net, a_peer_whose_answer_nobody_looked_for_is_not_gone)
+{
+    Net busy(GetParam(), "1");
+    ASSERT_EQ(busy.status, GPUCOLL_OK);
+    struct gpucoll_net_peer *to_busy = a.connect(busy);
+    struct gpucoll_net_peer *to_a = busy.connect(a);
+    ASSERT_NO_FATAL_FAILURE(break_connection(a, to_busy, busy, to_a));
+    EXPECT_FALSE(ops->gone(busy.net, to_a)); /* asks */
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    EXPECT_FALSE(ops->gone(busy.net, to_a));
+    ops->progress(busy.net);
+    EXPECT_FALSE(ops->gone(busy.net, to_a));
+    EXPECT_TRUE(until(
+        a, busy,
+        [&] {
+            EXPECT_FALSE(ops->gone(busy.net, to_a));
+            return !ops->lost(busy.net, to_a);
+        },
+        60));
+    EXPECT_TRUE(busy.log.topics().empty());
+    EXPECT_TRUE(exchange(a, to_busy, busy, to_a, 8));
+    ops->disconnect(a.net, to_busy);
+    ops->disconnect(busy.net, to_a);
 }
 
 /* Messages to many that do nothing are given up in the time of one. */

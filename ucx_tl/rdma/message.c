@@ -40,12 +40,13 @@ static gpucoll_status state_of(const struct gpucoll_rdma_transfer *transfer)
     return (gpucoll_status)atomic_load_explicit(&transfer->state, memory_order_acquire);
 }
 
-/* With the lock held. One that UCX has not let go of must not be used again while UCX lives. */
+/* With the lock held. One that UCX has not let go of must not be used again while UCX lives: neither its message nor the note that
+ * takes it back, which may still wait for room on the connection when the message has met its receive. */
 static void put_back(struct gpucoll_rdma_transfer *transfer)
 {
     struct gpucoll_net *net = transfer->net;
     struct gpucoll_rdma_transfer **list =
-        state_of(transfer) == GPUCOLL_IN_PROGRESS ? &net->stuck : &net->unused;
+        state_of(transfer) == GPUCOLL_IN_PROGRESS || transfer->noting ? &net->stuck : &net->unused;
     *transfer->link = transfer->next;
     if (transfer->next != NULL) {
         transfer->next->link = transfer->link;
@@ -294,7 +295,10 @@ static void ask(struct gpucoll_net_peer *peer)
     struct gpucoll_rdma_transfer *transfer = take(peer->net);
     if (transfer != NULL) {
         peer->question = transfer;
-        peer->asked_ns = gpucoll_now_ns();
+        if (peer->net->questions++ == 0) {
+            peer->net->last_turn_ns = gpucoll_now_ns();
+        }
+        peer->asked_ns = peer->net->turned_ns;
         peer->silent = false;
         transfer->peer = peer;
         transfer->tag = GPUCOLL_RDMA_NOTE_TAG;
@@ -303,11 +307,21 @@ static void ask(struct gpucoll_net_peer *peer)
     }
 }
 
-/* Has the question been on its way for too long? A process that is stopped, or a network that lets nothing through, does not fail. */
+/* With the lock held. */
+static void end_question(struct gpucoll_net_peer *peer)
+{
+    put_back(peer->question);
+    peer->question = NULL;
+    peer->net->questions--;
+}
+
+/* Has the question been on its way for too long? A process that is stopped, or a network that lets nothing through, does not fail. Only the time
+ * counts in which progress was turned here: else a process that has computed for long would take a peer for silent whose answer it
+ * has not looked for. */
 static bool is_silent(const struct gpucoll_net_peer *peer)
 {
     const uint64_t timeout_ns = (uint64_t)peer->net->timeout * 1000000000u;
-    return timeout_ns > 0 && gpucoll_now_ns() - peer->asked_ns > timeout_ns;
+    return timeout_ns > 0 && peer->net->turned_ns - peer->asked_ns > timeout_ns;
 }
 
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
@@ -323,8 +337,7 @@ bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
         }
     } else if (state_of(peer->question) != GPUCOLL_IN_PROGRESS) {
         gone = lost && state_of(peer->question) != GPUCOLL_OK;
-        put_back(peer->question);
-        peer->question = NULL;
+        end_question(peer);
     } else if (lost && is_silent(peer)) {
         gone = true;
         newly_silent = !peer->silent;
@@ -347,8 +360,7 @@ void gpucoll_rdma_drop_question(struct gpucoll_net_peer *peer)
         gpucoll_rdma_close_endpoint(peer);
         wait_for(peer->question, gpucoll_now_ns(), answer_seconds);
     }
-    put_back(peer->question);
-    peer->question = NULL;
+    end_question(peer);
 }
 
 void gpucoll_rdma_cancel_all(struct gpucoll_net *net)

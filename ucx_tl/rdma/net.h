@@ -40,8 +40,8 @@ struct gpucoll_net_peer {
     bool said;                              /* that it has failed */
     _Atomic bool lost;                      /* it has failed, and no message has gone out since */
     struct gpucoll_rdma_transfer *question; /* whether it is there; NULL: not asked */
-    uint64_t asked_ns;                      /* since when, */
-    bool silent;                            /* and for longer than net->timeout: it has been said */
+    uint64_t asked_ns;                      /* at which net->turned_ns, */
+    bool silent;                            /* and longer ago than net->timeout: it has been said */
     unsigned uses;                          /* connects without their disconnect */
     ucs_status_t why;                       /* of the failure */
     struct gpucoll_net_address address;
@@ -59,6 +59,7 @@ struct gpucoll_rdma_transfer {
     uint64_t arrived;     /* of a receive */
     ucs_status_t why;     /* of a failure */
     uint64_t given_up_ns; /* since when it is to end; 0: it is not */
+    bool noting;          /* a note with its tag, which UCX reads here, is on its way */
     _Atomic int state;    /* gpucoll_status; written last, so who reads the end of it reads the rest */
 };
 
@@ -76,6 +77,9 @@ struct gpucoll_net {
     struct gpucoll_rdma_transfer *unused;
     struct gpucoll_rdma_transfer *stuck; /* given up, and UCX has not let go of them */
     bool failing;                        /* some peer is */
+    uint32_t questions;                  /* under way; while there are any, */
+    uint64_t turned_ns;                  /* how long somebody has turned progress, */
+    uint64_t last_turn_ns;               /* which was at this time */
     uint64_t note;                       /* the tag of a message that its sender takes back */
     bool noted;                          /* there is one */
     void *note_request;                  /* UCX's, of the receive that waits for one */

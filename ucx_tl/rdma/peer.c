@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/clock.h"
 
 void gpucoll_rdma_describe(const struct gpucoll_net_address *address, char *text, size_t bytes)
 {
@@ -165,9 +166,24 @@ void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer)
     }
 }
 
+/* A question ages by no more than this from one turn of progress to the next: some scheduler turns on a host with more processes than
+ * cores. A longer pause is one in which nobody looked. */
+static const uint64_t longest_turn_ns = 100000000u;
+
+static void count_turn(struct gpucoll_net *net)
+{
+    const uint64_t now = gpucoll_now_ns();
+    const uint64_t since = now - net->last_turn_ns;
+    net->turned_ns += since < longest_turn_ns ? since : longest_turn_ns;
+    net->last_turn_ns = now;
+}
+
 bool gpucoll_rdma_progress(struct gpucoll_net *net)
 {
     bool moved = net->ucx->ucp_worker_progress(net->worker) != 0;
+    if (net->questions > 0) {
+        count_turn(net);
+    }
     if (net->noted) {
         gpucoll_rdma_take_notes(net);
     }

@@ -64,19 +64,31 @@ void gpucoll_rdma_take_notes(struct gpucoll_net *net)
     }
 }
 
+static void on_note_sent(void *request, ucs_status_t status, void *arg)
+{
+    struct gpucoll_rdma_transfer *transfer = arg;
+    (void)status;
+    transfer->noting = false;
+    transfer->net->ucx->ucp_request_free(request);
+}
+
 void gpucoll_rdma_withdraw(struct gpucoll_rdma_transfer *transfer)
 {
     const struct gpucoll_ucx *ucx = transfer->net->ucx;
     const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .cb.send = on_note_sent,
+        .user_data = transfer,
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
     if (transfer->peer->endpoint == NULL || transfer->peer->failing) {
         return;
     }
+    transfer->noting = true;
     ucs_status_ptr_t request = ucx->ucp_tag_send_nbx(transfer->peer->endpoint, &transfer->tag,
                                                      sizeof transfer->tag, GPUCOLL_RDMA_NOTE_TAG, &param);
-    if (UCS_PTR_IS_PTR(request)) {
-        ucx->ucp_request_free(request);
+    if (!UCS_PTR_IS_PTR(request)) { /* UCX has read it, and does not call back */
+        transfer->noting = false;
     }
 }

@@ -1,0 +1,130 @@
+/*
+ * A rank of several hosts that runs out of memory on its own: the others learn of it by what is exchanged anyway.
+ */
+#include <atomic>
+#include "test/unit/exchange_part.h"
+#include "test/unit/hosts.h"
+#include "test/unit/sum.h"
+
+extern "C" {
+#include "test/unit/failing.h"
+}
+
+namespace
+{
+constexpr uint32_t scarce = 1; /* the rank */
+
+/* Did the scarce rank run out, since it was told to? Collective. */
+class Refusal
+{
+  public:
+    bool tell(Rank &rank)
+    {
+        if (rank.number == scarce) {
+            refused = test_memory_refused() > 0;
+            test_no_memory_from(0);
+        }
+        rank.barrier();
+        const bool was = refused;
+        rank.barrier();
+        return was;
+    }
+
+  private:
+    std::atomic<bool> refused{false};
+};
+
+/* In begin, which is over with the first exchange, or after it: one allocation after the other is refused. True: one was. */
+bool make_scarcely(Rank &rank, Refusal &refusal, bool in_begin, unsigned times)
+{
+    gpucoll_exchange exchange = rank.meeting.exchange(rank.number);
+    gpucoll_team *made = nullptr;
+    if (rank.number == scarce && in_begin) {
+        test_no_memory_once_after(times);
+    }
+    gpucoll_status status = gpucoll_team_begin(rank.context, &exchange, "scarce", true, &made);
+    EXPECT_EQ(status, GPUCOLL_OK);
+    if (status != GPUCOLL_OK) {
+        return refusal.tell(rank);
+    }
+    if (rank.number == scarce && !in_begin) {
+        test_no_memory_once_after(times);
+    }
+    while ((status = gpucoll_team_test(made)) == GPUCOLL_IN_PROGRESS) {
+        sched_yield();
+    }
+    const bool refused = refusal.tell(rank);
+    EXPECT_EQ(status, refused ? GPUCOLL_DECLINED : GPUCOLL_OK) << times;
+    if (status == GPUCOLL_OK) {
+        Sum sum(rank, 1000, 1);
+        EXPECT_EQ(Rank::call(made, sum.args), GPUCOLL_OK);
+        EXPECT_TRUE(sum.right());
+        rank.barrier();
+        gpucoll_team_destroy(made);
+    }
+    return refused;
+}
+
+/* Each allocation that the post makes is refused once. */
+void expect_declined(Rank &rank, Refusal &refusal, const gpucoll_coll_args &args)
+{
+    EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+    for (unsigned times = 0;; times++) {
+        gpucoll_request *request = nullptr;
+        if (rank.number == scarce) {
+            test_no_memory_once_after(times);
+        }
+        const gpucoll_status posted = gpucoll_post(rank.team, &args, &request);
+        const bool refused = refusal.tell(rank);
+        EXPECT_EQ(posted, GPUCOLL_OK) << times;
+        if (posted == GPUCOLL_OK) {
+            EXPECT_EQ(Rank::finish(request), refused ? GPUCOLL_DECLINED : GPUCOLL_OK) << times;
+        }
+        if (!refused) {
+            EXPECT_GT(times, 0u);
+            break;
+        }
+        if (times == 0) {
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_HOST_MEMORY);
+        }
+    }
+    EXPECT_TRUE(rank.log.topics().empty());
+}
+} // namespace
+
+TEST(cluster_scarce, a_team_for_which_one_rank_has_no_memory_is_declined_by_all)
+{
+    for (const Hosts &hosts : {hosts_of({3}), hosts_of({2, 1}), hosts_of({1, 2, 1})}) {
+        Refusal refusal;
+        on_hosts(hosts, {{"timeout", "60"}}, [&](Rank &rank) {
+            /* The first three are the team, and what the first exchange itself takes. */
+            for (unsigned times : {3, 4, 5}) {
+                EXPECT_TRUE(make_scarcely(rank, refusal, true, times)) << times;
+            }
+            unsigned times = 0;
+            while (make_scarcely(rank, refusal, false, times)) {
+                times++;
+            }
+            EXPECT_GE(times, hosts.back() > 0 ? 10u : 0u);
+        });
+    }
+}
+
+TEST(cluster_scarce, a_call_for_which_one_rank_has_no_memory_is_declined_by_all)
+{
+    for (const Hosts &hosts : {hosts_of({2, 1}), hosts_of({1, 2, 1})}) {
+        Refusal refusal;
+        on_hosts(hosts, {{"timeout", "60"}}, [&](Rank &rank) {
+            Sum sum(rank, 1000, 1);
+            expect_declined(rank, refusal, sum.args);
+            EXPECT_TRUE(sum.right());
+            for (const Kind &kind : kinds) {
+                ExchangeCall call = call_of(kind, 100);
+                ExchangePart part(call, rank.number, rank.meeting.size);
+                if (gpucoll_team_runs(rank.team, part.args().coll)) {
+                    expect_declined(rank, refusal, part.args());
+                }
+            }
+        });
+    }
+}

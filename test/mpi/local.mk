@@ -51,6 +51,8 @@ libtestmpi_la_SOURCES = \
 	test/mpi/counters.h \
 	test/mpi/cuda_driver.c \
 	test/mpi/cuda_driver.h \
+	test/mpi/form.c \
+	test/mpi/form.h \
 	test/mpi/interrupt.c \
 	test/mpi/interrupt.h \
 	test/mpi/layout.c \

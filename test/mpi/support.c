@@ -248,6 +248,20 @@ void test_skip(const char *format, ...)
     skipping = true;
 }
 
+bool test_begin_threaded(const char *name)
+{
+    int provided;
+
+    if (!test_begin("%s", name))
+        return false;
+    MPI_Query_thread(&provided);
+    if (provided == MPI_THREAD_MULTIPLE)
+        return true;
+    test_skip("this Open MPI was built without MPI_THREAD_MULTIPLE");
+    test_end();
+    return false;
+}
+
 void test_agree(int slot, int colour, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;

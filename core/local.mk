@@ -143,6 +143,7 @@ libgpucoll_la_SOURCES += \
 	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/team_plan.c \
 	core/topology/build.h \
 	core/topology/discover.c \
 	core/topology/format.c \

@@ -71,6 +71,8 @@ struct gpucoll_team {
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
 };
 
+/* ---- plans (core/team_plan.c) ---- */
+
 /* What the plan for such a call is made from. */
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
                                              const struct gpucoll_links *links, enum gpucoll_coll coll,

@@ -22,7 +22,8 @@
 #
 # A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. (The byte before it is mpirun's own: that of
 # Open MPI 5.0 may print one after a help message.) A run that ends with an error,
-# passes its time, prints no result or leaves a file in /dev/shm is a failed case of its own.
+# passes its time, prints no result or leaves a file in /dev/shm is a failed case of its own. Before a run that passes its time is
+# killed, the stacks of all threads of its processes are written into its log.
 # The last line is `N passed, N failed, N skipped`; the exit status is 0 if none failed.
 set -euo pipefail
 
@@ -118,6 +119,80 @@ left_behind() {
         done
 }
 
+# The descendants of process $1, each behind its parent.
+descendants() {
+    { cat /proc/[0-9]*/status 2>/dev/null || true; } | awk -v root="$1" '
+        function list(parent, count, child, i) {
+            count = split(children[parent], child)
+            for (i = 1; i <= count; i++) {
+                print child[i]
+                list(child[i])
+            }
+        }
+        $1 == "Pid:" { pid = $2 }
+        $1 == "PPid:" { children[$2] = children[$2] " " pid }
+        END { list(root) }'
+}
+
+# The stacks of all threads of these processes, but for shells and their like. Takes 5 s for a process and a minute for all at most.
+stacks_of() {
+    local pid name until=$((SECONDS + 60))
+    local -a tool
+    if command -v eu-stack >/dev/null; then
+        tool=(eu-stack -m -p)
+    elif command -v gdb >/dev/null; then
+        tool=(gdb -nx -batch -ex 'thread apply all bt' -p)
+    else
+        echo "run_mpi.sh: no stacks of what hangs: neither eu-stack nor gdb is on PATH; install elfutils or gdb"
+        return
+    fi
+    for pid; do
+        name=$(cat "/proc/$pid/comm" 2>/dev/null) || continue # it has ended
+        case $name in bash | sh | env | timeout | sleep) continue ;; esac
+        if [ "$SECONDS" -ge "$until" ]; then
+            echo "run_mpi.sh: no stacks of process $pid ($name): those before it took a minute"
+            continue
+        fi
+        echo "run_mpi.sh: stacks of process $pid ($name), by ${tool[0]}:"
+        DEBUGINFOD_URLS='' timeout -k 1 5 "${tool[@]}" "$pid" </dev/null 2>&1 ||
+            echo "run_mpi.sh: ${tool[0]} ended with status $? (124: it took more than 5 s)"
+    done
+}
+
+# within SECONDS LOG COMMAND...: with its output in the log; its status, or 124 if it was killed because it took longer.
+within() {
+    local seconds=$1 log=$2 finished result
+    local -a processes
+    shift 2
+    # The limit of `timeout` itself is for the case that this shell ends before it.
+    exec {finished}< <(
+        status=0
+        timeout -k 10 $((seconds + 90)) "$@" >>"$log" 2>&1 </dev/null || status=$?
+        echo "$status"
+    )
+    running=$!
+    if ! read -r -t "$seconds" -u "$finished" result; then
+        mapfile -t processes < <(descendants "$running")
+        stacks_of ${processes[@]+"${processes[@]}"} >>"$log"
+        kill_running
+        read -r -u "$finished" result || true
+        result=124
+    fi
+    running=''
+    exec {finished}<&-
+    return "$result"
+}
+
+# The first descendant is `timeout`, which hands the signal on and sends SIGKILL 10 s later.
+running=''
+kill_running() {
+    local -a processes
+    [ -n "$running" ] || return 0
+    mapfile -t processes < <(descendants "$running")
+    [ ${#processes[@]} -eq 0 ] || kill "${processes[0]}" 2>/dev/null || true
+}
+trap 'kill_running; exit 130' INT TERM
+
 # run NAME RANKS MPIRUN-ARGUMENTS COMMAND FLAGS
 run() {
     local label="$1 np=$2" log=$logs/$1.np$2.log before=$logs/shm.before started=$SECONDS status=0 seconds=$limit
@@ -138,7 +213,7 @@ run() {
         line=("$mpirun" -n "$2" ${arguments[@]+"${arguments[@]}"} "${command[@]}")
     fi
     echo "+ ${line[*]}" >"$log"
-    timeout -k 10 "$seconds" "${line[@]}" >>"$log" 2>&1 </dev/null || status=$?
+    within "$seconds" "$log" "${line[@]}" || status=$?
 
     : >"$logs/cases"
     LC_ALL=C sed -nE "s#^[^[:alnum:]|]?(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$log" >"$logs/cases"

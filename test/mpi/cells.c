@@ -52,16 +52,6 @@ static enum way way_of(const char *cell)
     return UNKNOWN_WAY;
 }
 
-static bool form_exists(enum test_form form)
-{
-#ifdef TEST_PERSISTENT
-    (void)form;
-    return true;
-#else
-    return form != TEST_PERSISTENT_FORM;
-#endif
-}
-
 static void run_collective(const struct test_collective *row, enum test_form form)
 {
     struct test_call call = {.row = row,
@@ -117,14 +107,14 @@ static void check_cell(const struct test_collective *row, enum test_form form, c
         return;
     if (said == UNKNOWN_WAY || (carried != NULL && way_of(carried) == UNKNOWN_WAY))
         test_fail("the table says '%s', which is neither native, staged, next nor n/a", cell);
-    if (!form_exists(form))
+    if (!test_form_exists(form))
         test_skip("this Open MPI has no persistent collectives");
     if (said == NATIVE && carried != NULL && way_of(carried) == STAGED)
         said = STAGED;
     /* A barrier has no buffers: nothing can stage it. Neither it nor what is local needs a transport. */
     if (said == NATIVE && expect_staged && !row->has_no_data && !row->is_local)
         said = STAGED;
-    if ((said == NATIVE || said == STAGED || said == NEXT) && form_exists(form)) {
+    if ((said == NATIVE || said == STAGED || said == NEXT) && test_form_exists(form)) {
         native = test_counter_open("coll_gpucoll_native_calls");
         staged = test_counter_open("coll_gpucoll_staged_calls");
         run_collective(row, form);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "test/mpi/comms.h"
+#include "test/mpi/form.h"
 #include "test/mpi/side.h"
 #include "test/mpi/values.h"
 
@@ -40,8 +41,6 @@ enum test_coll {
     TEST_REDUCE_LOCAL,
     TEST_COLLS
 };
-
-enum test_form { TEST_BLOCKING, TEST_NONBLOCKING, TEST_PERSISTENT_FORM, TEST_FORMS };
 
 enum { TEST_SIMPLE, TEST_V, TEST_W }; /* how counts, places and types are given */
 
@@ -117,7 +116,6 @@ struct test_call {
 
 /* From 0 to 512, small ones often. */
 int test_varied_count(uint64_t key);
-const char *test_form_name(enum test_form form);
 /* May the collective be called on this communicator? */
 bool test_collective_fits(const struct test_collective *row, const struct test_comm *comm);
 /* Sets the call's root fields. `turn` counts through the ranks that can be root: of an intercommunicator those of

@@ -2,16 +2,7 @@
 #include "test/mpi/collective.h"
 #include "test/mpi/support.h"
 
-#ifdef TEST_PERSISTENT
-#define PERSISTENT(Name, ...) TEST_PERSISTENT(Name)(__VA_ARGS__, MPI_INFO_NULL, &call->request)
-#else
-#define PERSISTENT(Name, ...) MPI_ERR_OTHER
-#endif
-
-#define ISSUE(Name, IName, ...)                                                                              \
-    (call->form == TEST_BLOCKING      ? MPI_##Name(__VA_ARGS__)                                              \
-     : call->form == TEST_NONBLOCKING ? MPI_##IName(__VA_ARGS__, &call->request)                             \
-                                      : PERSISTENT(Name, __VA_ARGS__))
+#define ISSUE(Name, IName, ...) TEST_ISSUE(call->form, &call->request, Name, IName, __VA_ARGS__)
 
 /* What stands for each side's buffer in the call. */
 static const void *send_buffer(const struct test_call *call)

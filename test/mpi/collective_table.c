@@ -39,12 +39,6 @@ const struct test_collective test_collectives[] = {
 };
 const int test_collective_count = sizeof test_collectives / sizeof test_collectives[0];
 
-const char *test_form_name(enum test_form form)
-{
-    static const char *const names[] = {"blocking", "nonblocking", "persistent"};
-    return names[form];
-}
-
 int test_varied_count(uint64_t key)
 {
     uint64_t state = test_mix(key + 3);

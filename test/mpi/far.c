@@ -13,14 +13,12 @@
 #include <unistd.h>
 
 #include "test/mpi/counters.h"
+#include "test/mpi/form.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
 enum { COUNT = 20, APART = (1 << 28) + 5, EDGE = 8, MOST = 8 }; /* elements of 8 bytes */
 enum { PIECE = 4 << 20, PIECES = 513 };                         /* bytes, and of a block with --huge */
-
-enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
-static const char *const form_names[] = {"blocking", "nonblocking", "persistent"};
 
 static bool packed_staged;
 
@@ -71,26 +69,7 @@ static void span_close(struct span *span)
         test_buffer_free(&span->buffer);
 }
 
-/* Issues a collective in a form, twice where it is persistent, and completes it. */
-#ifdef TEST_PERSISTENT
-#define INIT(Name) TEST_PERSISTENT(Name)
-#else
-#define INIT(Name) no_init
-#define no_init(...) MPI_ERR_OTHER
-#endif
-#define RUN(Name, IName, ...)                                                                                \
-    do {                                                                                                     \
-        MPI_Request request = MPI_REQUEST_NULL;                                                              \
-        if (form == BLOCKING)                                                                                \
-            test_ok(MPI_##Name(__VA_ARGS__), "MPI_" #Name);                                                  \
-        else if (form == NONBLOCKING)                                                                        \
-            test_ok(MPI_##IName(__VA_ARGS__, &request), "MPI_" #IName);                                      \
-        else if (test_ok(INIT(Name)(__VA_ARGS__, MPI_INFO_NULL, &request), #Name "_init"))                   \
-            test_ok(MPI_Start(&request), "MPI_Start");                                                       \
-        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");                                          \
-        if (form == PERSISTENT)                                                                              \
-            MPI_Request_free(&request);                                                                      \
-    } while (0)
+#define RUN(Name, IName, ...) TEST_RUN(form, 1, Name, IName, __VA_ARGS__)
 
 /* ---- displacements ---- */
 
@@ -164,7 +143,7 @@ static void check_near(const struct test_buffer *near, const char *what)
             test_fail("%s: element %d is wrong", what, i);
 }
 
-static void run_move(enum move move, enum form form)
+static void run_move(enum move move, enum test_form form)
 {
     const bool all = move >= ALLTOALLV;
     const int last = test.size - 1;
@@ -211,26 +190,16 @@ static void run_move(enum move move, enum form form)
     test_buffer_free(&near);
 }
 
-static bool form_exists(enum form form)
-{
-#ifdef TEST_PERSISTENT
-    (void)form;
-    return true;
-#else
-    return form != PERSISTENT;
-#endif
-}
-
 static void test_displacements(void)
 {
     for (int move = 0; move < MOVES; move++) {
-        for (int form = 0; form < FORMS; form++) {
+        for (int form = 0; form < TEST_FORMS; form++) {
             MPI_T_pvar_handle native;
-            if (!form_exists((enum form)form) ||
-                !test_begin("displacements/%s/%s", move_names[move], form_names[form]))
+            if (!test_form_exists((enum test_form)form) ||
+                !test_begin("displacements/%s/%s", move_names[move], test_form_name((enum test_form)form)))
                 continue;
             native = test_counter_open("coll_gpucoll_native_calls");
-            run_move((enum move)move, (enum form)form);
+            run_move((enum move)move, (enum test_form)form);
             if (test_counter_close(native) != 1 && !(packed_staged && move == ALLTOALLV_PACKED))
                 test_fail("the call did not run natively");
             test_end();
@@ -309,7 +278,7 @@ static void long_check(struct long_call *call, size_t block, int from, int to)
 
 static void test_counts(void)
 {
-    enum form form = BLOCKING;
+    enum test_form form = TEST_BLOCKING;
     const int last = test.size - 1;
     struct long_call call;
 
@@ -322,7 +291,7 @@ static void test_counts(void)
         long_close(&call);
         test_end();
     }
-    form = NONBLOCKING;
+    form = TEST_NONBLOCKING;
     if (test_begin("counts/allgather")) {
         long_open(&call, 1, test.size);
         RUN(Allgather, Iallgather, call.send.buffer.data, LONG, MPI_UINT64_T, call.recv.buffer.data, LONG,
@@ -332,7 +301,7 @@ static void test_counts(void)
         long_close(&call);
         test_end();
     }
-    form = BLOCKING;
+    form = TEST_BLOCKING;
     if (test_begin("counts/alltoall")) {
         long_open(&call, test.size, test.size);
         RUN(Alltoall, Ialltoall, call.send.buffer.data, LONG, MPI_UINT64_T, call.recv.buffer.data, LONG,
@@ -351,7 +320,7 @@ static void test_counts(void)
         long_close(&call);
         test_end();
     }
-    form = NONBLOCKING;
+    form = TEST_NONBLOCKING;
     if (test_begin("counts/scan")) {
         long_open(&call, 1, 1);
         RUN(Scan, Iscan, call.send.buffer.data, call.recv.buffer.data, LONG, MPI_UINT64_T, MPI_BOR,

@@ -5,12 +5,15 @@
  *   --mode=abort     a rank calls MPI_Abort           --mode=kill   a rank kills itself
  *   --mode=exit      a rank ends without a word       --mode=late   a rank never makes the call
  *   --mode=differ    a rank passes another count      --mode=none   nothing is wrong
+ *   --mode=wait      no rank goes on, ever: the last one waits for a message, and in a second thread for a signal; the others wait for it
  *   --mode=late_team, late_staged: a rank comes late to the first call on a communicator, to a nonblocking one
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
@@ -81,6 +84,26 @@ static void come_late(const struct test_buffer *send, struct test_buffer *recv)
     MPI_Comm_free(&comm);
 }
 
+static void *pause_for_ever(void *nothing)
+{
+    for (;;)
+        pause();
+    return nothing;
+}
+
+/* Until the watchdog or the time limit of the run ends it (test/mpi/stacks.sh). */
+static void wait_for_ever(void)
+{
+    pthread_t thread;
+    char token;
+
+    test_progress("waiting for ever");
+    if (test.rank < test.size - 1)
+        MPI_Barrier(MPI_COMM_WORLD); /* which the last rank never enters */
+    pthread_create(&thread, NULL, pause_for_ever, NULL);
+    MPI_Recv(&token, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 /* So that none is ended before its report: rank 0 hears of those of the first `count` ranks, the others wait for it to end the job. */
 static void await_reports(int count)
 {
@@ -107,6 +130,8 @@ int main(int argc, char **argv)
     int code;
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, options);
+    if (strcmp(mode, "wait") == 0)
+        wait_for_ever();
     wrong = test.rank == test.size - 1 && strcmp(mode, "none") != 0;
     waits = strncmp(mode, "late_", 5) == 0;
     const enum test_memory kind = has_gpucoll() ? TEST_DEVICE : TEST_HOST;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/mpi/form.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/sums.h"
 #include "test/mpi/support.h"
@@ -154,19 +155,10 @@ static void close_calls(struct calls *calls)
     free(calls->types);
 }
 
-/* Begins the calls, or makes them: MPI_Iallreduce or its persistent form, by its name. */
-#define ISSUE(Nonblocking, Init, ...)                                                                        \
-    test_ok(persistent ? Init(__VA_ARGS__, MPI_INFO_NULL, request) : Nonblocking(__VA_ARGS__, request),      \
-            #Nonblocking)
-#ifdef TEST_PERSISTENT
-#define INIT(Name) TEST_PERSISTENT(Name)
-#else
-#define INIT(Name) no_init
-#define no_init(...) MPI_ERR_OTHER
-#endif
+#define ISSUE(Name, IName, ...) test_ok(TEST_ISSUE(form, request, Name, IName, __VA_ARGS__), "MPI_" #IName)
 
 /* Gives the calls a type and an operator, which are freed as soon as they are given, and so is the communicator. */
-static void issue(struct calls *calls, bool persistent)
+static void issue(struct calls *calls, enum test_form form)
 {
     void *const *send = (void *const[]){calls->send[0].data, calls->send[1].data, calls->send[2].data};
     void *const *recv = (void *const[]){calls->recv[0].data, calls->recv[1].data, calls->recv[2].data};
@@ -180,12 +172,12 @@ static void issue(struct calls *calls, bool persistent)
     MPI_Op_create(add_elements, 1, &op);
     for (int i = 0; i < test.size; i++)
         calls->types[i] = type;
-    ISSUE(MPI_Iallreduce, INIT(Allreduce), send[0], recv[0], COUNT, type, op, calls->comm);
+    ISSUE(Allreduce, Iallreduce, send[0], recv[0], COUNT, type, op, calls->comm);
     request++;
-    ISSUE(MPI_Ialltoall, INIT(Alltoall), send[1], COUNT, type, recv[1], COUNT, type, calls->comm);
+    ISSUE(Alltoall, Ialltoall, send[1], COUNT, type, recv[1], COUNT, type, calls->comm);
     request++;
-    ISSUE(MPI_Ialltoallw, INIT(Alltoallw), send[2], calls->counts, calls->places, calls->types, recv[2],
-          calls->counts, calls->places, calls->types, calls->comm);
+    ISSUE(Alltoallw, Ialltoallw, send[2], calls->counts, calls->places, calls->types, recv[2], calls->counts,
+          calls->places, calls->types, calls->comm);
     MPI_Op_free(&op);
     MPI_Type_free(&type);
     test_ok(MPI_Comm_free(&calls->comm), "MPI_Comm_free");
@@ -211,7 +203,7 @@ static void test_nonblocking(void)
         if (test.rank == round % test.size)
             test_sleep(0.005);
         sum_post(&first, calls.comm);
-        issue(&calls, false);
+        issue(&calls, TEST_NONBLOCKING);
         test_ok(MPI_Waitall(CALLS, calls.requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
         sum_wait(&first);
         check(&calls, "nonblocking");
@@ -230,7 +222,7 @@ static void test_persistent(void)
         struct calls calls;
         open_calls(&calls, test_mix2(test.seed, (uint64_t)round + 100));
         test_ok(MPI_Comm_dup(MPI_COMM_WORLD, &calls.comm), "MPI_Comm_dup");
-        issue(&calls, true);
+        issue(&calls, TEST_PERSISTENT_FORM);
         for (int start = 0; start < 3; start++) {
             fill(&calls, test_mix3(test.seed, (uint64_t)round, (uint64_t)start));
             test_ok(MPI_Startall(CALLS, calls.requests), "MPI_Startall");

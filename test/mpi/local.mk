@@ -35,6 +35,7 @@ mpi_test_scripts = \
 	test/mpi/observe.sh \
 	test/mpi/passcost.sh \
 	test/mpi/script.sh \
+	test/mpi/stacks.sh \
 	test/mpi/tests.list
 installed_test_files += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
@@ -51,6 +52,8 @@ libtestmpi_la_SOURCES = \
 	test/mpi/counters.h \
 	test/mpi/cuda_driver.c \
 	test/mpi/cuda_driver.h \
+	test/mpi/form.c \
+	test/mpi/form.h \
 	test/mpi/interrupt.c \
 	test/mpi/interrupt.h \
 	test/mpi/layout.c \
@@ -59,6 +62,8 @@ libtestmpi_la_SOURCES = \
 	test/mpi/memory.h \
 	test/mpi/side.c \
 	test/mpi/side.h \
+	test/mpi/stacks.c \
+	test/mpi/stacks.h \
 	test/mpi/support.c \
 	test/mpi/support.h \
 	test/mpi/types.c \

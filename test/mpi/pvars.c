@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "test/mpi/counters.h"
+#include "test/mpi/form.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
@@ -91,29 +92,11 @@ static void local_reductions(void)
     test_buffer_free(&inout);
 }
 
-enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
-
-/* Issues a collective in a form, twice where it is persistent, and completes it. */
-#define RUN(Name, IName, ...)                                                                                \
-    do {                                                                                                     \
-        MPI_Request request = MPI_REQUEST_NULL;                                                              \
-        if (form == BLOCKING)                                                                                \
-            test_ok(MPI_##Name(__VA_ARGS__), "MPI_" #Name);                                                  \
-        else if (form == NONBLOCKING)                                                                        \
-            test_ok(MPI_##IName(__VA_ARGS__, &request), "MPI_" #IName);                                      \
-        else if (test_ok(TEST_PERSISTENT(Name)(__VA_ARGS__, MPI_INFO_NULL, &request), #Name "_init")) {      \
-            test_ok(MPI_Start(&request), "MPI_Start");                                                       \
-            test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");                                      \
-            test_ok(MPI_Start(&request), "MPI_Start");                                                       \
-        }                                                                                                    \
-        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");                                          \
-        if (form == PERSISTENT)                                                                              \
-            MPI_Request_free(&request);                                                                      \
-    } while (0)
+#define RUN(Name, IName, ...) TEST_RUN(form, 2, Name, IName, __VA_ARGS__)
 
 /* Every collective once, or twice: each runs natively. */
 enum { COLLECTIVES = 16 };
-static void run_all(enum form form)
+static void run_all(enum test_form form)
 {
     struct test_buffer send, recv;
     MPI_Comm world = MPI_COMM_WORLD;
@@ -152,17 +135,17 @@ static void run_all(enum form form)
 
 static void blocking(void)
 {
-    run_all(BLOCKING);
+    run_all(TEST_BLOCKING);
 }
 
 static void nonblocking(void)
 {
-    run_all(NONBLOCKING);
+    run_all(TEST_NONBLOCKING);
 }
 
 static void persistent(void)
 {
-    run_all(PERSISTENT);
+    run_all(TEST_PERSISTENT_FORM);
 }
 
 /* Runs `calls`; then the counter must have gone up by `more`. */
@@ -266,12 +249,12 @@ int main(int argc, char **argv)
         expect("coll_gpucoll_native_bytes", local_reductions, CALLS * COUNT * sizeof(float));
         test_end();
     }
-    for (int form = 0; form < FORMS; form++) {
-        static const char *const names[] = {"blocking", "nonblocking", "persistent"};
+    for (int form = 0; form < TEST_FORMS; form++) {
         static void (*const runs[])(void) = {blocking, nonblocking, persistent};
-        if (!test_begin("pvars/native_%s", names[form]))
+        if (!test_form_exists((enum test_form)form) ||
+            !test_begin("pvars/native_%s", test_form_name((enum test_form)form)))
             continue;
-        expect("coll_gpucoll_native_calls", runs[form], COLLECTIVES * (form == PERSISTENT ? 2 : 1));
+        expect("coll_gpucoll_native_calls", runs[form], COLLECTIVES * (form == TEST_PERSISTENT_FORM ? 2 : 1));
         expect("coll_gpucoll_staged_calls", runs[form], 0);
         test_end();
     }

@@ -294,16 +294,9 @@ static void reduce_together(void)
 static void test_threads(void)
 {
     struct worker workers[THREADS];
-    int provided;
 
-    if (!test_begin("reduce_local/threads"))
+    if (!test_begin_threaded("reduce_local/threads"))
         return;
-    MPI_Query_thread(&provided);
-    if (provided < MPI_THREAD_MULTIPLE) {
-        test_skip("this Open MPI was built without MPI_THREAD_MULTIPLE");
-        test_end();
-        return;
-    }
     test_memory_thread();
     for (int i = 0; i < THREADS; i++) {
         workers[i].number = test.rank * THREADS + i;

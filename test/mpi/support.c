@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "test/mpi/memory.h"
+#include "test/mpi/stacks.h"
 
 enum { TAG_REPORT = 30001, TAG_VERDICT = 30002 };
+enum { STACKS_S = 10 }; /* what a hung rank takes at most for its stacks, */
+enum { OTHERS_S = 2 };  /* and leaves to the others for theirs */
 
 struct test_state test = {.seed = 1, .timeout_s = 120, .loaded = -1};
 
@@ -82,13 +85,33 @@ void test_sleep(double seconds)
         continue;
 }
 
-/* A hung case: says which, and ends the job (mpirun kills the other ranks). Only async-signal-safe calls. */
-static void on_alarm(int signal)
+/* A hung case: says which and where, and ends the job (mpirun kills the other ranks). No calls that wait for a lock of another thread,
+ * but for what finds a function's name: a second alarm ends that. */
+static void on_alarm(int number)
 {
-    (void)signal;
+    static volatile sig_atomic_t again;
+
+    (void)number;
+    if (again)
+        _exit(3);
+    again = 1;
+    alarm(STACKS_S);
     if (write(STDOUT_FILENO, alarm_line, strlen(alarm_line)) < 0)
         _exit(4);
+    test_stacks_print();
+    test_sleep(OTHERS_S);
     _exit(3);
+}
+
+static void start_watchdog(void)
+{
+    struct sigaction action;
+
+    test_stacks_start();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    action.sa_flags = SA_RESTART | SA_NODEFER; /* the second alarm comes while the first one is handled */
+    sigaction(SIGALRM, &action, NULL);
 }
 
 /* Gives the current case its name and its time. */
@@ -200,7 +223,7 @@ void test_start(int *argc, char ***argv, int thread_level, const struct test_opt
             usage(own);
     test.local_rank = local_rank != NULL ? atoi(local_rank) : 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    signal(SIGALRM, on_alarm);
+    start_watchdog();
     name_case("start");
     MPI_Init_thread(argc, argv, thread_level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &test.rank);
@@ -246,6 +269,20 @@ void test_skip(const char *format, ...)
     vsnprintf(skip_reason, sizeof skip_reason, format, args);
     va_end(args);
     skipping = true;
+}
+
+bool test_begin_threaded(const char *name)
+{
+    int provided;
+
+    if (!test_begin("%s", name))
+        return false;
+    MPI_Query_thread(&provided);
+    if (provided == MPI_THREAD_MULTIPLE)
+        return true;
+    test_skip("this Open MPI was built without MPI_THREAD_MULTIPLE");
+    test_end();
+    return false;
 }
 
 void test_agree(int slot, int colour, const void *bytes, size_t count)

@@ -53,6 +53,8 @@ int test_finish(void);
 
 /* Starts a case; false if `--only` leaves it out. */
 bool test_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for a case in which several threads call MPI: where Open MPI cannot have that, it is skipped. */
+bool test_begin_threaded(const char *name);
 /* Within a long case: says what is done now, should that hang, and gives it the whole time. */
 void test_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Notes a failure of this rank in the current case; the first one's text is printed. Any thread. */

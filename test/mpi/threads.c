@@ -168,16 +168,9 @@ static void *work(void *arg)
 static void test_threads(void)
 {
     struct worker workers[THREADS];
-    int provided;
 
-    if (!test_begin("threads/own_communicators"))
+    if (!test_begin_threaded("threads/own_communicators"))
         return;
-    MPI_Query_thread(&provided);
-    if (provided < MPI_THREAD_MULTIPLE) {
-        test_skip("this Open MPI was built without MPI_THREAD_MULTIPLE");
-        test_end();
-        return;
-    }
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.number = i, .rounds = test.quick ? 20 : 60};
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);

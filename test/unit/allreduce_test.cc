@@ -49,16 +49,12 @@ Bytes check(Rank &rank, const Call &call)
 std::vector<Call> every_pair(size_t count)
 {
     std::vector<Call> calls;
-    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-            Call call;
-            call.op = static_cast<gpucoll_op>(op);
-            call.type = static_cast<gpucoll_type>(type);
-            call.count = count;
-            if (gpucoll_functor(call.op, call.type) >= 0) {
-                calls.push_back(call);
-            }
-        }
+    for (const NativePair &pair : native_pairs()) {
+        Call call;
+        call.op = pair.op;
+        call.type = pair.type;
+        call.count = count;
+        calls.push_back(call);
     }
     return calls;
 }

@@ -63,13 +63,8 @@ TEST(cluster, all_reduce_of_every_size_and_shape)
 TEST(cluster, all_reduce_of_every_operator_and_type)
 {
     on_hosts(hosts_of({2, 1}), {}, [](Rank &rank) {
-        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-                if (gpucoll_functor(static_cast<gpucoll_op>(op), static_cast<gpucoll_type>(type)) >= 0) {
-                    check_allreduce(rank, static_cast<gpucoll_op>(op), static_cast<gpucoll_type>(type), 37,
-                                    false);
-                }
-            }
+        for (const NativePair &pair : native_pairs()) {
+            check_allreduce(rank, pair.op, pair.type, 37, false);
         }
     });
 }

@@ -33,6 +33,14 @@ void check(Rank &rank, const ExchangeCall &call)
     EXPECT_TRUE(part.right()) << part.text();
 }
 
+void check_both_places(Rank &rank, ExchangeCall call)
+{
+    check(rank, call);
+    call.in_place = true;
+    call.offset = 1 + call.count % 7;
+    check(rank, call);
+}
+
 ExchangeCall call_of(const Kind &kind, size_t count)
 {
     ExchangeCall call;

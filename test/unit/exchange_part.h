@@ -212,6 +212,8 @@ class ExchangePart
 };
 
 void check(Rank &rank, const ExchangeCall &call);
+/* As it is; and in place, with buffers that are not aligned. */
+void check_both_places(Rank &rank, ExchangeCall call);
 ExchangeCall call_of(const Kind &kind, size_t count);
 
 #endif

@@ -55,12 +55,7 @@ TEST_P(exchange, every_collective_root_and_size)
             for (size_t count : {0, 1, 3, 16, 17, 1000, 4099}) {
                 Call call = call_of(kind, count);
                 for (call.root = 0; call.root < (is_rooted(kind) ? rank.meeting.size : 1); call.root++) {
-                    check(rank, call);
-                    call.in_place = true;
-                    call.offset = 1 + count % 7;
-                    check(rank, call);
-                    call.in_place = false;
-                    call.offset = 0;
+                    check_both_places(rank, call);
                 }
             }
         }
@@ -72,17 +67,15 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
 {
     on_threads(ranks(), settings(), [](Rank &rank) {
         size_t number = 0;
-        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-                for (const Kind &kind : kinds) {
-                    Call call = call_of(kind, 1 + ++number * 37 % 300);
-                    call.op = static_cast<gpucoll_op>(op);
-                    call.type = static_cast<gpucoll_type>(type);
-                    call.root = static_cast<uint32_t>(number % rank.meeting.size);
-                    call.in_place = number % 3 == 0;
-                    if (gpucoll_coll_reduces(kind.coll) && gpucoll_functor(call.op, call.type) >= 0) {
-                        check(rank, call);
-                    }
+        for (const NativePair &pair : native_pairs()) {
+            for (const Kind &kind : kinds) {
+                Call call = call_of(kind, 1 + ++number * 37 % 300);
+                call.op = pair.op;
+                call.type = pair.type;
+                call.root = static_cast<uint32_t>(number % rank.meeting.size);
+                call.in_place = number % 3 == 0;
+                if (gpucoll_coll_reduces(kind.coll)) {
+                    check(rank, call);
                 }
             }
         }

@@ -324,34 +324,26 @@ TEST(host_kernels, reduce_what_copies_have_brought)
 {
     constexpr uint32_t ranks = 5;
     Lanes lanes(1);
-    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-            const auto the_op = static_cast<gpucoll_op>(op);
-            const auto the_type = static_cast<gpucoll_type>(type);
-            const int functor = gpucoll_functor(the_op, the_type);
-            if (functor < 0) {
-                continue;
+    for (const NativePair &pair : native_pairs()) {
+        for (uint32_t rank : {0u, 2u, 4u}) {
+            const size_t count = 1 + (static_cast<size_t>(pair.functor) * 131 + rank) % 2000;
+            std::vector<Bytes> inputs = make_inputs(pair.type, count, count, ranks);
+            const Bytes want = reduce_in_order(pair.op, pair.type, inputs);
+            Buffer recv(want.size(), pair.functor % 16);
+            gpucoll_kernel_args args = lanes.begin_call(1, want.size())[0];
+            args.rank = rank;
+            args.nranks = ranks;
+            args.send = rank == 2 ? recv.data() : inputs[rank].data();
+            args.recv = recv.data();
+            std::copy(inputs[rank].begin(), inputs[rank].end(), recv.data());
+            for (uint32_t i = 0; i < ranks; i++) {
+                args.peer[i].lane = i == rank ? nullptr : inputs[i].data();
             }
-            for (uint32_t rank : {0u, 2u, 4u}) {
-                const size_t count = 1 + (static_cast<size_t>(functor) * 131 + rank) % 2000;
-                std::vector<Bytes> inputs = make_inputs(the_type, count, count, ranks);
-                const Bytes want = reduce_in_order(the_op, the_type, inputs);
-                Buffer recv(want.size(), functor % 16);
-                gpucoll_kernel_args args = lanes.begin_call(1, want.size())[0];
-                args.rank = rank;
-                args.nranks = ranks;
-                args.send = rank == 2 ? recv.data() : inputs[rank].data();
-                args.recv = recv.data();
-                std::copy(inputs[rank].begin(), inputs[rank].end(), recv.data());
-                for (uint32_t i = 0; i < ranks; i++) {
-                    args.peer[i].lane = i == rank ? nullptr : inputs[i].data();
-                }
-                gpucoll_host_kernel(GPUCOLL_KERNEL_REDUCE_BLOCKS, functor, 1 + rank, &args, nullptr);
-                EXPECT_TRUE(lanes.is_done(0));
-                EXPECT_TRUE(std::equal(want.begin(), want.end(), recv.data()))
-                    << gpucoll_functor_name(functor);
-                EXPECT_TRUE(recv.guards_intact());
-            }
+            gpucoll_host_kernel(GPUCOLL_KERNEL_REDUCE_BLOCKS, pair.functor, 1 + rank, &args, nullptr);
+            EXPECT_TRUE(lanes.is_done(0));
+            EXPECT_TRUE(std::equal(want.begin(), want.end(), recv.data()))
+                << gpucoll_functor_name(pair.functor);
+            EXPECT_TRUE(recv.guards_intact());
         }
     }
 }

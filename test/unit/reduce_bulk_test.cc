@@ -2,6 +2,7 @@
  * Reductions in bulk (core/reduce_bulk.c): one kernel a rank that reads from the buffers of all and writes to those of all.
  */
 #include <algorithm>
+#include <functional>
 #include "test/unit/reducer.h"
 
 extern "C" {
@@ -78,9 +79,7 @@ TEST(reductions_in_bulk, need_buffers_that_are_aligned_on_all_ranks)
             Reducer reducer(rank, 1 << 16, own_offset, 32);
             Reduction call;
             call.count = 10001;
-            for (int use = 0; use < 3; use++) {
-                reducer.check(call);
-            }
+            reducer.check(call, 3);
             EXPECT_EQ(runs_by(rank, "twoshot/bulk") - before, send_offset == 4 ? 0u : 2u) << send_offset;
         }
     });
@@ -121,29 +120,36 @@ namespace
 {
 /* Kernels that store to peers are slow then: by copies is faster, in bulk the fastest. */
 const Settings one_cta = {{"zero_copy", "1"}, {"verbose", "5"}, {"channels", "1"}};
+
+/* Three ranks, with a Reducer each; peers cannot map the buffer of rank 1's that `unmappable` names. */
+void with_unmappable(const char *(Reducer::*unmappable)(),
+                     const std::function<void(Rank &rank, Reducer &reducer)> &body)
+{
+    on_threads(3, one_cta, [&](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        Reducer reducer(rank, 4 << 20, 0, 0);
+        if (rank.number == 1) {
+            test_unmappable((reducer.*unmappable)());
+        }
+        rank.barrier();
+        body(rank, reducer);
+        rank.barrier();
+        test_unmappable(nullptr);
+    });
+}
 } // namespace
 
 /* Peers that cannot read one rank's send buffer can still write to all receive buffers, whatever is sent from. */
 TEST(reductions_in_bulk, go_by_stores_if_a_send_buffer_cannot_be_mapped)
 {
-    on_threads(3, one_cta, [](Rank &rank) {
-        test_heed_unmappable(rank.context);
-        Reducer reducer(rank, 4 << 20, 0, 0);
+    with_unmappable(&Reducer::sends_from, [](Rank &rank, Reducer &reducer) {
         Reducer other(rank, 4 << 20, 0, 0);
-        if (rank.number == 1) {
-            test_unmappable(reducer.sends_from());
-        }
-        rank.barrier();
         Reduction call;
         call.count = 1 << 20;
-        for (int use = 0; use < 4; use++) {
-            reducer.check(call);
-        }
+        reducer.check(call, 4);
         EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 0u);
         EXPECT_EQ(runs_by(rank, "twoshot/copy"), 3u);
-        for (int use = 0; use < 3; use++) {
-            other.check(call);
-        }
+        other.check(call, 3);
         EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 2u);
         call.in_place = true; /* its receive buffer alone */
         reducer.check(call);
@@ -151,21 +157,13 @@ TEST(reductions_in_bulk, go_by_stores_if_a_send_buffer_cannot_be_mapped)
         call.in_place = false;
         reducer.check(call);
         EXPECT_EQ(runs_by(rank, "twoshot/copy"), 4u);
-        rank.barrier();
-        test_unmappable(nullptr);
     });
 }
 
 /* The same if one allocation is both on some rank. */
 TEST(reductions_in_bulk, refuse_an_allocation_as_a_source_alone)
 {
-    on_threads(3, one_cta, [](Rank &rank) {
-        test_heed_unmappable(rank.context);
-        Reducer reducer(rank, 4 << 20, 0, 0);
-        if (rank.number == 1) {
-            test_unmappable(reducer.sends_from());
-        }
-        rank.barrier();
+    with_unmappable(&Reducer::sends_from, [](Rank &rank, Reducer &reducer) {
         Reduction call;
         call.count = 1 << 20;
         for (int use = 0; use < 4; use++) {
@@ -174,87 +172,51 @@ TEST(reductions_in_bulk, refuse_an_allocation_as_a_source_alone)
         }
         EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 0u);
         EXPECT_EQ(runs_by(rank, "twoshot/copy"), 3u);
-        rank.barrier();
-        test_unmappable(nullptr);
     });
 }
 
 /* What no peer can write to is given up, and what they read from is not. */
 TEST(reductions_in_bulk, go_another_way_if_a_receive_buffer_cannot_be_mapped)
 {
-    on_threads(3, one_cta, [](Rank &rank) {
-        test_heed_unmappable(rank.context);
-        Reducer reducer(rank, 4 << 20, 0, 0);
-        if (rank.number == 1) {
-            test_unmappable(reducer.receives_at());
-        }
-        rank.barrier();
+    with_unmappable(&Reducer::receives_at, [](Rank &rank, Reducer &reducer) {
         Reduction call;
         call.count = 1 << 20;
-        for (int use = 0; use < 4; use++) {
-            reducer.check(call);
-        }
+        reducer.check(call, 4);
         EXPECT_EQ(runs_by(rank, "twoshot/bulk") + runs_by(rank, "twoshot/copy"), 0u);
         call.coll = GPUCOLL_REDUCE_SCATTER_BLOCK;
         call.count /= 4;
-        for (int use = 0; use < 3; use++) {
-            reducer.check(call);
-        }
+        reducer.check(call, 3);
         EXPECT_EQ(runs_by(rank, "exchange/bulk"), 3u);
-        rank.barrier();
-        test_unmappable(nullptr);
     });
 }
 
 /* What could not be mapped is not taken for mapped when it comes in its other role: as what peers write to, */
 TEST(reductions_in_bulk, know_a_source_that_cannot_be_mapped_as_a_target)
 {
-    on_threads(3, one_cta, [](Rank &rank) {
-        test_heed_unmappable(rank.context);
-        Reducer reducer(rank, 4 << 20, 0, 0);
-        if (rank.number == 1) {
-            test_unmappable(reducer.sends_from());
-        }
-        rank.barrier();
+    with_unmappable(&Reducer::sends_from, [](Rank &rank, Reducer &reducer) {
         Reduction call;
         call.count = 1 << 20;
         for (int turn = 0; turn < 4; turn++) {
-            for (int use = 0; use < 3; use++) {
-                reducer.check(call);
-            }
+            reducer.check(call, 3);
             reducer.turn_round();
         }
         EXPECT_EQ(runs_by(rank, "twoshot/bulk"), 0u);
         EXPECT_GE(runs_by(rank, "twoshot/copy"), 2u);
-        rank.barrier();
-        test_unmappable(nullptr);
     });
 }
 
 /* and as what they read from. */
 TEST(reductions_in_bulk, know_a_target_that_cannot_be_mapped_as_a_source)
 {
-    on_threads(3, one_cta, [](Rank &rank) {
-        test_heed_unmappable(rank.context);
-        Reducer reducer(rank, 4 << 20, 0, 0);
-        if (rank.number == 1) {
-            test_unmappable(reducer.receives_at());
-        }
-        rank.barrier();
+    with_unmappable(&Reducer::receives_at, [](Rank &rank, Reducer &reducer) {
         Reduction call;
         call.count = 1 << 18;
         call.in_place = true;
-        for (int use = 0; use < 3; use++) {
-            reducer.check(call);
-        }
+        reducer.check(call, 3);
         reducer.turn_round();
         call.in_place = false;
         call.coll = GPUCOLL_REDUCE_SCATTER_BLOCK;
-        for (int use = 0; use < 3; use++) {
-            reducer.check(call);
-        }
+        reducer.check(call, 3);
         EXPECT_EQ(runs_by(rank, "twoshot/bulk") + runs_by(rank, "exchange/bulk"), 0u);
-        rank.barrier();
-        test_unmappable(nullptr);
     });
 }

@@ -81,28 +81,20 @@ bool holds(const Buffer &buffer, const Bytes &want)
 
 TEST_F(reduce_local, every_functor_at_every_place)
 {
-    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-            const auto the_op = static_cast<gpucoll_op>(op);
-            const auto the_type = static_cast<gpucoll_type>(type);
-            const int functor = gpucoll_functor(the_op, the_type);
-            if (functor < 0) {
-                continue;
-            }
-            for (size_t count : {1, 7, 1003, 70001}) {
-                const size_t bytes = count * gpucoll_type_size(the_type);
-                Buffer in(bytes, (functor + count) % 17);
-                Buffer inout(bytes, (functor * 3 + count) % 17);
-                const Bytes left = make_input(the_type, count, functor, 0);
-                const Bytes right = make_input(the_type, count, functor, 1);
-                std::copy(left.begin(), left.end(), in.data());
-                std::copy(right.begin(), right.end(), inout.data());
-                const Bytes want = expected(functor, in, inout);
-                gpucoll_local local = make(the_op, the_type, in.data(), inout.data(), count);
-                ASSERT_EQ(run(local), GPUCOLL_OK);
-                EXPECT_TRUE(holds(inout, want)) << gpucoll_functor_name(functor) << " of " << count;
-                EXPECT_TRUE(holds(in, left)) << gpucoll_functor_name(functor) << " of " << count;
-            }
+    for (const NativePair &pair : native_pairs()) {
+        for (size_t count : {1, 7, 1003, 70001}) {
+            const size_t bytes = count * gpucoll_type_size(pair.type);
+            Buffer in(bytes, (pair.functor + count) % 17);
+            Buffer inout(bytes, (pair.functor * 3 + count) % 17);
+            const Bytes left = make_input(pair.type, count, pair.functor, 0);
+            const Bytes right = make_input(pair.type, count, pair.functor, 1);
+            std::copy(left.begin(), left.end(), in.data());
+            std::copy(right.begin(), right.end(), inout.data());
+            const Bytes want = expected(pair.functor, in, inout);
+            gpucoll_local local = make(pair.op, pair.type, in.data(), inout.data(), count);
+            ASSERT_EQ(run(local), GPUCOLL_OK);
+            EXPECT_TRUE(holds(inout, want)) << gpucoll_functor_name(pair.functor) << " of " << count;
+            EXPECT_TRUE(holds(in, left)) << gpucoll_functor_name(pair.functor) << " of " << count;
         }
     }
     EXPECT_TRUE(log.topics().empty());

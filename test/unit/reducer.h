@@ -53,6 +53,13 @@ class Reducer
         EXPECT_TRUE(send->guards_intact() && recv->guards_intact());
     }
 
+    void check(const Reduction &call, int times)
+    {
+        for (int use = 0; use < times; use++) {
+            check(call);
+        }
+    }
+
     /* From now on the results go where the inputs came from. */
     void turn_round() { std::swap(send, recv); }
 
@@ -116,20 +123,15 @@ template <typename CountOf> size_t check_every_operator_and_type(Rank &rank, Cou
     Reducer reducer(rank, 1 << 20, 0, 0);
     Reduction call;
     size_t number = 0;
-    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-            call.op = static_cast<gpucoll_op>(op);
-            call.type = static_cast<gpucoll_type>(type);
-            if (gpucoll_functor(call.op, call.type) < 0) {
-                continue;
-            }
-            call.coll = reductions[number % 3];
-            call.root = static_cast<uint32_t>(number % rank.meeting.size);
-            call.in_place = number % 2 == 1;
-            call.count = count_of(call, number);
-            number++;
-            reducer.check(call);
-        }
+    for (const NativePair &pair : native_pairs()) {
+        call.op = pair.op;
+        call.type = pair.type;
+        call.coll = reductions[number % 3];
+        call.root = static_cast<uint32_t>(number % rank.meeting.size);
+        call.in_place = number % 2 == 1;
+        call.count = count_of(call, number);
+        number++;
+        reducer.check(call);
     }
     return number;
 }

@@ -295,16 +295,9 @@ TEST_P(forced_relay, allreduce_of_every_operator_type_and_count)
 {
     on_threads(ranks(), settings(), [](Rank &rank) {
         size_t number = 0;
-        for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
-            for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
-                const auto the_op = static_cast<gpucoll_op>(op);
-                const auto the_type = static_cast<gpucoll_type>(type);
-                if (gpucoll_functor(the_op, the_type) >= 0) {
-                    number++;
-                    check_allreduce(rank, the_op, the_type, 1 + number * 37 % 500, number % 3 == 0,
-                                    number % 17);
-                }
-            }
+        for (const NativePair &pair : native_pairs()) {
+            number++;
+            check_allreduce(rank, pair.op, pair.type, 1 + number * 37 % 500, number % 3 == 0, number % 17);
         }
         for (size_t count : {0, 1, 15, 16, 17, 127, 128, 4097, 100003}) {
             check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_UINT8, count, count % 2 == 0, 3);
@@ -322,12 +315,7 @@ TEST_P(forced_relay, collectives_of_every_root_and_size)
                 ExchangeCall call = call_of(kind, count);
                 const uint32_t roots = kind.shape == ALL_TO_ALL ? 1 : rank.meeting.size;
                 for (call.root = 0; goes_round(kind.coll) && call.root < roots; call.root++) {
-                    check(rank, call);
-                    call.in_place = true;
-                    call.offset = 1 + count % 7;
-                    check(rank, call);
-                    call.in_place = false;
-                    call.offset = 0;
+                    check_both_places(rank, call);
                 }
             }
         }

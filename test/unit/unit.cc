@@ -94,6 +94,28 @@ uint64_t Random::next()
     return z ^ (z >> 31);
 }
 
+static std::vector<NativePair> find_native_pairs()
+{
+    std::vector<NativePair> pairs;
+    for (int op = 0; op < GPUCOLL_OP_COUNT; op++) {
+        for (int type = 0; type < GPUCOLL_TYPE_COUNT; type++) {
+            const auto the_op = static_cast<gpucoll_op>(op);
+            const auto the_type = static_cast<gpucoll_type>(type);
+            const int functor = gpucoll_functor(the_op, the_type);
+            if (functor >= 0) {
+                pairs.push_back({the_op, the_type, functor});
+            }
+        }
+    }
+    return pairs;
+}
+
+const std::vector<NativePair> &native_pairs()
+{
+    static const std::vector<NativePair> pairs = find_native_pairs();
+    return pairs;
+}
+
 template <typename T> static void fill_with(void *buffer, size_t count, Random &random)
 {
     for (size_t i = 0; i < count; i++) {

@@ -76,6 +76,14 @@ class Random
     uint64_t state;
 };
 
+/* The operators and types that have a functor, with it. */
+struct NativePair {
+    enum gpucoll_op op;
+    enum gpucoll_type type;
+    int functor;
+};
+const std::vector<NativePair> &native_pairs();
+
 /* Elements that are small enough for sums and products of a few ranks to stay interesting in every type. */
 void fill(enum gpucoll_type type, void *buffer, size_t count, Random &random);
 

@@ -147,8 +147,8 @@ static bool note_parts(struct gpucoll_request *request, const struct gpucoll_col
 gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
-    const bool warms_up = args->coll == GPUCOLL_WARMUP;
-    if (!warms_up && !gpucoll_cluster_runs(cluster, args->coll)) {
+    const bool has_buffers = gpucoll_coll_has_buffers(args->coll);
+    if (has_buffers && !gpucoll_cluster_runs(cluster, args->coll)) {
         return GPUCOLL_OK; /* declined by all, and agreed on like any other */
     }
     struct gpucoll_cluster_call *call = calloc(1, sizeof *call);
@@ -156,7 +156,7 @@ gpucoll_status gpucoll_cluster_post(struct gpucoll_request *request, const struc
         return GPUCOLL_ERR_NO_MEMORY;
     }
     request->stages = call;
-    if (warms_up) { /* it connects the ranks of this host, and ends when all hosts have theirs */
+    if (!has_buffers) { /* a warm-up connects the ranks of this host; either ends when all hosts have agreed */
         return GPUCOLL_OK;
     }
     call->family = families[args->coll];

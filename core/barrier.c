@@ -7,6 +7,7 @@
 
 #include "core/cluster.h"
 #include "core/request.h"
+#include "core/stats.h"
 #include "core/watchdog.h"
 
 static void end_span(struct gpucoll_cluster *cluster)
@@ -30,6 +31,7 @@ void gpucoll_barrier_start(struct gpucoll_team *team)
         end_span(team->cluster);
     }
     drop_watch(team);
+    team->barrier_begun = gpucoll_stats_on(team->context->stats) ? gpucoll_ticks() : 0;
     team->barriers++;
     team->barrier_arrived = 0;
     if (team->board == NULL) {
@@ -100,6 +102,18 @@ static gpucoll_status meet_hosts(struct gpucoll_team *team, uint32_t *missing)
     return status;
 }
 
+static void count(const struct gpucoll_team *team)
+{
+    const struct gpucoll_stats_key key = {
+        .coll = GPUCOLL_BARRIER,
+        .form = GPUCOLL_FORM_BLOCKING,
+        .way = GPUCOLL_WAY_NATIVE,
+        .detail = team->cluster != NULL ? GPUCOLL_DETAIL_HOSTS : GPUCOLL_DETAIL_BOARD,
+        .size_class = gpucoll_size_class(0),
+    };
+    gpucoll_stats_add(team->context->stats, key, 0, gpucoll_ticks() - team->barrier_begun, 0);
+}
+
 gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
 {
     if (team->board == NULL) { /* one rank */
@@ -126,5 +140,8 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
         }
     }
     drop_watch(team);
+    if (__builtin_expect(team->barrier_begun != 0, false)) {
+        count(team);
+    }
     return GPUCOLL_OK;
 }

@@ -20,7 +20,7 @@ enum {
     GPUCOLL_RING = 4            /* calls a rank can be ahead of the slowest reader of its posts */
 };
 
-/* What a rank brings to one call. */
+/* What a rank brings to one call. Without buffers there is no lane either. */
 enum gpucoll_post_kind {
     GPUCOLL_POST_DEVICE = 1,  /* all buffers are device memory and a lane is held */
     GPUCOLL_POST_DECLINED,    /* something else: the call is not run natively */

@@ -303,7 +303,9 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
         verdict.bytes = bytes > verdict.bytes ? bytes : verdict.bytes;
     }
     request->mismatch_said = found == GPUCOLL_FOUND_MISMATCH;
-    if (!request->team->context->config->agree_hosts) {
+    /* Without agreement all hosts are as this one; but that all have come they tell each other in any case. */
+    const bool meets = request->coll == GPUCOLL_BARRIER && status == GPUCOLL_OK;
+    if (!request->team->context->config->agree_hosts && !meets) {
         return conclude(request, &verdict);
     }
     request->state = GPUCOLL_SPANNING;
@@ -314,10 +316,12 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
 }
 
 /* Whoever runs the call turns the network's progress on. Who is about to leave it waits a little until what it has told is on its way. */
-static bool lingers(struct gpucoll_span *span)
+static bool lingers(const struct gpucoll_request *request)
 {
     static const uint64_t patience_ns = 1000000;
-    if (span->known.found == GPUCOLL_FOUND_ABLE || gpucoll_span_is_sent(span)) {
+    struct gpucoll_span *span = request->span;
+    const bool runs = span->known.found == GPUCOLL_FOUND_ABLE && gpucoll_coll_has_buffers(request->coll);
+    if (runs || gpucoll_span_is_sent(span)) {
         return false;
     }
     const uint64_t now = gpucoll_now_ns();
@@ -332,7 +336,7 @@ gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
     if (status == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog_far(request, missing, "waiting for what another host brings to the call");
     }
-    if (status == GPUCOLL_OK && lingers(request->span)) {
+    if (status == GPUCOLL_OK && lingers(request)) {
         return GPUCOLL_IN_PROGRESS;
     }
     if (status == GPUCOLL_OK) {

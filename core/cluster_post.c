@@ -157,9 +157,9 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
     const struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = calloc(1, sizeof *call);
     request->stages = call;
-    if (call == NULL || args->coll == GPUCOLL_WARMUP) {
+    if (call == NULL || !gpucoll_coll_has_buffers(args->coll)) {
         return call !=
-               NULL; /* a warm-up connects the ranks of this host, and ends when all hosts have theirs */
+               NULL; /* a warm-up connects the ranks of this host; either ends when all hosts have agreed */
     }
     call->family = families[args->coll];
     call->cluster = cluster;
@@ -180,7 +180,7 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
-    if (args->coll != GPUCOLL_WARMUP) {
+    if (gpucoll_coll_has_buffers(args->coll)) {
         if (!gpucoll_cluster_runs(cluster, args->coll)) {
             return; /* declined by all, and agreed on like any other */
         }

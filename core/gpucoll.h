@@ -66,6 +66,8 @@ struct gpucoll_block {
  *   reduce_scatter, reduce_scatter_block  1 a rank              1, the own part
  *   scan, exscan                          1                     1; exscan: rank 0 none
  *
+ * A barrier has neither, and needs no GPU. As a call it is for those whom nobody waits in; others have gpucoll_barrier_start.
+ *
  * In place, the blocks that are sent are parts of the receive buffer: same addresses. Blocks are read by gpucoll_post only.
  */
 struct gpucoll_coll_args {

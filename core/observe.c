@@ -56,9 +56,10 @@ static void count(const struct gpucoll_request *request)
         .coll = (uint8_t)request->coll,
         .form = request->form,
         .way = GPUCOLL_WAY_NATIVE,
-        .detail = request->stages != NULL   ? GPUCOLL_DETAIL_HOSTS
-                  : plan->algorithm != NULL ? (uint8_t)gpucoll_algorithm_index(plan->algorithm)
-                                            : GPUCOLL_DETAIL_COPY,
+        .detail = request->stages != NULL            ? GPUCOLL_DETAIL_HOSTS
+                  : request->coll == GPUCOLL_BARRIER ? GPUCOLL_DETAIL_BOARD
+                  : plan->algorithm != NULL          ? (uint8_t)gpucoll_algorithm_index(plan->algorithm)
+                                                     : GPUCOLL_DETAIL_COPY,
         .size_class = gpucoll_size_class(request->bytes),
         .linger = plan->linger,
         .ctas = (uint16_t)plan->ctas,

@@ -108,9 +108,13 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
 static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     struct gpucoll_post *post = &request->post;
-    post->kind = GPUCOLL_POST_DECLINED;
     post->signature = signature(args) ^ request->signature;
     post->bytes = request->bytes;
+    if (request->coll == GPUCOLL_BARRIER && !request->scarce) {
+        post->kind = GPUCOLL_POST_DEVICE; /* that this rank has come is all that there is to say */
+        return;
+    }
+    post->kind = GPUCOLL_POST_DECLINED;
     const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
                          request->stages == NULL;
     const bool runs = request->team->cluster == NULL || request->stages != NULL;
@@ -164,7 +168,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
                             struct gpucoll_request **out)
 {
     int functor = gpucoll_coll_reduces(args->coll) ? gpucoll_functor(args->op, args->type) : 0;
-    if (functor < 0 || ((unsigned)args->coll >= GPUCOLL_COLL_COUNT && args->coll != GPUCOLL_WARMUP)) {
+    if (functor < 0 || (unsigned)args->coll > GPUCOLL_WARMUP) {
         return GPUCOLL_ERR_INVALID;
     }
     struct gpucoll_request *request = new_request(team);

@@ -93,7 +93,7 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
 /* The ranks of this host have decided, or are about to: then so do all hosts. */
 static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status status)
 {
-    if (status == GPUCOLL_OK) {
+    if (status == GPUCOLL_OK && request->coll != GPUCOLL_BARRIER) {
         status = gpucoll_cluster_probe(request);
     }
     /* An error is this rank's own: its alarm tells the others. */
@@ -105,7 +105,7 @@ static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status
 static gpucoll_status start_stages(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
-    if (request->coll == GPUCOLL_WARMUP) {
+    if (!gpucoll_coll_has_buffers(request->coll)) {
         return GPUCOLL_OK;
     }
     gpucoll_watchdog_reset(request);
@@ -121,7 +121,7 @@ static gpucoll_status decide(struct gpucoll_request *request)
     if (request->team->cluster != NULL) {
         return decide_far(request, status);
     }
-    if (status != GPUCOLL_OK) {
+    if (status != GPUCOLL_OK || request->coll == GPUCOLL_BARRIER) { /* no GPU takes part in that */
         return status;
     }
     if (!gpucoll_agreement_find_links(request)) {
@@ -210,7 +210,7 @@ static gpucoll_status map(struct gpucoll_request *request, enum gpucoll_direct r
 /* All ranks have lanes. */
 static gpucoll_status run(struct gpucoll_request *request)
 {
-    if (request->coll == GPUCOLL_WARMUP) {
+    if (!gpucoll_coll_has_buffers(request->coll)) {
         request->team->decided = request->call;
         return GPUCOLL_OK;
     }
@@ -357,6 +357,8 @@ static void outcome(const struct gpucoll_request *request, gpucoll_status status
         snprintf(text, size, "%s", gpucoll_status_name(status));
     } else if (request->coll == GPUCOLL_WARMUP) {
         snprintf(text, size, "connected");
+    } else if (request->coll == GPUCOLL_BARRIER) {
+        snprintf(text, size, "all ranks have come");
     } else if (request->stages != NULL) {
         snprintf(text, size, "ran natively on %u hosts", request->team->cluster->hosts);
     } else if (plan->algorithm == NULL) {

@@ -118,6 +118,8 @@ void gpucoll_stats_way(enum gpucoll_way way, uint8_t detail, char *text, size_t 
         snprintf(text, size, "%s", gpucoll_way_name(way));
     } else if (detail == GPUCOLL_DETAIL_HOSTS) {
         snprintf(text, size, "hosts");
+    } else if (detail == GPUCOLL_DETAIL_BOARD) {
+        snprintf(text, size, "board");
     } else if (detail == GPUCOLL_DETAIL_LOCAL) {
         snprintf(text, size, "local");
     } else if (row == NULL) {

@@ -4,7 +4,7 @@
  * while somebody wants it: until then a call costs one branch that is always taken alike.
  *
  * The engine records what it has run; who stands above it records what went another way, and may count collectives of its own
- * from GPUCOLL_COLL_COUNT on. No locks: threads that race on one row lose at most a count. Every word of
+ * from GPUCOLL_WARMUP on, which is never counted. No locks: threads that race on one row lose at most a count. Every word of
  * the table is read and written atomically.
  */
 #ifndef GPUCOLL_STATS_H
@@ -36,6 +36,7 @@ const char *gpucoll_way_name(enum gpucoll_way way);
 
 /* Of a native call without an algorithm of its own. */
 enum {
+    GPUCOLL_DETAIL_BOARD = 252, /* a barrier of one host: by the ranks' posts alone */
     GPUCOLL_DETAIL_LOCAL = 253, /* of this process alone: a kernel that waits for nobody */
     GPUCOLL_DETAIL_HOSTS = 254, /* of several hosts: in stages, of which each has its own */
     GPUCOLL_DETAIL_COPY = 255   /* on one rank: a copy */

@@ -63,6 +63,7 @@ struct gpucoll_team {
     uint64_t barriers;              /* of the application, entered */
     uint32_t barrier_arrived;       /* ranks below this one are known to be in the present one */
     uint32_t barrier_polls;
+    uint64_t barrier_begun;                /* ticks; 0: nobody wants to know */
     struct gpucoll_request *barrier_watch; /* for the watchdog, of a barrier that waits long; NULL: none */
     struct gpucoll_request *spare;         /* the latest ended request, kept for the next call */
     struct gpucoll_met *met;     /* exports that calls have brought (core/direct.c); NULL: none yet */

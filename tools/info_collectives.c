@@ -27,7 +27,14 @@ static const char intro[] =
     "predefined type); otherwise, and in the forms that say\n"
     "*staged*, device buffers are copied to host memory and the next component of Open MPI does the work. "
     "Collectives of\n"
-    "intercommunicators are staged. *Next*: has no buffers and stays with the next component.\n"
+    "intercommunicators are staged.\n"
+    "\n"
+    "A barrier has no buffers. It is native on communicators that have had a collective whose buffers could "
+    "be on a device: MPI_Barrier\n"
+    "whatever the processes use, MPI_Ibarrier where each process has used a GPU, MPI_Barrier_init where each "
+    "has when it makes the request.\n"
+    "(A persistent request of such a collective counts as well, but for MPI_Barrier.) Else it is the next "
+    "component's.\n"
     "\n"
     "The columns of transports say what becomes of native calls, whatever their form, where that transport "
     "alone carries them\n"
@@ -115,7 +122,6 @@ void info_collectives_markdown(void)
 {
     static const char *const words[] = {
         [GPUCOLL_RUNS_NONE] = "n/a",
-        [GPUCOLL_RUNS_NEXT] = "next",
         [GPUCOLL_RUNS_STAGED] = "staged",
         [GPUCOLL_RUNS_NATIVE] = "native",
     };

@@ -7,7 +7,6 @@
 
 enum gpucoll_runs {
     GPUCOLL_RUNS_NONE,   /* MPI has no such form */
-    GPUCOLL_RUNS_NEXT,   /* has no buffers, and is the next component's */
     GPUCOLL_RUNS_STAGED, /* device buffers are copied to host memory for the next component */
     GPUCOLL_RUNS_NATIVE  /* runs on the engine, else is staged */
 };
@@ -30,7 +29,7 @@ enum gpucoll_runs {
     X(scan, NATIVE, NATIVE, NATIVE)                                                                          \
     X(scatter, NATIVE, NATIVE, NATIVE)                                                                       \
     X(scatterv, NATIVE, NATIVE, NATIVE)                                                                      \
-    X(barrier, NATIVE, NEXT, NEXT)                                                                           \
+    X(barrier, NATIVE, NATIVE, NATIVE)                                                                       \
     X(reduce_local, NATIVE, NONE, NONE)                                                                      \
     X(neighbor_allgather, STAGED, STAGED, STAGED)                                                            \
     X(neighbor_allgatherv, STAGED, STAGED, STAGED)                                                           \

@@ -28,9 +28,14 @@ enum gpucoll_coll {
     GPUCOLL_SCATTER,
     GPUCOLL_SCATTERV,
     GPUCOLL_COLL_COUNT,
-    GPUCOLL_BARRIER = GPUCOLL_COLL_COUNT, /* no call with buffers; has a name like the others */
+    GPUCOLL_BARRIER = GPUCOLL_COLL_COUNT, /* a call without buffers; has a name like the others */
     GPUCOLL_WARMUP                        /* likewise: see gpucoll_can_warm_up */
 };
+
+static inline bool gpucoll_coll_has_buffers(enum gpucoll_coll coll)
+{
+    return (unsigned)coll < GPUCOLL_COLL_COUNT;
+}
 
 /* Every size divides 16, so that a 16-byte pack always holds whole elements. */
 enum gpucoll_type {

@@ -14,9 +14,9 @@
 
 enum { TIMES = 3, COUNT = 40, COLUMNS = 16, LINE = 2000 };
 
-enum way { NOT_THERE, NATIVE, STAGED, NEXT, UNKNOWN_WAY };
+enum way { NOT_THERE, NATIVE, STAGED, UNKNOWN_WAY };
 
-static const char *const way_names[] = {"n/a", "native", "staged", "next", "neither native nor staged"};
+static const char *const way_names[] = {"n/a", "native", "staged", "neither native nor staged"};
 
 static bool expect_staged;
 static const char *over; /* NULL: no column of transports counts */
@@ -90,8 +90,6 @@ static bool as_said(enum way said, enum test_form form, unsigned long long nativ
 
     if (said == NATIVE)
         return native == TIMES && staged == 0;
-    if (said == NEXT)
-        return native == 0 && staged == 0;
     return native == 0 && staged >= least && staged <= TIMES;
 }
 
@@ -106,7 +104,7 @@ static void check_cell(const struct test_collective *row, enum test_form form, c
     if (!test_begin("%s/%s/%s", row->name, test_form_name(form), said == NOT_THERE ? "none" : cell))
         return;
     if (said == UNKNOWN_WAY || (carried != NULL && way_of(carried) == UNKNOWN_WAY))
-        test_fail("the table says '%s', which is neither native, staged, next nor n/a", cell);
+        test_fail("the table says '%s', which is neither native, staged nor n/a", cell);
     if (!test_form_exists(form))
         test_skip("this Open MPI has no persistent collectives");
     if (said == NATIVE && carried != NULL && way_of(carried) == STAGED)
@@ -114,7 +112,7 @@ static void check_cell(const struct test_collective *row, enum test_form form, c
     /* A barrier has no buffers: nothing can stage it. Neither it nor what is local needs a transport. */
     if (said == NATIVE && expect_staged && !row->has_no_data && !row->is_local)
         said = STAGED;
-    if ((said == NATIVE || said == STAGED || said == NEXT) && test_form_exists(form)) {
+    if ((said == NATIVE || said == STAGED) && test_form_exists(form)) {
         native = test_counter_open("coll_gpucoll_native_calls");
         staged = test_counter_open("coll_gpucoll_staged_calls");
         run_collective(row, form);

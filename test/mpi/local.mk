@@ -4,6 +4,7 @@ if MPI
 check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
+	test/mpi/barriers \
 	test/mpi/cells \
 	test/mpi/collectives \
 	test/mpi/communicators \
@@ -76,6 +77,13 @@ mpi_test_libs = libtestmpi.la $(MPI_LIBS) -lm -ldl -lpthread
 
 test_mpi_allreduce_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_allreduce_LDADD = $(mpi_test_libs)
+
+test_mpi_barriers_SOURCES = \
+	test/mpi/barriers.c \
+	test/mpi/sums.c \
+	test/mpi/sums.h
+test_mpi_barriers_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_barriers_LDADD = $(mpi_test_libs)
 
 test_mpi_cells_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_cells_LDADD = $(mpi_test_libs)

@@ -95,7 +95,7 @@ static void local_reductions(void)
 #define RUN(Name, IName, ...) TEST_RUN(form, 2, Name, IName, __VA_ARGS__)
 
 /* Every collective once, or twice: each runs natively. */
-enum { COLLECTIVES = 16 };
+enum { COLLECTIVES = 17 };
 static void run_all(enum test_form form)
 {
     struct test_buffer send, recv;
@@ -129,6 +129,7 @@ static void run_all(enum test_form form)
     RUN(Reduce_scatter_block, Ireduce_scatter_block, from, to, 1, MPI_FLOAT, MPI_SUM, world);
     RUN(Scan, Iscan, from, to, 1, MPI_FLOAT, MPI_SUM, world);
     RUN(Exscan, Iexscan, from, to, 1, MPI_FLOAT, MPI_SUM, world);
+    RUN(Barrier, Ibarrier, world);
     test_buffer_free(&send);
     test_buffer_free(&recv);
 }
@@ -280,6 +281,9 @@ int main(int argc, char **argv)
         expect_element("coll_gpucoll_collective_native_calls", "reduce_local", local_reductions, CALLS);
         expect_element("coll_gpucoll_collective_bytes", "reduce_local", local_reductions,
                        CALLS * COUNT * sizeof(float));
+        expect_element("coll_gpucoll_collective_native_calls", "barrier", blocking, 1);
+        expect_element("coll_gpucoll_collective_native_calls", "barrier", nonblocking, 1);
+        expect_element("coll_gpucoll_collective_native_calls", "barrier", persistent, 2);
         expect_element("coll_gpucoll_plan_calls", "oneshot/ll", device_allreduces, CALLS);
         test_end();
     }
@@ -293,6 +297,7 @@ int main(int argc, char **argv)
         expect_plan("allreduce", device_allreduces, NULL);
         expect_plan("neighbor_allgather", neighbors, "staged");
         expect_plan("reduce_local", local_reductions, "local");
+        expect_plan("barrier", nonblocking, "board");
         test_end();
     }
     test_counters_stop();

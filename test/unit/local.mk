@@ -16,6 +16,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/agreement_test.cc \
 	test/unit/algorithms_test.cc \
 	test/unit/allreduce_test.cc \
+	test/unit/barrier_call_test.cc \
 	test/unit/base_test.cc \
 	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \

@@ -14,7 +14,7 @@
 #include "core/gpucoll.h"
 
 /* Applies X(name) to every collective that has buffers: blocking is `name`, nonblocking `i##name`, persistent
- * `name##_init`. A barrier has none; its nonblocking and persistent forms take their turn among the others'. */
+ * `name##_init`. A barrier has none. */
 #define GPUCOLL_COLLECTIVES(X)                                                                               \
     X(allgather)                                                                                             \
     X(allgatherv)                                                                                            \
@@ -89,7 +89,8 @@ struct gpucoll_module {
     mca_coll_base_module_t super;
     mca_coll_base_comm_coll_t next; /* what stood in the slots before; modules retained */
     ompi_communicator_t *comm;
-    bool possible; /* could calls run natively at all? The same on every rank, and at all times */
+    bool possible;   /* could calls run natively at all? The same on every rank, and at all times */
+    bool wants_team; /* has something come that makes a team? The same on every rank, at each call */
     struct gpucoll_sequence calls;
     struct gpucoll_looked_up latest;
     struct gpucoll_outer *order; /* nonblocking calls whose way is not known yet (coll_gpucoll_later.h) */

@@ -1,10 +1,15 @@
 /*
  * MPI_Barrier: on the engine's board where the communicator has a team, since flags in shared memory are faster than messages. No
- * buffer tells whether a device is in use, and none is needed. MPI_Ibarrier and MPI_Barrier_init go to the next component, but take
- * their turn among the nonblocking calls of the communicator (coll_gpucoll_later.h).
+ * buffer tells whether a device is in use, and none is needed.
+ *
+ * MPI_Ibarrier and MPI_Barrier_init are calls of the engine like those that have buffers (coll_gpucoll_later.h): counted with them,
+ * passed by processes without a device, and handed to the next component in their turn. A barrier alone is no reason to make a team.
  */
-#include "coll_gpucoll_later.h"
-#include "coll_gpucoll_native.h"
+#include "coll_gpucoll_forms.h"
+
+GPUCOLL_CHECK_FORM(barrier, blocking, true);
+GPUCOLL_CHECK_FORM(barrier, nonblocking, true);
+GPUCOLL_CHECK_FORM(barrier, persistent, true);
 
 int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
@@ -56,20 +61,45 @@ static int next_barrier_init(const struct gpucoll_arguments *saved, ompi_communi
     return self->next.coll_barrier_init(comm, saved->info, request, self->next.coll_barrier_init_module);
 }
 
+/* Can a barrier run on the engine, on all ranks or none? */
+static bool may_run(const gpucoll_module *self)
+{
+    return self->wants_team && mca_coll_gpucoll_component.config.nonblocking;
+}
+
 int gpucoll_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
 {
-    (void)comm;
-    const struct gpucoll_call call = {.name = "ibarrier"};
-    const struct gpucoll_later later = {.call = &call, .next = next_ibarrier};
-    return gpucoll_call_later((gpucoll_module *)module, &later, request);
+    gpucoll_module *self = (gpucoll_module *)module;
+    const bool native = may_run(self) && self->calls.state != GPUCOLL_NATIVE_OFF;
+    if (gpucoll_goes_on(self, native)) {
+        return self->next.coll_ibarrier(comm, request, self->next.coll_ibarrier_module);
+    }
+    const struct gpucoll_call call = {.name = "ibarrier", .module = self};
+    const struct gpucoll_later later = {
+        .call = &call,
+        .next = next_ibarrier,
+        .native = native,
+        .coll = GPUCOLL_BARRIER,
+    };
+    return gpucoll_call_later(self, &later, request);
 }
 
 int gpucoll_barrier_init(ompi_communicator_t *comm, ompi_info_t *info, ompi_request_t **request,
                          mca_coll_base_module_t *module)
 {
-    (void)comm;
-    const struct gpucoll_call call = {.name = "barrier_init"};
+    gpucoll_module *self = (gpucoll_module *)module;
+    const bool native = may_run(self);
+    if (gpucoll_goes_on(self, native)) {
+        return self->next.coll_barrier_init(comm, info, request, self->next.coll_barrier_init_module);
+    }
+    const struct gpucoll_call call = {.name = "barrier_init", .module = self};
     const struct gpucoll_later later = {
-        .call = &call, .arguments.info = info, .next = next_barrier_init, .persistent = true};
-    return gpucoll_call_later((gpucoll_module *)module, &later, request);
+        .call = &call,
+        .arguments.info = info,
+        .next = next_barrier_init,
+        .persistent = true,
+        .native = native,
+        .coll = GPUCOLL_BARRIER,
+    };
+    return gpucoll_call_later(self, &later, request);
 }

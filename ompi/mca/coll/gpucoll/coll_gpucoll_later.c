@@ -158,7 +158,8 @@ static void join(struct gpucoll_outer *outer)
     } else if (!gpucoll_team_runs(sequence->team, outer->later.coll)) {
         outer->declined = GPUCOLL_REASON_HOSTS;
         outer->phase = GPUCOLL_PHASE_TURN;
-    } else if (ompi_comm_size(outer->comm) == 1 && !is_on_device(outer)) {
+    } else if (ompi_comm_size(outer->comm) == 1 && gpucoll_coll_has_buffers(outer->later.coll) &&
+               !is_on_device(outer)) {
         outer->phase = GPUCOLL_PHASE_TURN; /* the engine's copy is for device memory only */
     } else if (!sequence->posted && !gpucoll_device_active()) {
         gpucoll_pass(sequence->team);

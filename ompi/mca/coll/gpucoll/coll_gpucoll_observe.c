@@ -14,7 +14,7 @@ const char *const *gpucoll_observed_names(void)
         [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLW] = "neighbor_alltoallw",
         [GPUCOLL_OBSERVED_REDUCE_LOCAL] = "reduce_local",
     };
-    for (int i = 0; i < GPUCOLL_COLL_COUNT; i++) {
+    for (int i = 0; i <= GPUCOLL_BARRIER; i++) {
         names[i] = gpucoll_coll_name((enum gpucoll_coll)i);
     }
     return names;

@@ -9,9 +9,9 @@
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_stage.h"
 
-/* Collectives beyond the engine's, as statistics number them. */
+/* Collectives beyond the engine's, as statistics number them: behind the barrier. */
 enum gpucoll_observed_coll {
-    GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER = GPUCOLL_COLL_COUNT,
+    GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER = GPUCOLL_BARRIER + 1,
     GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHERV,
     GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALL,
     GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLV,

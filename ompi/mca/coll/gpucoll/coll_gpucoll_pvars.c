@@ -146,9 +146,10 @@ static void describe_states(char *text, size_t size)
 {
     size_t used = strlen(text);
     used += (size_t)snprintf(text + used, size - used,
-                             "; values: %d none, %d copy, %d staged, %d passed, %d local, %d hosts",
+                             "; values: %d none, %d copy, %d staged, %d passed, %d board, %d local, %d hosts",
                              STATE_NONE, STATE_COPY, STATE_STAGED, STATE_PASSED,
-                             STATE_PLANS + GPUCOLL_DETAIL_LOCAL, STATE_PLANS + GPUCOLL_DETAIL_HOSTS);
+                             STATE_PLANS + GPUCOLL_DETAIL_BOARD, STATE_PLANS + GPUCOLL_DETAIL_LOCAL,
+                             STATE_PLANS + GPUCOLL_DETAIL_HOSTS);
     for (int i = 0; i < plan_count() && used < size; i++) {
         char plan[48];
         gpucoll_stats_way(GPUCOLL_WAY_NATIVE, (uint8_t)i, plan, sizeof plan);

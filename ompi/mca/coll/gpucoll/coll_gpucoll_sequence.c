@@ -172,6 +172,7 @@ bool gpucoll_sequences_pending(void)
 static void enter_queue(struct gpucoll_sequence *self, bool able)
 {
     gpucoll_module *module = self->module;
+    module->wants_team = true;
     self->able = able;
     self->begun = false;
     self->next = NULL;

@@ -443,7 +443,7 @@ static void test_threads(void)
 {
     struct worker workers[THREADS];
 
-    if (!test_begin("threads/each_on_a_communicator"))
+    if (!test_begin_threaded("threads/each_on_a_communicator"))
         return;
     reset();
     for (int i = 0; i < THREADS; i++) {

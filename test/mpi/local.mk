@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/faults \
 	test/mpi/freed \
 	test/mpi/interrupted \
+	test/mpi/neighbors \
 	test/mpi/nonblocking \
 	test/mpi/observed \
 	test/mpi/passcost \
@@ -122,6 +123,13 @@ test_mpi_freed_LDADD = $(mpi_test_libs)
 
 test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_interrupted_LDADD = $(mpi_test_libs)
+
+test_mpi_neighbors_SOURCES = \
+	test/mpi/neighbors.c \
+	test/mpi/sums.c \
+	test/mpi/sums.h
+test_mpi_neighbors_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_neighbors_LDADD = $(mpi_test_libs)
 
 test_mpi_nonblocking_SOURCES = \
 	test/mpi/nonblocking.c \

@@ -216,7 +216,6 @@ static void check_loaded(void)
 void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own)
 {
     const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    int provided;
 
     for (int i = 1; i < *argc; i++)
         if (!parse_one((*argv)[i], own))
@@ -225,7 +224,7 @@ void test_start(int *argc, char ***argv, int thread_level, const struct test_opt
     setvbuf(stdout, NULL, _IOLBF, 0);
     start_watchdog();
     name_case("start");
-    MPI_Init_thread(argc, argv, thread_level, &provided);
+    MPI_Init_thread(argc, argv, thread_level, &test.thread_level);
     MPI_Comm_rank(MPI_COMM_WORLD, &test.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &test.size);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -273,14 +272,18 @@ void test_skip(const char *format, ...)
 
 bool test_begin_threaded(const char *name)
 {
-    int provided;
+    int level;
 
     if (!test_begin("%s", name))
         return false;
-    MPI_Query_thread(&provided);
-    if (provided == MPI_THREAD_MULTIPLE)
+    MPI_Query_thread(&level);
+    if (level == MPI_THREAD_MULTIPLE)
         return true;
-    test_skip("this Open MPI was built without MPI_THREAD_MULTIPLE");
+    if (test.thread_level < MPI_THREAD_MULTIPLE)
+        test_skip("MPI_Init_thread gave thread level %d, not MPI_THREAD_MULTIPLE", test.thread_level);
+    else
+        test_fail("the thread level fell from %d to %d after MPI_Init_thread: MPI_T_init_thread sets it, too",
+                  test.thread_level, level);
     test_end();
     return false;
 }

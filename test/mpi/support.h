@@ -24,7 +24,8 @@
 struct test_state {
     int rank;
     int size;
-    int local_rank; /* among the ranks of this host */
+    int local_rank;   /* among the ranks of this host */
+    int thread_level; /* that MPI_Init_thread has given */
     uint64_t seed;
     bool quick;
     bool huge;
@@ -53,7 +54,8 @@ int test_finish(void);
 
 /* Starts a case; false if `--only` leaves it out. */
 bool test_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for a case in which several threads call MPI: where Open MPI cannot have that, it is skipped. */
+/* The same for a case in which several threads call MPI: where Open MPI has not allowed that from the start, it is skipped; where it does
+ * not any more, it fails. */
 bool test_begin_threaded(const char *name);
 /* Within a long case: says what is done now, should that hang, and gives it the whole time. */
 void test_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -23,6 +23,7 @@
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_ordered.h"
 #include "coll_gpucoll_stage.h"
+#include "coll_gpucoll_tag.h"
 #include "core/base/forms.h"
 
 #define GPUCOLL_FORMS_ROW(name, blocking, nonblocking, persistent)                                           \
@@ -99,7 +100,10 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         const bool native = (able) && mca_coll_gpucoll_component.config.nonblocking && (condition);          \
         if (gpucoll_goes_on(self, native)) {                                                                 \
-            return self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);    \
+            const int32_t next = gpucoll_tag_next(self);                                                     \
+            int rc = self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);  \
+            gpucoll_tag_pass(self, next);                                                                    \
+            return rc;                                                                                       \
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \

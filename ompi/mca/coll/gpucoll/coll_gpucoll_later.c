@@ -2,6 +2,7 @@
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_observe.h"
 #include "coll_gpucoll_request.h"
+#include "coll_gpucoll_tag.h"
 
 static void end(struct gpucoll_outer *outer, int error)
 {
@@ -41,7 +42,10 @@ static int copy_in(struct gpucoll_outer *outer)
 static int ask_next(struct gpucoll_outer *outer)
 {
     const struct gpucoll_later *later = &outer->later;
-    return later->next(&later->arguments, outer->comm, &outer->inner, outer->module);
+    const int32_t next = gpucoll_tag_lend(outer->module, outer->tag);
+    int rc = later->next(&later->arguments, outer->comm, &outer->inner, outer->module);
+    gpucoll_tag_restore(outer->module, next);
+    return rc;
 }
 
 /* It is a nonblocking call's turn. */
@@ -230,6 +234,12 @@ static void take_turns(gpucoll_module *self)
     self->turning = false;
 }
 
+/* Has the call to wait for the way of those before it? */
+static bool needs_turn(const struct gpucoll_outer *outer)
+{
+    return outer->later.native || !outer->module->tags_known;
+}
+
 static void enter_order(struct gpucoll_outer *outer)
 {
     gpucoll_module *self = outer->module;
@@ -335,6 +345,10 @@ static bool keep_arguments(struct gpucoll_outer *outer)
 static void launch(struct gpucoll_outer *outer)
 {
     gpucoll_module *self = outer->module;
+    if (!needs_turn(outer)) {
+        go_next(outer);
+        return;
+    }
     enter_order(outer);
     outer->phase = GPUCOLL_PHASE_TURN;
     if (outer->later.native) {
@@ -354,6 +368,10 @@ static void launch(struct gpucoll_outer *outer)
 /* Returns an MPI error code. The next component's request may have to wait for its turn. */
 static int prepare(struct gpucoll_outer *outer)
 {
+    if (!needs_turn(outer)) {
+        make_inner(outer);
+        return outer->inner_error;
+    }
     if (outer->later.native) {
         struct gpucoll_sequence *sequence = calloc(1, sizeof *sequence);
         if (sequence == NULL) {
@@ -406,10 +424,12 @@ static int hand_out(struct gpucoll_outer *outer, ompi_request_t **request)
 
 static int call_locked(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request)
 {
+    const int32_t tag = gpucoll_tag_take(self);
     struct gpucoll_outer *outer = gpucoll_outer_new(self, later);
     if (outer == NULL) {
         return MPI_ERR_NO_MEM;
     }
+    outer->tag = tag;
     outer->op = self->latest.op;
     outer->type = self->latest.type;
     if (!keep_arguments(outer)) {
@@ -459,7 +479,10 @@ int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, 
             gpucoll_observe_next(&call, false);
             gpucoll_observe_next_done(&call);
         }
-        return later->next(&later->arguments, self->comm, request, self);
+        const int32_t next = gpucoll_tag_next(self);
+        int rc = later->next(&later->arguments, self->comm, request, self);
+        gpucoll_tag_pass(self, next);
+        return rc;
     }
     gpucoll_enter();
     int rc = call_locked(self, later, request);

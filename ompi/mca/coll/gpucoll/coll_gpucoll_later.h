@@ -2,11 +2,12 @@
  * Nonblocking and persistent calls: how each finds its way to the engine or to the next component.
  *
  * A nonblocking call that the engine's ranks decline goes to the next component after all, and there the order
- * counts: libnbc gives each call of a communicator, and each persistent request at its making, the next tag. So
- * a communicator has its nonblocking calls in order until their way is known (`order` of struct gpucoll_module).
- * What is at its head and decided to run natively leaves it; what is not, or never was to, is handed to the next
- * component only there, which is at once while the order is empty. All ranks decide alike, so all hand over the
- * same calls in the same order.
+ * counts. So a communicator has its nonblocking calls in order until their way is known (`order` of struct
+ * gpucoll_module). What is at its head and decided to run natively leaves it; what is not is handed to the next
+ * component only there. All ranks decide alike, so all hand over the same calls in the same order.
+ *
+ * What never was to run natively goes on at once if tags are known (coll_gpucoll_tag.h); else it has its place in
+ * the order, too, which is at once while that is empty.
  *
  * That order never waits for itself: a call is decided when all ranks have come to it, and they come to it
  * whatever is behind.

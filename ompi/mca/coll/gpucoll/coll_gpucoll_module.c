@@ -4,6 +4,7 @@
  */
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_request.h"
+#include "coll_gpucoll_tag.h"
 #include "coll_gpucoll_warmup.h"
 
 static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
@@ -13,6 +14,7 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
     GPUCOLL_SLOTS
 #undef GPUCOLL_SLOT
     self->comm = comm;
+    self->tags_known = gpucoll_tags_known(self);
     self->possible = OMPI_COMM_IS_INTRA(comm);
     self->calls.state = self->possible ? GPUCOLL_NATIVE_UNTRIED : GPUCOLL_NATIVE_OFF;
     if (gpucoll_warmup_wanted(comm)) {

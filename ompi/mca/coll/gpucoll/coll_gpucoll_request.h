@@ -31,6 +31,7 @@ struct gpucoll_outer {
     struct gpucoll_waiting waiting;
     struct gpucoll_sequence *sequence; /* NULL: never native; a persistent request's is its own */
     struct gpucoll_task task;
+    int32_t tag;                      /* of the call, for the next component */
     enum gpucoll_reason declined;     /* why the ranks declined it */
     ompi_request_t *inner;            /* of the next component */
     bool inner_made;                  /* persistent: the next component was asked for `inner` */

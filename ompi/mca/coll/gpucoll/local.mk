@@ -61,6 +61,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_stage.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_summary.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_tag.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_tag.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_warmup.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_warmup.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_watch.c \

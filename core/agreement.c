@@ -108,6 +108,7 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     if (offered) {
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
+        post->company = request->lane->company;
     }
     atomic_store_explicit(&board->offered[request->call % GPUCOLL_RING], request->call << 1 | offered,
                           memory_order_release);
@@ -160,6 +161,16 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
         }
     }
     return status;
+}
+
+bool gpucoll_agreement_has_company(const struct gpucoll_request *request)
+{
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        if (gpucoll_agreement_post(request, i)->company != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool fits(const struct gpucoll_links *links, const struct gpucoll_request *request)

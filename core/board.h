@@ -2,7 +2,7 @@
  * The board: one shared memory segment a process, in which it tells the processes of its host what it is doing.
  * A header with one card for each GPU it has bound, then one region for each of its teams.
  *
- * Everything here is written by the owner alone and read by its peers. Cache lines are separated by reader pattern.
+ * Everything here but `gathered` is written by the owner alone and read by its peers. Cache lines are separated by reader pattern.
  */
 #ifndef GPUCOLL_BOARD_H
 #define GPUCOLL_BOARD_H
@@ -38,7 +38,8 @@ struct gpucoll_post {
     uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
     uint64_t source;    /* the same for what peers may read, and where in it the send buffer begins */
     uint64_t source_place;
-    uint32_t direct; /* peers can write all that this rank receives from them to where it belongs */
+    uint32_t company; /* another call of this rank's process holds a lane: stored before the lane is told */
+    uint32_t direct;  /* peers can write all that this rank receives from them to where it belongs */
     uint32_t
         bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
 };
@@ -70,6 +71,8 @@ struct gpucoll_missing {
  *   near_reach   how well it reaches those.
  *   started      Calls whose algorithm this rank has started, by call modulo GPUCOLL_RING: who gives a call up reads from it which ranks
  *                have not. Overwritten RING calls later, when all have ended the call.
+ *   gathered     Of the team's first rank, and written by all: call << 8 | ranks whose kernels are ready (core/gate.h), by call modulo
+ *                GPUCOLL_RING. Everybody counts by compare-and-swap; what stands there of an older call is void.
  *   offered      call << 1 | whether there is a lane, by call modulo GPUCOLL_RING: stored with release after `lane` and `epoch` of a
  *                post that said LANE_FOLLOWS.
  *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
@@ -92,6 +95,7 @@ struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t barriers;
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][2];
+    _Alignas(64) _Atomic uint64_t gathered[GPUCOLL_RING];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
     uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
 };

@@ -49,6 +49,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
         gpucoll_log(log, GPUCOLL_LOG_SETUP, "the cost model has constants of %s", config->tuning_file);
     }
     pthread_mutex_init(&context->lock, NULL);
+    gpucoll_gates_open(&context->gates, log);
     *out = context;
     return GPUCOLL_OK;
 }
@@ -80,6 +81,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     }
     gpucoll_pool_close(context->pool);
     gpucoll_context_disconnect(context);
+    gpucoll_gates_close(&context->gates);
     if (context->net != NULL) {
         context->net_ops->close(context->net);
     }

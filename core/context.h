@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include "core/board.h"
 #include "core/exports.h"
+#include "core/gate.h"
 #include "core/gpu.h"
 #include "core/gpucoll.h"
 #include "core/peer.h"
@@ -33,6 +34,7 @@ struct gpucoll_context {
     bool slow_said;                           /* that GPUs have no peer access */
     struct gpucoll_progress_thread *progress; /* made with the first call that nobody waits in */
     bool progress_failed;                     /* it could not be started: not tried again */
+    struct gpucoll_gates gates;
     const struct gpucoll_net_ops *net_ops;
     struct gpucoll_net *net; /* made with the first team of several hosts */
     bool net_failed;

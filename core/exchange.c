@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include "core/agreement.h"
+#include "core/gate.h"
 #include "core/packing.h"
 
 /* Which ranks have a run for which. */
@@ -282,6 +283,9 @@ gpucoll_status gpucoll_exchange_start(struct gpucoll_request *request, enum gpuc
                                       enum gpucoll_kernel moves)
 {
     if (request->idle) {
+        if (gpucoll_gate_wanted(request)) {
+            gpucoll_gate_pass_by(request);
+        }
         return GPUCOLL_OK;
     }
     struct gpucoll_kernel_args args;

@@ -116,6 +116,10 @@ static bool take(struct gpucoll_gpu *gpu, struct gpucoll_lane *lane)
         }
         lane->epoch = 0; /* what cleared scratch holds; it never marks a call */
     }
+    lane->company = false;
+    for (uint32_t i = 0; i < gpu->lane_count; i++) {
+        lane->company |= gpu->lanes[i].taken;
+    }
     lane->taken = true;
     lane->epoch++;
     return true;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/agreement.h"
 #include "core/algorithm.h"
+#include "core/gate.h"
 #include "core/watchdog.h"
 
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args)
@@ -32,18 +33,24 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
     struct gpucoll_lane *lane = request->lane;
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
     const struct gpucoll_plan *plan = &request->plan;
+    const bool gate = gpucoll_gate_wanted(request);
     args->done_value = ++lane->done;
     const struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,
         .ctas = plan->ctas,
         .threads = plan->threads,
+        .gate = gate,
         .linger_ns = plan->linger ? (uint32_t)request->team->context->config->linger * 1000 : 0,
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };
     gpucoll_watchdog_reset(request);
-    return ops->launch(lane->stream, &launch);
+    gpucoll_status status = ops->launch(lane->stream, &launch);
+    if (status == GPUCOLL_OK && gate) {
+        gpucoll_gate_begin(request);
+    }
+    return status;
 }
 
 gpucoll_status gpucoll_lane_watch(struct gpucoll_request *request, uint32_t missing, const char *doing)
@@ -59,7 +66,10 @@ gpucoll_status gpucoll_lane_watch(struct gpucoll_request *request, uint32_t miss
 
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request)
 {
-    gpucoll_status status = request->gpu->device->accel->ops->stream_poll(request->lane->stream);
+    gpucoll_status status = gpucoll_gate_test(request);
+    if (status == GPUCOLL_OK) {
+        status = request->gpu->device->accel->ops->stream_poll(request->lane->stream);
+    }
     return status == GPUCOLL_IN_PROGRESS
                ? gpucoll_lane_watch(request, request->team->rank, "waiting for its own kernel")
                : status;

@@ -77,6 +77,8 @@ libgpucoll_la_SOURCES += \
 	core/direct.c \
 	core/direct.h \
 	core/exchange.c \
+	core/gate.c \
+	core/gate.h \
 	core/exchange.h \
 	core/exchange_copy.c \
 	core/exchange_direct.c \

@@ -149,7 +149,8 @@ static gpucoll_status plan(struct gpucoll_request *request)
     gpucoll_status status =
         gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
                           request->direct, request->form != GPUCOLL_FORM_BLOCKING, plan);
-    if (status == GPUCOLL_OK && plan->linger && !may_linger(request)) {
+    const bool gate = request->company && status == GPUCOLL_OK && plan->algorithm->waits;
+    if (status == GPUCOLL_OK && plan->linger && (gate || !may_linger(request))) {
         plan->linger = false;
         plan->ctas = plan->launch_ctas;
     }
@@ -215,6 +216,7 @@ static gpucoll_status run(struct gpucoll_request *request)
         return GPUCOLL_OK;
     }
     gpucoll_gpu_mark_running(request->lane);
+    request->company = gpucoll_agreement_has_company(request);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
         if (request->bytes == 0) {

@@ -94,6 +94,9 @@ struct gpucoll_request {
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 
+    bool company; /* calls beside it may hold up what it waits for: its kernel has a gate */
+    bool gated;   /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
+    struct gpucoll_gate gate;
     uint64_t started_ns; /* of the present wait, when first looked at; 0: not looked at yet */
     uint64_t looked_ns;  /* when the peers were last looked at */
     uint32_t polls;      /* since the clock was last read */

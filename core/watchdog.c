@@ -1,5 +1,7 @@
 #include "core/watchdog.h"
 
+#include "core/gate.h"
+
 #include <signal.h>
 #include <errno.h>
 #include <stdio.h>
@@ -318,6 +320,7 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
         publish(request);
     }
     gpucoll_cluster_stop(request);
+    gpucoll_gate_drop(request);
     if (request->lane != NULL) {
         request->lane->poisoned = true;
         if (request->state == GPUCOLL_RUNNING && request->plan.algorithm->stop != NULL) {

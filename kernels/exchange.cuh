@@ -207,7 +207,9 @@ template <typename Op>
 __device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &args,
                                                     const gpucoll_kernel_runs &runs)
 {
-    finish(args, !exchange_simple<reducing<Op>>(args, runs));
+    if (pass_gate(args)) {
+        finish(args, !exchange_simple<reducing<Op>>(args, runs));
+    }
 }
 
 /* All runs, those to peers first. The host tells the peers when the kernel is done. */
@@ -228,7 +230,7 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
     if (args.kernel == GPUCOLL_KERNEL_STORE) {
         store_runs(args, runs);
         finish(args, false);
-    } else {
+    } else if (pass_gate(args)) {
         finish(args, !exchange_simple<moving>(args, runs));
     }
 }

@@ -41,7 +41,9 @@ template <typename Op> struct allreduce_calls {
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
         gpucoll_twoshot_##name(const __grid_constant__ gpucoll_kernel_args args)                             \
     {                                                                                                        \
-        gpucoll::allreduce_twoshot<gpucoll::op_##op<gpucoll::element>>(args);                                \
+        if (gpucoll::pass_gate(args)) {                                                                      \
+            gpucoll::allreduce_twoshot<gpucoll::op_##op<gpucoll::element>>(args);                            \
+        }                                                                                                    \
     }
 
 #endif

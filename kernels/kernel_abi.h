@@ -103,12 +103,29 @@ enum {
     GPUCOLL_STAGE_ALL = 7
 };
 
-/* Host memory that the device can reach, one for each stream of a device. */
+/* What the CTAs of a kernel with a gate tell each other. */
+enum gpucoll_gate_word {
+    GPUCOLL_GATE_RESIDENT, /* how many have come */
+    GPUCOLL_GATE_SAID,     /* what the host has said */
+    GPUCOLL_GATE_HEARD,    /* how many have read that */
+    GPUCOLL_GATE_WORDS
+};
+
+/* Host memory that the device can reach, aligned to 16 bytes, one for each stream of a device. */
 struct gpucoll_kernel_status {
-    uint32_t done;  /* written by the kernel's last CTA: args.done_value, after all results are visible */
-    uint32_t abort; /* written by the host: non-zero makes every wait in a kernel give up */
-    uint32_t stuck_rank; /* written by a kernel that gave up: 1 + the rank it was waiting for */
-    uint32_t left; /* written by a lingering kernel that ends: the done_value of the last call it ran */
+    /* Written by the host; a kernel at its gate reads them at once. */
+    uint32_t abort; /* non-zero makes every wait in a kernel give up */
+    uint32_t go;    /* done_value of a kernel with a gate: go on, for the kernels of all ranks are ready */
+    uint32_t leave; /* likewise: end */
+    uint32_t unused;
+    /* Written by the kernel. */
+    uint32_t done;       /* by its last CTA: args.done_value, after all results are visible */
+    uint32_t stuck_rank; /* when it gave up: 1 + the rank it was waiting for */
+    uint32_t left;       /* when it lingered and ends: the done_value of the last call it ran */
+    /* If it has a gate, its done_value: */
+    uint32_t began;     /* a CTA of it is resident */
+    uint32_t ready;     /* all are, and none has stored anything */
+    uint32_t retreated; /* by its last CTA instead of `done`: it has been told to end, and has */
 };
 
 /*
@@ -158,6 +175,7 @@ struct gpucoll_kernel_args {
     const struct gpucoll_bell *bell;      /* likewise; NULL: the kernel ends after this call */
     int64_t linger_clocks; /* with a bell: how long the kernel waits for another call after each */
     uint32_t *arrived;     /* device memory, zero between kernels: counts the CTAs that are finished */
+    uint32_t *gate; /* likewise, enum gpucoll_gate_word; NULL: the kernel does not ask the host before it begins */
     uint64_t data_bytes;   /* size of the data area of each lane, a multiple of 4096 */
     uint64_t round_begin;  /* two-shot: rounds [begin, end) of every channel; end = ~0 means all */
     uint64_t round_end;

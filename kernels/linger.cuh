@@ -210,6 +210,9 @@ template <typename Calls>
 __device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
 {
     __shared__ linger_state state;
+    if (!pass_gate(args)) { /* such a kernel does not linger */
+        return;
+    }
     take_first_call<Calls>(state, args, runs);
     const bool lingers = args.bell != nullptr;
     /* The first call came with the launch. (Not state.call: the leader may be at the second already.) */

@@ -41,6 +41,9 @@ template <typename Op>
 __device__ __forceinline__ void relay(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
     bool good;
+    if (!pass_gate(args)) {
+        return;
+    }
     if (args.relay_protocol == GPUCOLL_RELAY_LL) {
         good = relay_over<over_ll, Op>(args, runs);
     } else if (args.relay_protocol == GPUCOLL_RELAY_LL128) {

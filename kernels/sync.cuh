@@ -4,11 +4,12 @@
  *
  *   flags        written by the source rank after a release, read by the owner of the lane with acquire
  *   LL lines     carry their own epoch in every 8-byte word, so they need neither release nor acquire
- *   status       host memory: `done` released by the kernel, `abort` read relaxed, `stuck_rank` written relaxed
+ *   status       host memory: `done` released by the kernel, what the host wrote read relaxed, the rest written relaxed
  */
 #ifndef GPUCOLL_KERNELS_SYNC_CUH
 #define GPUCOLL_KERNELS_SYNC_CUH
 
+#include <cstddef>
 #include <cstdint>
 #include "kernels/kernel_abi.h"
 
@@ -109,10 +110,10 @@ class waiter {
     uint32_t looks_;
 };
 
-/* Ends a kernel, whose arguments have `status`, `arrived` and `done_value`: to be called by all threads of every CTA once, `failed` where the thread gave up a wait. The last CTA tells the
- * host. The CTA barrier, the acq_rel count and the release make every CTA's stores visible to whoever reads `done`
- * with acquire. The counter is left at zero for the next kernel of the stream. */
-template <typename Args> __device__ __forceinline__ void finish(const Args &args, bool failed)
+/* Ends a kernel, whose arguments have `status`, `arrived` and `done_value`: to be called by all threads of every CTA once, `failed` where the
+ * thread gave up a wait; `retreated` is the same on all. The last CTA tells the host. The CTA barrier, the acq_rel count and the release make every
+ * CTA's stores visible to whoever reads `done` with acquire. The counter is left at zero for the next kernel of the stream. */
+template <typename Args> __device__ __forceinline__ void finish(const Args &args, bool failed, bool retreated = false)
 {
     constexpr uint32_t one_failed = 1u << 16; /* above the largest count of CTAs */
     static_assert(GPUCOLL_MAX_CHANNELS < one_failed, "a count of CTAs fits below the count of failures");
@@ -129,8 +130,90 @@ template <typename Args> __device__ __forceinline__ void finish(const Args &args
         store_relaxed(args.arrived, 0);
     }
     if (total < one_failed) {
-        store_release(&args.status->done, args.done_value);
+        store_release(retreated ? &args.status->retreated : &args.status->done, args.done_value);
     }
+}
+
+/* What the host has said, in the gate's word GPUCOLL_GATE_SAID. */
+enum : uint32_t { GATE_SHUT, GATE_OPEN, GATE_LEAVE, GATE_ABORT };
+
+/* What the host says to the kernel now. One look for all of it: each crosses PCIe. */
+__device__ __forceinline__ uint32_t ask_host(const gpucoll_kernel_args &args)
+{
+    static_assert(offsetof(gpucoll_kernel_status, abort) == 0 && offsetof(gpucoll_kernel_status, go) == 4 &&
+                      offsetof(gpucoll_kernel_status, leave) == 8,
+                  "read together");
+    const words said = load_words(args.status);
+    if (static_cast<uint32_t>(said.low >> 32) == args.done_value) {
+        return GATE_OPEN;
+    }
+    if (static_cast<uint32_t>(said.high) == args.done_value) {
+        return GATE_LEAVE;
+    }
+    return static_cast<uint32_t>(said.low) != 0 ? GATE_ABORT : GATE_SHUT;
+}
+
+/* By a thread of the CTA that came first: tells the host who has come, and returns what it says. It may tell the kernel to leave before all of
+ * its CTAs have found a place. */
+__device__ __forceinline__ uint32_t mind_gate(const gpucoll_kernel_args &args)
+{
+    constexpr uint32_t looks_a_question = 64; /* the other CTAs come within a microsecond or two, if there is room */
+    bool ready = false;
+    uint32_t said;
+    store_relaxed(&args.status->began, args.done_value);
+    do {
+        for (uint32_t look = 0; !ready && look < looks_a_question; look++) {
+            ready = load_relaxed(&args.gate[GPUCOLL_GATE_RESIDENT]) == gridDim.x;
+            if (ready) {
+                store_relaxed(&args.status->ready, args.done_value);
+            }
+        }
+        said = ask_host(args);
+    } while (said == GATE_SHUT);
+    return said;
+}
+
+/* By one thread of each CTA. */
+__device__ __forceinline__ uint32_t wait_at_gate(const gpucoll_kernel_args &args)
+{
+    uint32_t said = GATE_SHUT;
+    if (fetch_add_device(&args.gate[GPUCOLL_GATE_RESIDENT], 1) == 0) {
+        said = mind_gate(args);
+        store_relaxed(&args.gate[GPUCOLL_GATE_SAID], said);
+    }
+    while (said == GATE_SHUT) {
+        said = load_relaxed(&args.gate[GPUCOLL_GATE_SAID]);
+    }
+    /* The last to have heard it, when all have come, shuts the gate for the next kernel of the stream. */
+    if (fetch_add_device(&args.gate[GPUCOLL_GATE_HEARD], 1) + 1 == gridDim.x) {
+        store_relaxed(&args.gate[GPUCOLL_GATE_RESIDENT], 0);
+        store_relaxed(&args.gate[GPUCOLL_GATE_SAID], GATE_SHUT);
+        store_relaxed(&args.gate[GPUCOLL_GATE_HEARD], 0);
+    }
+    return said;
+}
+
+/*
+ * The gate of a kernel that waits for those of other ranks: before it stores anything, all of its CTAs are to be resident, and the host, told so,
+ * says whether to go on. So of all ranks either every kernel goes on, and then none lacks a CTA, or none does: a kernel whose peers cannot start
+ * ends, and is launched again (core/gate.h says why it must). To be called first, by all threads; false: the kernel has ended, there is
+ * nothing to do.
+ */
+__device__ __forceinline__ bool pass_gate(const gpucoll_kernel_args &args)
+{
+    if (args.gate == nullptr) {
+        return true;
+    }
+    __shared__ uint32_t heard;
+    if (threadIdx.x == 0) {
+        heard = wait_at_gate(args);
+    }
+    __syncthreads();
+    const uint32_t said = heard;
+    if (said != GATE_OPEN) {
+        finish(args, said == GATE_ABORT, said == GATE_LEAVE);
+    }
+    return said == GATE_OPEN;
 }
 
 } // namespace gpucoll

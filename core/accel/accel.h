@@ -72,6 +72,7 @@ struct gpucoll_launch {
     /* Not 0: another call of this kind is likely to follow soon on this stream, and the kernel may wait for it so long
      * after it has ended this one. Then `ctas` is its crew. */
     uint32_t linger_ns;
+    bool gate; /* the kernel asks the host before it stores anything (core/gate.h); not one that lingers */
     const struct gpucoll_kernel_args *args; /* copied; what belongs to the stream is filled in by it */
     const struct gpucoll_kernel_runs *runs; /* of an exchange; copied */
 };
@@ -147,6 +148,8 @@ struct gpucoll_accel_ops {
     void (*stream_stop)(struct gpucoll_stream *stream);
     gpucoll_status (*launch)(struct gpucoll_stream *stream,
                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    /* The latest launch once more, after its kernel has retreated. */
+    gpucoll_status (*launch_again)(struct gpucoll_stream *stream, uint32_t done_value) GPUCOLL_CHECKED;
     /* Starts packing or unpacking, between the kernels that are launched before and after; ends like those. `args` are copied;
      * what belongs to the stream is filled in by it. */
     gpucoll_status (*pack)(struct gpucoll_stream *stream,

@@ -182,6 +182,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .stream_close = gpucoll_cuda_stream_close,
     .stream_stop = gpucoll_cuda_stream_stop,
     .launch = gpucoll_cuda_launch,
+    .launch_again = gpucoll_cuda_launch_again,
     .pack = gpucoll_cuda_pack,
     .stream_status = gpucoll_cuda_stream_status,
     .stream_poll = gpucoll_cuda_stream_poll,

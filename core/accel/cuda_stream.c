@@ -7,7 +7,7 @@
 
 /* Pinned host memory that kernels of the stream reach. */
 struct shared {
-    struct gpucoll_kernel_status status;
+    _Alignas(16) struct gpucoll_kernel_status status;
     _Alignas(128) struct gpucoll_bell bell;
 };
 
@@ -16,7 +16,8 @@ struct cuda_stream {
     CUstream handle;
     struct shared *shared;
     CUdeviceptr device_shared;       /* the same, as kernels see it */
-    CUdeviceptr arrived;             /* device memory: see kernel_abi.h */
+    CUdeviceptr arrived;             /* device memory, and the gate behind it: see kernel_abi.h */
+    CUfunction function;             /* of the latest call */
     struct gpucoll_kernel_args args; /* of the latest call */
     struct gpucoll_kernel_runs runs; /* of the latest exchange */
     unsigned threads;
@@ -28,6 +29,7 @@ struct cuda_stream {
 };
 
 static const unsigned warp = 32;
+static const size_t counter_bytes = (1 + GPUCOLL_GATE_WORDS) * sizeof(uint32_t);
 
 static void dismiss(struct cuda_stream *stream);
 
@@ -50,10 +52,10 @@ static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_stream 
         result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemAlloc(&stream->arrived, sizeof(uint32_t));
+        result = cuda->cuMemAlloc(&stream->arrived, counter_bytes);
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemsetD8Async(stream->arrived, 0, sizeof(uint32_t), stream->handle);
+        result = cuda->cuMemsetD8Async(stream->arrived, 0, counter_bytes, stream->handle);
     }
     return result == CUDA_SUCCESS ? cuda->cuStreamSynchronize(stream->handle) : result;
 }
@@ -256,12 +258,21 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
             ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell))
             : NULL;
     args->arrived = (uint32_t *)(uintptr_t)stream->arrived;
+    args->gate = launch->gate ? args->arrived + 1 : NULL;
+    stream->function = function;
     shape_launch(stream, launch, threads, ctas);
     if (same && !has_left(stream)) {
         ring(stream);
         return GPUCOLL_OK;
     }
     return start(stream, function);
+}
+
+gpucoll_status gpucoll_cuda_launch_again(struct gpucoll_stream *base, uint32_t done_value)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    stream->args.done_value = done_value;
+    return start(stream, stream->function);
 }
 
 gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpucoll_pack_args *given)

@@ -41,6 +41,7 @@ static gpucoll_status host_open(const struct gpucoll_config *config, const struc
     }
     accel->base = (struct gpucoll_accel){.ops = &gpucoll_accel_host, .config = config, .log = log};
     accel->plain_is_device = strcmp(config->host_memory, "device") == 0;
+    gpucoll_host_frees_wait(config->host_free_waits);
     *out = &accel->base;
     return GPUCOLL_OK;
 }
@@ -94,6 +95,7 @@ static gpucoll_status host_copy_rows(struct gpucoll_accel *accel, void *to, cons
 static gpucoll_status host_alloc(struct gpucoll_accel *accel, size_t bytes, void **pointer)
 {
     (void)accel;
+    gpucoll_host_wait_for_free();
     *pointer = gpucoll_host_malloc(bytes, GPUCOLL_MEMORY_HOST);
     return *pointer ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
 }
@@ -354,6 +356,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .stream_close = gpucoll_host_stream_close,
     .stream_stop = gpucoll_host_stream_stop,
     .launch = gpucoll_host_stream_launch,
+    .launch_again = gpucoll_host_stream_launch_again,
     .pack = gpucoll_host_stream_pack,
     .stream_status = gpucoll_host_stream_status,
     .stream_poll = gpucoll_host_stream_poll,

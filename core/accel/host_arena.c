@@ -1,4 +1,5 @@
 #include "core/accel/host_arena.h"
+#include "core/accel/host_stream.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -88,6 +89,7 @@ void gpucoll_host_free(void *pointer)
     if (!pointer) {
         return;
     }
+    gpucoll_host_wait_for_kernels();
     pthread_mutex_lock(&lock);
     struct buffer **link = &buffers;
     while (*link && (*link)->begin != pointer) {

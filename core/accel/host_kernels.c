@@ -324,9 +324,34 @@ static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channe
                : kernels[kernel](args, functor, channel, channels);
 }
 
+/* As pass_gate of the kernels: false if there is nothing more to do. */
+static bool pass_gate(const struct gpucoll_kernel_args *args)
+{
+    struct gpucoll_kernel_status *status = args->status;
+    struct wait wait = {.args = args, .source = args->rank};
+    if (args->gate == NULL) {
+        return true;
+    }
+    __atomic_store_n(&status->began, args->done_value, __ATOMIC_RELAXED);
+    __atomic_store_n(&status->ready, args->done_value, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&status->go, __ATOMIC_ACQUIRE) != args->done_value) {
+        if (__atomic_load_n(&status->leave, __ATOMIC_RELAXED) == args->done_value) {
+            __atomic_store_n(&status->retreated, args->done_value, __ATOMIC_RELEASE);
+            return false;
+        }
+        if (!wait_turn(&wait)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t channels,
                          const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs)
 {
+    if (!pass_gate(args)) {
+        return;
+    }
     for (uint32_t channel = 0; channel < channels; channel++) {
         if (!run_channel(kernel, functor, channel, channels, args, runs)) {
             return; /* gave up: `done` stays as it is, since there is no result */

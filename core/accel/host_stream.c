@@ -40,15 +40,80 @@ struct host_stream {
     uint64_t runs;
     uint64_t passed;     /* sets of copies */
     uint32_t done_value; /* of the latest launch; the launching thread's */
+    struct entry latest; /* likewise: the launch itself, if it has a gate */
+    uint32_t gate;       /* stands for that of a kernel; not used, since one thread is all CTAs */
     bool closing;
     struct entry queue[QUEUE];
 };
+
+/* The kernels of the process, for who frees memory. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool frees_wait;
+    bool freeing;
+    uint32_t running; /* launched, and not at their end */
+} kernels = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+void gpucoll_host_frees_wait(bool wait)
+{
+    pthread_mutex_lock(&kernels.lock);
+    kernels.frees_wait = wait;
+    pthread_mutex_unlock(&kernels.lock);
+}
+
+/* The caller holds the lock. */
+static void wait_for_free(void)
+{
+    while (kernels.freeing) {
+        pthread_cond_wait(&kernels.changed, &kernels.lock);
+    }
+}
+
+void gpucoll_host_wait_for_kernels(void)
+{
+    pthread_mutex_lock(&kernels.lock);
+    if (kernels.frees_wait) {
+        wait_for_free();
+        kernels.freeing = true;
+        while (kernels.running > 0) {
+            pthread_cond_wait(&kernels.changed, &kernels.lock);
+        }
+        kernels.freeing = false;
+        pthread_cond_broadcast(&kernels.changed);
+    }
+    pthread_mutex_unlock(&kernels.lock);
+}
+
+void gpucoll_host_wait_for_free(void)
+{
+    pthread_mutex_lock(&kernels.lock);
+    wait_for_free();
+    pthread_mutex_unlock(&kernels.lock);
+}
+
+static void kernel_begins(void)
+{
+    pthread_mutex_lock(&kernels.lock);
+    wait_for_free();
+    kernels.running++;
+    pthread_mutex_unlock(&kernels.lock);
+}
+
+static void kernel_ends(void)
+{
+    pthread_mutex_lock(&kernels.lock);
+    kernels.running--;
+    pthread_cond_broadcast(&kernels.changed);
+    pthread_mutex_unlock(&kernels.lock);
+}
 
 static void run(const struct entry *entry)
 {
     switch (entry->work) {
     case WORK_KERNEL:
         gpucoll_host_kernel(entry->kernel, entry->functor, entry->channels, &entry->args, &entry->runs);
+        kernel_ends();
         break;
     case WORK_COPY:
         memcpy(entry->copy_to, entry->copy_from, entry->copy_bytes);
@@ -156,6 +221,7 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
+    kernel_begins();
     pthread_mutex_lock(&stream->lock);
     struct entry *entry = next_entry(stream);
     entry->work = WORK_KERNEL;
@@ -167,7 +233,25 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.status = &stream->status;
+    entry->args.gate = launch->gate ? &stream->gate : NULL;
+    if (launch->gate) {
+        stream->latest = *entry;
+    }
     stream->done_value = args->done_value;
+    give_entry(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_host_stream_launch_again(struct gpucoll_stream *base, uint32_t done_value)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    kernel_begins();
+    pthread_mutex_lock(&stream->lock);
+    struct entry *entry = next_entry(stream);
+    *entry = stream->latest;
+    entry->args.done_value = done_value;
+    stream->done_value = done_value;
     give_entry(stream);
     pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
@@ -179,6 +263,7 @@ gpucoll_status gpucoll_host_stream_pack(struct gpucoll_stream *base, const struc
     if (args->jobs < 1 || args->jobs > GPUCOLL_MAX_LOCAL) {
         return GPUCOLL_ERR_INVALID;
     }
+    gpucoll_host_wait_for_free();
     pthread_mutex_lock(&stream->lock);
     struct entry *entry = next_entry(stream);
     entry->work = WORK_PACK;
@@ -234,6 +319,7 @@ gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, const stru
                                          uint32_t count)
 {
     struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
+    gpucoll_host_wait_for_free();
     pthread_mutex_lock(&stream->lock);
     for (uint32_t i = 0; i < count; i++) {
         struct entry *entry = next_entry(stream);

@@ -40,6 +40,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(host_devices, INT, "0", "0..1024", 9,
         "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
         "each process its own."),
+    ROW(host_free_waits, BOOL, "false", NULL, 9,
+        "With the accelerator host, whether freeing device memory waits for the kernels that run and holds "
+        "up launches "
+        "meanwhile, as cudaFree does: for tests."),
     ROW(hosts, INT, "0", "0..1024", 9,
         "How many hosts the processes of one machine pretend to be, each a contiguous part of a "
         "communicator's ranks, for tests of what goes over the network; 0 or 1 takes hosts as they are. Must "

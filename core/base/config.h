@@ -17,14 +17,15 @@ struct gpucoll_config {
     bool enable;
     int priority;
     int verbose;
-    char *accelerator;   /* auto | cuda | host | none */
-    char *host_memory;   /* device | host: what plain memory counts as under accelerator=host */
-    int host_devices;    /* devices that the processes of a host pretend to share; 0: one each */
-    int hosts;           /* that the processes of a host pretend to be; 0: the real hosts */
-    bool agree_hosts;    /* hosts tell each other what they bring to a call */
-    char *transports;    /* comma-separated names, or all, or none */
-    char *net_devices;   /* auto, all, or comma-separated names */
-    char *topology_file; /* stands in for this machine; empty: this machine */
+    char *accelerator;    /* auto | cuda | host | none */
+    char *host_memory;    /* device | host: what plain memory counts as under accelerator=host */
+    int host_devices;     /* devices that the processes of a host pretend to share; 0: one each */
+    bool host_free_waits; /* of the host accelerator, as cudaFree does */
+    int hosts;            /* that the processes of a host pretend to be; 0: the real hosts */
+    bool agree_hosts;     /* hosts tell each other what they bring to a call */
+    char *transports;     /* comma-separated names, or all, or none */
+    char *net_devices;    /* auto, all, or comma-separated names */
+    char *topology_file;  /* stands in for this machine; empty: this machine */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */
     char *protocol;
     char *tuning_file; /* path; empty: none */

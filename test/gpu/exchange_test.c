@@ -59,6 +59,8 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
         .linger_ns = lines ? lingers[exchange_below(exchange, 3)] : 0,
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
+    call.gate =
+        !staged && kernel != GPUCOLL_KERNEL_STORE && call.linger_ns == 0 && exchange_below(exchange, 2) == 0;
     if (kernel == GPUCOLL_KERNEL_STORE) {
         call.runs = exchange->stores;
         exchange_plan_stores(exchange);

@@ -325,6 +325,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
         }
         struct call call = shape(bench, kernel, functor, sizes[i]);
         call.linger_ns = way == WAY_TOGETHER ? call.linger_ns : 0;
+        call.gate = way == WAY_TOGETHER && call.linger_ns == 0 && next_random(&bench->random) % 2 == 0;
         passed = run_case(bench, way, &call);
     }
     gpus_report(gpus, passed, "%s", bench->name);
@@ -386,6 +387,7 @@ static int run_tests(struct gpus *gpus, bool quick, const char *only, uint64_t s
         if (!quick ||
             gpus->count > 1) { /* compute-sanitizer may run kernels of one GPU one after the other */
             test_crossed(gpus);
+            test_gates(gpus);
         }
         test_packing(gpus, quick, seed);
         test_exchanges(gpus, quick, seed);

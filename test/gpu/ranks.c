@@ -117,9 +117,35 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
                                           .ctas = call->ctas,
                                           .threads = call->threads,
                                           .linger_ns = call->linger_ns,
+                                          .gate = call->gate,
                                           .args = &args,
                                           .runs = call->runs != NULL ? &call->runs[r] : NULL};
     must(ranks->gpus->accel->ops->launch(rank->stream, &launch), "launch");
+    rank->gated = call->gate;
+}
+
+bool ranks_said(const struct ranks *ranks, uint32_t r, const uint32_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == ranks->rank[r].done;
+}
+
+void ranks_let_in(struct ranks *ranks, uint32_t r)
+{
+    struct rank *rank = &ranks->rank[r];
+    __atomic_store_n(&rank->status->go, rank->done, __ATOMIC_RELEASE);
+    rank->gated = false;
+}
+
+void ranks_send_away(struct ranks *ranks, uint32_t r)
+{
+    struct rank *rank = &ranks->rank[r];
+    __atomic_store_n(&rank->status->leave, rank->done, __ATOMIC_RELEASE);
+}
+
+void ranks_launch_again(struct ranks *ranks, uint32_t r)
+{
+    struct rank *rank = &ranks->rank[r];
+    must(ranks->gpus->accel->ops->launch_again(rank->stream, ++rank->done), "launch_again");
 }
 
 bool ranks_done(struct ranks *ranks, uint32_t r)
@@ -173,8 +199,37 @@ static uint32_t first_missing(struct ranks *ranks)
     return missing;
 }
 
+static void wait_until_said(struct ranks *ranks, uint32_t r, const uint32_t *word, const char *name)
+{
+    const uint64_t start = gpucoll_now_ns();
+    while (!ranks_said(ranks, r, word)) {
+        if (gpucoll_now_ns() - start > patience_ns) {
+            give_up(ranks, r, name);
+        }
+    }
+}
+
+/* One rank's kernel has to retreat first, then all go on. */
+static void pass_gates(struct ranks *ranks, const char *name)
+{
+    const uint32_t weak = ranks->rank[0].done % ranks->size;
+    wait_until_said(ranks, weak, &ranks->rank[weak].status->ready, name);
+    ranks_send_away(ranks, weak);
+    wait_until_said(ranks, weak, &ranks->rank[weak].status->retreated, name);
+    ranks_launch_again(ranks, weak);
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        wait_until_said(ranks, r, &ranks->rank[r].status->ready, name);
+    }
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        ranks_let_in(ranks, r);
+    }
+}
+
 void ranks_wait_all(struct ranks *ranks, const char *name)
 {
+    if (ranks->rank[0].gated) {
+        pass_gates(ranks, name);
+    }
     const uint64_t start = gpucoll_now_ns();
     uint32_t missing;
     while ((missing = first_missing(ranks)) < ranks->size) {

@@ -19,6 +19,7 @@ struct rank {
     void *lane[MOST_RANKS]; /* by rank, as this device sees them */
     uint32_t epoch;
     uint32_t done;
+    bool gated; /* its kernel waits at a gate, as far as is known */
     char *send; /* device memory of buffer_bytes each */
     char *recv;
 };
@@ -49,6 +50,8 @@ struct call {
     uint16_t relay_flow;
     uint16_t relay_protocol;
     uint32_t linger_ns; /* not 0: one crew, which waits so long for the next call */
+    bool
+        gate; /* the kernels ask before they begin: ranks_wait_all lets them in, after one has had to retreat */
 };
 
 extern const char *const kernel_names[GPUCOLL_KERNEL_COUNT];
@@ -62,6 +65,13 @@ void ranks_close(struct ranks *ranks);
 void ranks_begin(struct ranks *ranks);
 void ranks_launch(struct ranks *ranks, uint32_t rank, const struct call *call);
 bool ranks_done(struct ranks *ranks, uint32_t rank);
+/* Does the rank's kernel say so of its latest launch, in that word of its status? */
+bool ranks_said(const struct ranks *ranks, uint32_t rank, const uint32_t *word);
+/* What a host tells a kernel at its gate. */
+void ranks_let_in(struct ranks *ranks, uint32_t rank);
+void ranks_send_away(struct ranks *ranks, uint32_t rank);
+void ranks_launch_again(struct ranks *ranks, uint32_t rank); /* after it has retreated */
+
 /* Waits for one rank, or for all; ends the program with a FAIL line after half a minute. */
 void ranks_wait(struct ranks *ranks, uint32_t rank, const char *name);
 void ranks_wait_all(struct ranks *ranks, const char *name);

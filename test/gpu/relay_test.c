@@ -227,6 +227,7 @@ static bool run_case(struct bench *bench, enum gpucoll_relay_protocol protocol, 
         .relay_protocol = (uint16_t)protocol,
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
+    call.gate = below(bench, 2) == 0;
     expected->channels = call.ctas;
     for (uint32_t b = 0; b < expected->nranks; b++) {
         call.bytes = expected->bytes[b] > call.bytes ? expected->bytes[b] : call.bytes;

@@ -18,6 +18,9 @@ void test_memory(struct gpus *gpus);
 /* Two kernels of two ranks each, which the ranks launch in different order, for the first time. */
 void test_crossed(struct gpus *gpus);
 
+/* Two kernels of two ranks each, in a circle for SMs. */
+void test_gates(struct gpus *gpus);
+
 /* Every exchange kernel with every functor. */
 void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed);
 

@@ -17,6 +17,7 @@
     ROW(tree_ll)                                                                                             \
     ROW(tree_ll128)                                                                                          \
     ROW(tree_simple)                                                                                         \
+    ROW(allreduce_direct)                                                                                    \
     ROW(allreduce_bulk)                                                                                      \
     ROW(allreduce_copy)                                                                                      \
     ROW(exchange_copy)                                                                                       \

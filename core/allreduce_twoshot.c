@@ -36,7 +36,7 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
 /* Of a step, for beside its fence the CTA meets before it takes in what has come. */
 static const double step_fences = 1.3;
 
-static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+void gpucoll_twoshot_simple_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
     gpucoll_twoshot_shape(input, plan);
@@ -58,7 +58,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot = {
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
     .waits = true,
-    .shape = shape,
+    .shape = gpucoll_twoshot_simple_shape,
     .start = start,
     .progress = gpucoll_kernel_wait,
 };

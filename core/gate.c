@@ -117,6 +117,7 @@ static void step(struct gpucoll_request *request)
     }
     if (gate->state == GATE_BEGUN && is_said(request, &status->ready)) {
         count_in(request);
+        gate->counted = true;
         enter(gate, GATE_COUNTED);
     } else if (gate->state == GATE_BEGUN && is_impatient(request)) {
         leave(request);
@@ -218,6 +219,7 @@ void gpucoll_gate_begin(struct gpucoll_request *request)
     request->gated = true;
     pthread_mutex_lock(&gates->lock);
     request->gate.retreats = 0;
+    request->gate.counted = false;
     ask(request);
     request->gate.next = gates->first;
     gates->first = request;
@@ -265,6 +267,18 @@ gpucoll_status gpucoll_gate_test(struct gpucoll_request *request)
         return launch_again(request, gates);
     }
     return request->gated ? GPUCOLL_IN_PROGRESS : GPUCOLL_OK;
+}
+
+bool gpucoll_gate_awaits_peers(struct gpucoll_request *request)
+{
+    if (!request->gated) {
+        return false;
+    }
+    struct gpucoll_gates *gates = &request->team->context->gates;
+    pthread_mutex_lock(&gates->lock);
+    const bool awaits = request->gate.state != GATE_NONE && request->gate.counted;
+    pthread_mutex_unlock(&gates->lock);
+    return awaits;
 }
 
 void gpucoll_gate_drop(struct gpucoll_request *request)

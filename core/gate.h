@@ -48,6 +48,7 @@ struct gpucoll_gate {
     uint32_t launch;              /* done_value of the kernel */
     uint8_t state;                /* 0: there is none, or it is passed */
     uint8_t retreats;             /* of this call, so far */
+    bool counted;                 /* in this call all CTAs of some launch were resident */
 };
 
 /* Is the kernel that the request is about to launch to have one? */
@@ -61,6 +62,9 @@ void gpucoll_gate_pass_by(struct gpucoll_request *request);
 
 /* GPUCOLL_OK when the kernel has passed its gate; else GPUCOLL_IN_PROGRESS, or an error that has been shown. */
 gpucoll_status gpucoll_gate_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
+/* Is the kernel at a gate for the sake of other ranks, for all that is known, rather than for want of a place on its own GPU? */
+bool gpucoll_gate_awaits_peers(struct gpucoll_request *request);
 
 /* The request is given up: nobody looks after its gate any more. */
 void gpucoll_gate_drop(struct gpucoll_request *request);

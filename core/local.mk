@@ -26,6 +26,7 @@ libgpucoll_la_SOURCES += \
 	core/agreement.h \
 	core/algorithm.h \
 	core/algorithms.c \
+	core/allreduce_direct.c \
 	core/allreduce_oneshot.c \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \

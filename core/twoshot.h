@@ -8,5 +8,7 @@
 
 /* Channels, threads and rounds for a message; predicted_us is the time of the transfers alone. */
 void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
+/* The whole prediction of the form that copies its results out of the lane. */
+void gpucoll_twoshot_simple_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
 
 #endif

@@ -89,8 +89,9 @@ static uint32_t follow(const struct gpucoll_request *request, uint32_t missing)
 }
 
 /* For whom the call is given up. While it runs, as a ring or a tree, the rank that this one waits for may wait for another: it
- * is those that have not started it, if there are any. If this rank's own kernel does not say that it waits, it is meant as well. */
-static void find_late(const struct gpucoll_request *request, uint32_t missing, struct gpucoll_missing *all)
+ * is those that have not started it, if there are any. If this rank's own kernel does not say that it waits, nor stands at its gate for the others, it
+ * is meant as well. */
+static void find_late(struct gpucoll_request *request, uint32_t missing, struct gpucoll_missing *all)
 {
     const struct gpucoll_team *team = request->team;
     if (request->state != GPUCOLL_RUNNING) {
@@ -101,7 +102,8 @@ static void find_late(const struct gpucoll_request *request, uint32_t missing, s
             note_missing(all, team->members[i].number);
         }
     }
-    if (all->count == 0 || missing == team->members[team->rank].number) {
+    const bool own = missing == team->members[team->rank].number && !gpucoll_gate_awaits_peers(request);
+    if (all->count == 0 || own) {
         note_missing(all, follow(request, missing));
     }
 }

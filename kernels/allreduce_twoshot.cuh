@@ -20,6 +20,11 @@
  * In place: a slice of a round is written (reduce, copy) after the same CTA has read it (send, or reduce itself); other rounds
  * and other CTAs touch other packs.
  *
+ * Direct: the reduced slice goes to where it belongs in the buffers of all ranks, so there is nothing to COPY, and the blocks of results serve as
+ * slots of input: four, of which a rank fills three before it reduces the first round. So it waits for what its peers did a round ago.
+ *   - send(k + 4) overwrites what a peer reads in its reduce(k). Before it, we wait for the peer's result flag of round k.
+ *   - A peer's result of a slice of round k overwrites, in place, what we have read in our send(k), which it has waited for.
+ *
  * Stages launched one by one behave as if the flags had been waited for: barriers of the hosts stand in for them.
  */
 #ifndef GPUCOLL_KERNELS_ALLREDUCE_TWOSHOT_CUH
@@ -39,7 +44,8 @@ struct round_view {
     uint64_t begin;
     uint32_t length;
     uint32_t each;
-    uint32_t slot;
+    uint32_t input; /* which of a channel's 2 * GPUCOLL_SLOTS sets of blocks take the inputs, */
+    uint32_t result; /* and which the results */
 
     /* How many of the round's packs, from its first, are aligned and whole. */
     __device__ __forceinline__ uint32_t fast_length(const message &user) const
@@ -52,8 +58,9 @@ struct round_view {
 /* What a CTA works on. */
 class channel_view {
   public:
-    __device__ __forceinline__ explicit channel_view(const gpucoll_kernel_args &args)
-        : args_(args), block_(gpucoll_block_bytes(args.data_bytes, args.nranks, gridDim.x))
+    /* `depth`: slots of input. */
+    __device__ __forceinline__ channel_view(const gpucoll_kernel_args &args, uint32_t depth)
+        : args_(args), depth_(depth), block_(gpucoll_block_bytes(args.data_bytes, args.nranks, gridDim.x))
     {
         first_block_ = gpucoll_block_offset(args.data_bytes, args.nranks, gridDim.x, blockIdx.x, 0, 0, 0);
         gpucoll_channel_range(args.bytes, gridDim.x, blockIdx.x, &begin_, &end_);
@@ -74,13 +81,15 @@ class channel_view {
         const uint64_t begin = at < end_ ? at : end_;
         const uint64_t left = end_ - begin;
         const uint32_t length = static_cast<uint32_t>(left < per_round_ ? left : per_round_);
-        return {begin, length, (length + args_.nranks - 1) / args_.nranks, static_cast<uint32_t>(index % GPUCOLL_SLOTS)};
+        const uint32_t slot = static_cast<uint32_t>(index % depth_);
+        const uint32_t parts = 2 * GPUCOLL_SLOTS / depth_; /* of a slot */
+        return {begin, length, (length + args_.nranks - 1) / args_.nranks, slot * parts + PART_INPUT, slot * parts + PART_RESULT};
     }
 
-    /* The block for `source` in the lane of `owner`. */
-    __device__ __forceinline__ char *block(uint32_t owner, uint32_t slot, uint32_t part, uint32_t source) const
+    /* The block for `source` in the lane of `owner`, of a set that a round_view names. */
+    __device__ __forceinline__ char *block(uint32_t owner, uint32_t set, uint32_t source) const
     {
-        const uint32_t index = (slot * 2 + part) * args_.nranks + source;
+        const uint32_t index = set * args_.nranks + source;
         return static_cast<char *>(args_.peer[owner].lane) + first_block_ + index * block_;
     }
 
@@ -103,6 +112,7 @@ class channel_view {
 
   private:
     const gpucoll_kernel_args &args_;
+    uint32_t depth_;
     size_t block_; /* bytes */
     size_t first_block_; /* where the channel's blocks start in a lane */
     uint64_t begin_, end_;
@@ -117,8 +127,7 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
                                             const round_view &round, const message &user)
 {
     const auto block = [&](uint32_t peer) {
-        return Sending ? channel.block(peer, round.slot, PART_INPUT, args.rank)
-                       : channel.block(args.rank, round.slot, PART_RESULT, peer);
+        return Sending ? channel.block(peer, round.input, args.rank) : channel.block(args.rank, round.result, peer);
     };
     const uint32_t fast = round.fast_length(user);
     const uint32_t columns = (round.each + blockDim.x - 1) / blockDim.x;
@@ -163,11 +172,11 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
     }
 }
 
-/* Reduces `Count` packs of the own slice, at `offset`, `offset` + blockDim.x, ..., as far as they are below `limit`, and stores
- * them to the peers. `sum` brings the own packs and takes the results. */
-template <typename Op, uint32_t Count>
-__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const channel_view &channel, uint32_t slot,
-                                             uint32_t offset, uint32_t limit, pack (&sum)[Count])
+/* Reduces `Count` packs of the own slice, at `offset`, `offset` + blockDim.x, ..., as far as they are below `limit`, and gives them to
+ * `store(peer, at, result)` for each peer. `sum` brings the own packs and takes the results. */
+template <typename Op, uint32_t Count, typename Store>
+__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const channel_view &channel, uint32_t input,
+                                             uint32_t offset, uint32_t limit, pack (&sum)[Count], const Store &store)
 {
     pack own[Count];
 #pragma unroll
@@ -178,7 +187,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
         pack value[reduce_batch][Count];
 #pragma unroll
         for (uint32_t i = 0; i < reduce_batch; i++) {
-            const char *const from = channel.block(args.rank, slot, PART_INPUT, first + i);
+            const char *const from = channel.block(args.rank, input, first + i);
 #pragma unroll
             for (uint32_t k = 0; k < Count; k++) {
                 const uint32_t at = offset + k * blockDim.x;
@@ -201,20 +210,54 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
     uint32_t turn = channel.first_turn();
 #pragma unroll 1
     for (uint32_t i = 1; i < args.nranks; i++, turn = channel.next_turn(turn)) {
-        char *const to = channel.block(channel.peer(turn), slot, PART_RESULT, args.rank);
+        const uint32_t peer = channel.peer(turn);
 #pragma unroll
         for (uint32_t k = 0; k < Count; k++) {
             const uint32_t at = offset + k * blockDim.x;
             if (at < limit) {
-                store_pack(to + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, sum[k]);
+                store(peer, at, sum[k]);
             }
         }
     }
 }
 
-template <typename Op>
+/* Where the results for peers go, those of the own slice of a round, which begins at pack `begin` of the message: into their blocks, */
+struct results_in_blocks {
+    const gpucoll_kernel_args &args;
+    const channel_view &channel;
+
+    __device__ __forceinline__ char *at(const round_view &round, uint32_t peer, uint64_t) const
+    {
+        return channel.block(peer, round.result, args.rank);
+    }
+
+    /* The pack `offset` of it, which may be the message's last, and cut short. */
+    __device__ __forceinline__ void store_any(const round_view &round, uint32_t peer, uint64_t, uint32_t offset, pack value) const
+    {
+        store_pack(channel.block(peer, round.result, args.rank) + static_cast<size_t>(offset) * GPUCOLL_PACK_BYTES, value);
+    }
+};
+
+/* or to where they belong. */
+struct results_in_place {
+    const gpucoll_kernel_args &args;
+    const gpucoll_kernel_runs &runs;
+
+    __device__ __forceinline__ char *at(const round_view &, uint32_t peer, uint64_t begin) const
+    {
+        return static_cast<char *>(runs.run[peer].recv) + begin * GPUCOLL_PACK_BYTES;
+    }
+
+    __device__ __forceinline__ void store_any(const round_view &, uint32_t peer, uint64_t begin, uint32_t offset, pack value) const
+    {
+        message(runs.run[peer].recv, args.bytes).store(begin + offset, value);
+    }
+};
+
+template <typename Op, typename Results>
 __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, const channel_view &channel,
-                                             const round_view &round, const message &send, const message &recv)
+                                             const round_view &round, const message &send, const message &recv,
+                                             const Results &results)
 {
     const uint32_t start = args.rank * round.each; /* of the slice in the round */
     if (start >= round.length) {
@@ -227,6 +270,10 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
     const uint32_t both = from_send < from_recv ? from_send : from_recv;
     const uint32_t fast = both <= start ? 0 : both - start < length ? both - start : length;
     const uint64_t begin = round.begin + start;
+    const auto store = [&](uint32_t peer, uint32_t at, pack value) {
+        store_pack(results.at(round, peer, begin) + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, value);
+    };
+    const auto store_any = [&](uint32_t peer, uint32_t at, pack value) { results.store_any(round, peer, begin, at, value); };
 
     for (uint32_t offset = threadIdx.x; offset < fast; offset += reduce_unroll * blockDim.x) {
         pack sum[reduce_unroll];
@@ -238,7 +285,7 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
                 sum[k] = load_pack(send.at(begin + at));
             }
         }
-        reduce_packs<Op>(args, channel, round.slot, offset, fast, sum);
+        reduce_packs<Op>(args, channel, round.input, offset, fast, sum, store);
 #pragma unroll
         for (uint32_t k = 0; k < reduce_unroll; k++) {
             const uint32_t at = offset + k * blockDim.x;
@@ -249,7 +296,7 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
     }
     for (uint32_t offset = fast + threadIdx.x; offset < length; offset += blockDim.x) {
         pack sum[1] = {send.load(begin + offset)};
-        reduce_packs<Op>(args, channel, round.slot, offset, length, sum);
+        reduce_packs<Op>(args, channel, round.input, offset, length, sum, store_any);
         recv.store(begin + offset, sum[0]);
     }
 }
@@ -258,7 +305,7 @@ template <typename Op> __device__ __forceinline__ void allreduce_twoshot(const g
 {
     const message send(args.send, args.bytes);
     const message recv(args.recv, args.bytes);
-    const channel_view channel(args);
+    const channel_view channel(args, GPUCOLL_SLOTS);
     const bool whole = args.stages == GPUCOLL_STAGE_ALL;
     const uint64_t begin = args.round_begin;
     const uint64_t end = args.round_end < channel.rounds() ? args.round_end : channel.rounds();
@@ -273,7 +320,7 @@ template <typename Op> __device__ __forceinline__ void allreduce_twoshot(const g
                 break;
             }
             if (args.stages & GPUCOLL_STAGE_REDUCE) {
-                reduce_slice<Op>(args, channel, round, send, recv);
+                reduce_slice<Op>(args, channel, round, send, recv, results_in_blocks{args, channel});
             }
             if (whole) {
                 signal_peers(args, PHASE_RESULT, index);
@@ -296,6 +343,38 @@ template <typename Op> __device__ __forceinline__ void allreduce_twoshot(const g
         }
     }
     finish(args, failed);
+}
+
+template <typename Op>
+__device__ __forceinline__ void allreduce_twoshot_direct(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    constexpr uint32_t depth = 2 * GPUCOLL_SLOTS;
+    constexpr uint32_t ahead = depth - 1; /* rounds that are sent before the first is reduced */
+    const message send(args.send, args.bytes);
+    const message recv(args.recv, args.bytes);
+    const channel_view channel(args, depth);
+    const uint64_t rounds = channel.rounds();
+
+    bool good = true;
+    for (uint64_t next = 0; good && rounds > 0 && next < rounds + ahead; next++) {
+        if (next >= ahead) {
+            const uint64_t index = next - ahead;
+            good = wait_for_peers(args, PHASE_INPUT, index);
+            if (good) {
+                reduce_slice<Op>(args, channel, channel.round(index), send, recv, results_in_place{args, runs});
+                signal_peers(args, PHASE_RESULT, index);
+            }
+        }
+        if (good && next < rounds) {
+            good = next < depth || wait_for_peers(args, PHASE_RESULT, next - depth);
+            if (good) {
+                move_slices<true>(args, channel, channel.round(next), send);
+                signal_peers(args, PHASE_INPUT, next);
+            }
+        }
+    }
+    /* The own buffer is complete when the peers' last results are there. */
+    finish(args, !good || (rounds > 0 && !wait_for_peers(args, PHASE_RESULT, rounds - 1)));
 }
 
 } // namespace gpucoll

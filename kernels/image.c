@@ -1,5 +1,7 @@
 #include "kernels/image.h"
 
+#include <stdbool.h>
+
 /* In fatbins.S. */
 #define IMAGES(F)                                                                                            \
     F(IMAGE_INTEGER, allreduce_integer)                                                                      \
@@ -39,6 +41,7 @@ struct row {
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
                                [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                             \
                                [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #functor,                      \
+                               [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "gpucoll_twoshot_direct_" #functor,         \
                                [GPUCOLL_KERNEL_RELAY] = "gpucoll_relay_" #functor,                           \
                                [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
@@ -64,7 +67,8 @@ enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
     if (kernel == GPUCOLL_KERNEL_RELAY) {
         return GPUCOLL_IMAGE_RELAY + group;
     }
-    return kernel >= GPUCOLL_KERNEL_REDUCE_LL ? GPUCOLL_IMAGE_EXCHANGE + group : group;
+    const bool allreduce = kernel < GPUCOLL_KERNEL_REDUCE_LL || kernel == GPUCOLL_KERNEL_TWOSHOT_DIRECT;
+    return allreduce ? group : GPUCOLL_IMAGE_EXCHANGE + group;
 }
 
 const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor)

@@ -44,6 +44,13 @@ template <typename Op> struct allreduce_calls {
         if (gpucoll::pass_gate(args)) {                                                                      \
             gpucoll::allreduce_twoshot<gpucoll::op_##op<gpucoll::element>>(args);                            \
         }                                                                                                    \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_twoshot_direct_##name(         \
+        const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
+    {                                                                                                        \
+        if (gpucoll::pass_gate(args)) {                                                                      \
+            gpucoll::allreduce_twoshot_direct<gpucoll::op_##op<gpucoll::element>>(args, runs);               \
+        }                                                                                                    \
     }
 
 #endif

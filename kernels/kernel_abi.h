@@ -68,6 +68,7 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
     GPUCOLL_KERNEL_REDUCE_BULK,   /* reduces what lies in the buffers of all ranks, in rank order, into those of all that want it */
+    GPUCOLL_KERNEL_TWOSHOT_DIRECT, /* TWOSHOT, but results go to where they belong in the buffers of all ranks */
     GPUCOLL_KERNEL_RELAY,         /* rings, chains and trees over any protocol: kernels/relay_abi.h; without a reduction, any functor */
     GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces blocks that lie there, in rank order; waits for nobody */
     GPUCOLL_KERNEL_COUNT
@@ -204,6 +205,8 @@ struct gpucoll_kernel_args {
  *
  *   REDUCE_BULK   run[p].send of all ranks p, places in their buffers as this device sees them, is reduced in rank order and put to run[p].recv of all
  *           ranks that have one. All have args.bytes and begin at multiples of 16 bytes. run[p].recv may be run[p].send. Nobody waits.
+ *
+ *   TWOSHOT_DIRECT   run[p].recv is where rank p wants the whole result, as this device sees it, at a multiple of 16 bytes; no more of the runs is used.
  *
  *   RELAY   run[p] is a block: what this rank has for it, and where it goes on this rank; both have send_bytes.
  *

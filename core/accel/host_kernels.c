@@ -161,6 +161,8 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
  */
 struct twoshot {
     const struct gpucoll_kernel_args *args;
+    const struct gpucoll_kernel_runs
+        *runs; /* of the direct form: where all ranks want the results; else NULL */
     int functor;
     uint32_t channel;
     uint32_t channels;
@@ -231,7 +233,9 @@ static bool stage_reduce(const struct twoshot *run, uint64_t round)
     }
     for (uint32_t i = 1; i < args->nranks; i++) {
         uint32_t peer = (args->rank + i) % args->nranks;
-        memcpy(block_of(run, peer, round, PHASE_RESULT, args->rank), sum, slice.bytes);
+        char *result = run->runs != NULL ? (char *)run->runs->run[peer].recv + slice.begin
+                                         : block_of(run, peer, round, PHASE_RESULT, args->rank);
+        memcpy(result, sum, slice.bytes);
         tell(run, peer, PHASE_RESULT, round);
     }
     return true;
@@ -245,17 +249,20 @@ static bool stage_copy(const struct twoshot *run, uint64_t round)
         if (source != args->rank && !wait_flag(args, PHASE_RESULT, run->channel, source, round)) {
             return false;
         }
-        struct span slice = slice_of(run, round, source);
-        memcpy((char *)args->recv + slice.begin, block_of(run, args->rank, round, PHASE_RESULT, source),
-               slice.bytes);
+        if (run->runs == NULL || source == args->rank) {
+            struct span slice = slice_of(run, round, source);
+            memcpy((char *)args->recv + slice.begin, block_of(run, args->rank, round, PHASE_RESULT, source),
+                   slice.bytes);
+        }
     }
     return true;
 }
 
-static bool twoshot_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
-                            uint32_t channels)
+static bool twoshot_rounds(const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs,
+                           int functor, uint32_t channel, uint32_t channels)
 {
-    struct twoshot run = {.args = args, .functor = functor, .channel = channel, .channels = channels};
+    struct twoshot run = {
+        .args = args, .runs = runs, .functor = functor, .channel = channel, .channels = channels};
     gpucoll_channel_range(args->bytes, channels, channel, &run.begin, &run.end);
     size_t block = gpucoll_block_bytes(args->data_bytes, args->nranks, channels);
     run.round_packs = block / GPUCOLL_PACK_BYTES * args->nranks;
@@ -274,6 +281,12 @@ static bool twoshot_channel(const struct gpucoll_kernel_args *args, int functor,
         }
     }
     return true;
+}
+
+static bool twoshot_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                            uint32_t channels)
+{
+    return twoshot_rounds(args, NULL, functor, channel, channels);
 }
 
 /* What copies have brought, reduced in rank order, some of it at a time. */
@@ -318,6 +331,9 @@ static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channe
 {
     if (kernel == GPUCOLL_KERNEL_RELAY) {
         return gpucoll_host_relay(functor, channel, channels, args, runs);
+    }
+    if (kernel == GPUCOLL_KERNEL_TWOSHOT_DIRECT) {
+        return twoshot_rounds(args, runs, functor, channel, channels);
     }
     return gpucoll_kernel_is_exchange(kernel)
                ? gpucoll_host_exchange(kernel, functor, channel, channels, args, runs)

@@ -35,9 +35,10 @@ enum way {
                      each runs again */
     WAY_STAGED,   /* two-shot, stage by stage: nobody waits */
     WAY_BROUGHT,  /* reduce-blocks: copies have brought what the others sent */
+    WAY_DIRECT,   /* two-shot, results straight to where all have theirs */
     WAY_BULK      /* each rank reduces a slice from where all have theirs to where all want it */
 };
-static const char *const way_names[] = {"together", "serial", "staged", "brought", "bulk"};
+static const char *const way_names[] = {"together", "serial", "staged", "brought", "direct", "bulk"};
 
 struct bench {
     struct ranks ranks;
@@ -251,6 +252,19 @@ static void run_bulk(struct bench *bench, const struct call *call)
     ranks_wait_all(ranks, bench->name);
 }
 
+static void run_direct(struct bench *bench, const struct call *whole)
+{
+    struct ranks *ranks = &bench->ranks;
+    struct call call = *whole;
+    call.runs = bench->runs;
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        for (uint32_t p = 0; p < ranks->size; p++) {
+            bench->runs[r].run[p] = (struct gpucoll_kernel_run){.recv = ranks->rank[p].recv + call.recv_at};
+        }
+    }
+    run_together(bench, &call);
+}
+
 static bool run_case(struct bench *bench, enum way way, const struct call *call)
 {
     fill(bench, call);
@@ -261,6 +275,8 @@ static bool run_case(struct bench *bench, enum way way, const struct call *call)
         run_serial(bench, call);
     } else if (way == WAY_STAGED) {
         run_staged(bench, call);
+    } else if (way == WAY_DIRECT) {
+        run_direct(bench, call);
     } else if (way == WAY_BULK) {
         run_bulk(bench, call);
     } else {
@@ -301,6 +317,8 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
     if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
         call.send_at = call.send_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
         call.recv_at = call.recv_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+    } else if (kernel == GPUCOLL_KERNEL_TWOSHOT_DIRECT) {
+        call.recv_at = call.recv_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
     }
     return call;
 }
@@ -325,7 +343,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
         }
         struct call call = shape(bench, kernel, functor, sizes[i]);
         call.linger_ns = way == WAY_TOGETHER ? call.linger_ns : 0;
-        call.gate = way == WAY_TOGETHER && call.linger_ns == 0 && next_random(&bench->random) % 2 == 0;
+        call.gate = (way == WAY_TOGETHER || way == WAY_DIRECT) && call.linger_ns == 0 && next_random(&bench->random) % 2 == 0;
         passed = run_case(bench, way, &call);
     }
     gpus_report(gpus, passed, "%s", bench->name);
@@ -359,6 +377,7 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, const char *
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_TOGETHER);
             test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT_LL128, functor, WAY_TOGETHER);
             test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_TOGETHER);
+            test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT_DIRECT, functor, WAY_DIRECT);
         }
         if (quick || functor % 8 == 0) {
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_SERIAL);

@@ -35,6 +35,11 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/failure_test.cc \
 	test/unit/fake_net.cc \
 	test/unit/fake_net.h \
+	test/unit/gate_hand.c \
+	test/unit/gate_hand.h \
+	test/unit/gate_steps_test.cc \
+	test/unit/gate_test.cc \
+	test/unit/gate_wait.h \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
 	test/unit/layout_test.cc \

@@ -93,7 +93,7 @@ TEST(selector, calls_in_which_nobody_waits_weigh_the_sms_that_a_plan_takes)
     model.bulk_us = 20; /* so that others are a little faster where somebody waits */
     model.copy_us = 1000;
     input.model = &model;
-    EXPECT_STREQ(plan_of(input).algorithm->protocol, "simple");
+    EXPECT_STREQ(plan_of(input).algorithm->protocol, "direct");
     input.unattended = true;
     EXPECT_STREQ(plan_of(input).algorithm->protocol, "bulk");
 }

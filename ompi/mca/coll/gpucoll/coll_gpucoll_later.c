@@ -224,7 +224,8 @@ static void take_turns(gpucoll_module *self)
     }
     self->turning = true;
     while ((outer = self->order) != NULL && take_turn(outer)) {
-        self->order = outer->next_order;
+        __atomic_store_n(&self->order, outer->next_order,
+                         __ATOMIC_RELEASE); /* read without the lock by who calls */
         if (self->order == NULL) {
             self->order_end = &self->order;
         }
@@ -456,7 +457,7 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
 {
     struct gpucoll_call call = *later->call;
     const bool active = gpucoll_device_active();
-    if (self->order != NULL) {
+    if (__atomic_load_n(&self->order, __ATOMIC_ACQUIRE) != NULL) {
         return false;
     }
     if (!later->native) {

@@ -1,22 +1,31 @@
 #include "coll_gpucoll_observe.h"
+
+#include <pthread.h>
 #include "core/trace.h"
 
 _Static_assert((int)GPUCOLL_OBSERVED_COUNT <= (int)GPUCOLL_STATS_COLLS,
                "statistics tell all collectives apart");
 
-const char *const *gpucoll_observed_names(void)
+static const char *names[GPUCOLL_OBSERVED_COUNT] = {
+    [GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
+    [GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHERV] = "neighbor_allgatherv",
+    [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
+    [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLV] = "neighbor_alltoallv",
+    [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLW] = "neighbor_alltoallw",
+    [GPUCOLL_OBSERVED_REDUCE_LOCAL] = "reduce_local",
+};
+
+static void take_names_of_the_engine(void)
 {
-    static const char *names[GPUCOLL_OBSERVED_COUNT] = {
-        [GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
-        [GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHERV] = "neighbor_allgatherv",
-        [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
-        [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLV] = "neighbor_alltoallv",
-        [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLW] = "neighbor_alltoallw",
-        [GPUCOLL_OBSERVED_REDUCE_LOCAL] = "reduce_local",
-    };
     for (int i = 0; i <= GPUCOLL_BARRIER; i++) {
         names[i] = gpucoll_coll_name((enum gpucoll_coll)i);
     }
+}
+
+const char *const *gpucoll_observed_names(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, take_names_of_the_engine);
     return names;
 }
 

@@ -51,7 +51,7 @@ struct gpucoll_gate {
     bool counted;                 /* in this call all CTAs of some launch were resident */
 };
 
-/* Is the kernel that the request is about to launch to have one? */
+/* Is the kernel of the request's plan to have one? */
 bool gpucoll_gate_wanted(const struct gpucoll_request *request);
 
 /* A kernel with a gate has been launched. */

@@ -7,6 +7,7 @@
 #include "core/cluster.h"
 #include "core/direct.h"
 #include "core/exchange.h"
+#include "core/gate.h"
 #include "core/links.h"
 #include "core/observe.h"
 #include "core/packing.h"
@@ -149,8 +150,7 @@ static gpucoll_status plan(struct gpucoll_request *request)
     gpucoll_status status =
         gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
                           request->direct, request->form != GPUCOLL_FORM_BLOCKING, plan);
-    const bool gate = request->company && status == GPUCOLL_OK && plan->algorithm->waits;
-    if (status == GPUCOLL_OK && plan->linger && (gate || !may_linger(request))) {
+    if (status == GPUCOLL_OK && plan->linger && (gpucoll_gate_wanted(request) || !may_linger(request))) {
         plan->linger = false;
         plan->ctas = plan->launch_ctas;
     }

@@ -13,6 +13,7 @@ static const double copy_cta_bandwidth = 31e9;
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     gpucoll_twoshot_simple_shape(input, plan);
+    plan->threads = plan->threads < GPUCOLL_LEAST_SERVED_THREADS ? GPUCOLL_LEAST_SERVED_THREADS : plan->threads;
     const double copied = (input->nranks - 1.0) / input->nranks * (double)input->bytes / (double)plan->rounds;
     plan->predicted_us -= copied / (plan->ctas * copy_cta_bandwidth) * 1e6;
 }

@@ -113,6 +113,9 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     const uint32_t most = most_channels(input, flow);
     const uint64_t block = block_of(flow, input->bytes, input->nranks);
     plan->threads = gpucoll_whole_warps(input->config->threads);
+    if (simple && plan->threads < GPUCOLL_LEAST_SERVED_THREADS) {
+        plan->threads = GPUCOLL_LEAST_SERVED_THREADS;
+    }
     const double each = simple ? (double)least_channel_bytes : (double)plan->threads * GPUCOLL_PACK_BYTES;
     const double share = gpucoll_wanted_ctas(input, (double)block / each);
     plan->ctas = share + 1 < (double)most ? (uint32_t)(share + 1) : most;

@@ -31,6 +31,7 @@
 #define GPUCOLL_KERNELS_ALLREDUCE_TWOSHOT_CUH
 
 #include "kernels/reduce_ops.cuh"
+#include "kernels/roles.cuh"
 #include "kernels/simple.cuh"
 
 namespace gpucoll {
@@ -58,9 +59,9 @@ struct round_view {
 /* What a CTA works on. */
 class channel_view {
   public:
-    /* `depth`: slots of input. */
-    __device__ __forceinline__ channel_view(const gpucoll_kernel_args &args, uint32_t depth)
-        : args_(args), depth_(depth), block_(gpucoll_block_bytes(args.data_bytes, args.nranks, gridDim.x))
+    /* `depth`: slots of input; `service`: threads that do not move data, the first ones. */
+    __device__ __forceinline__ channel_view(const gpucoll_kernel_args &args, uint32_t depth, uint32_t service)
+        : args_(args), depth_(depth), service_(service), block_(gpucoll_block_bytes(args.data_bytes, args.nranks, gridDim.x))
     {
         first_block_ = gpucoll_block_offset(args.data_bytes, args.nranks, gridDim.x, blockIdx.x, 0, 0, 0);
         gpucoll_channel_range(args.bytes, gridDim.x, blockIdx.x, &begin_, &end_);
@@ -68,6 +69,17 @@ class channel_view {
         const uint64_t packs = end_ - begin_;
         rounds_ = (packs + most - 1) / most;
         per_round_ = rounds_ == 0 ? 0 : (packs + rounds_ - 1) / rounds_;
+    }
+
+    /* Of those that move data: this one, and how many. */
+    __device__ __forceinline__ uint32_t thread() const
+    {
+        return threadIdx.x - service_;
+    }
+
+    __device__ __forceinline__ uint32_t threads() const
+    {
+        return blockDim.x - service_;
     }
 
     __device__ __forceinline__ uint64_t rounds() const
@@ -113,6 +125,7 @@ class channel_view {
   private:
     const gpucoll_kernel_args &args_;
     uint32_t depth_;
+    uint32_t service_;
     size_t block_; /* bytes */
     size_t first_block_; /* where the channel's blocks start in a lane */
     uint64_t begin_, end_;
@@ -130,11 +143,11 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
         return Sending ? channel.block(peer, round.input, args.rank) : channel.block(args.rank, round.result, peer);
     };
     const uint32_t fast = round.fast_length(user);
-    const uint32_t columns = (round.each + blockDim.x - 1) / blockDim.x;
+    const uint32_t columns = (round.each + channel.threads() - 1) / channel.threads();
     const uint32_t steps = fast == 0 ? 0 : columns * (args.nranks - 1);
     char *const base = user.at(round.begin);
     uint32_t turn = channel.first_turn();
-    uint32_t offset = threadIdx.x; /* in the slice */
+    uint32_t offset = channel.thread(); /* in the slice */
     for (uint32_t step = 0; step < steps; step += move_unroll) {
         pack value[move_unroll];
         char *to[move_unroll];
@@ -150,7 +163,7 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
                 to[i] = Sending ? inside : outside;
             }
             turn = channel.next_turn(turn);
-            offset += turn == channel.first_turn() ? blockDim.x : 0;
+            offset += turn == channel.first_turn() ? channel.threads() : 0;
         }
 #pragma unroll
         for (uint32_t i = 0; i < move_unroll; i++) {
@@ -159,7 +172,7 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
             }
         }
     }
-    for (uint32_t at = fast + threadIdx.x; at < round.length; at += blockDim.x) {
+    for (uint32_t at = fast + channel.thread(); at < round.length; at += channel.threads()) {
         const uint32_t peer = at / round.each;
         if (peer != args.rank) {
             char *const inside = block(peer) + static_cast<size_t>(at - peer * round.each) * GPUCOLL_PACK_BYTES;
@@ -172,7 +185,7 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
     }
 }
 
-/* Reduces `Count` packs of the own slice, at `offset`, `offset` + blockDim.x, ..., as far as they are below `limit`, and gives them to
+/* Reduces `Count` packs of the own slice, at `offset`, `offset` + channel.threads(), ..., as far as they are below `limit`, and gives them to
  * `store(peer, at, result)` for each peer. `sum` brings the own packs and takes the results. */
 template <typename Op, uint32_t Count, typename Store>
 __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const channel_view &channel, uint32_t input,
@@ -190,7 +203,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
             const char *const from = channel.block(args.rank, input, first + i);
 #pragma unroll
             for (uint32_t k = 0; k < Count; k++) {
-                const uint32_t at = offset + k * blockDim.x;
+                const uint32_t at = offset + k * channel.threads();
                 value[i][k] = own[k];
                 if (first + i < args.nranks && first + i != args.rank && at < limit) {
                     value[i][k] = load_pack(from + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES);
@@ -213,7 +226,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
         const uint32_t peer = channel.peer(turn);
 #pragma unroll
         for (uint32_t k = 0; k < Count; k++) {
-            const uint32_t at = offset + k * blockDim.x;
+            const uint32_t at = offset + k * channel.threads();
             if (at < limit) {
                 store(peer, at, sum[k]);
             }
@@ -232,9 +245,9 @@ struct results_in_blocks {
     }
 
     /* The pack `offset` of it, which may be the message's last, and cut short. */
-    __device__ __forceinline__ void store_any(const round_view &round, uint32_t peer, uint64_t, uint32_t offset, pack value) const
+    __device__ __forceinline__ void store_any(const round_view &round, uint32_t peer, uint64_t begin, uint32_t offset, pack value) const
     {
-        store_pack(channel.block(peer, round.result, args.rank) + static_cast<size_t>(offset) * GPUCOLL_PACK_BYTES, value);
+        store_pack(at(round, peer, begin) + static_cast<size_t>(offset) * GPUCOLL_PACK_BYTES, value);
     }
 };
 
@@ -275,11 +288,11 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
     };
     const auto store_any = [&](uint32_t peer, uint32_t at, pack value) { results.store_any(round, peer, begin, at, value); };
 
-    for (uint32_t offset = threadIdx.x; offset < fast; offset += reduce_unroll * blockDim.x) {
+    for (uint32_t offset = channel.thread(); offset < fast; offset += reduce_unroll * channel.threads()) {
         pack sum[reduce_unroll];
 #pragma unroll
         for (uint32_t k = 0; k < reduce_unroll; k++) {
-            const uint32_t at = offset + k * blockDim.x;
+            const uint32_t at = offset + k * channel.threads();
             sum[k] = make_uint4(0, 0, 0, 0);
             if (at < fast) {
                 sum[k] = load_pack(send.at(begin + at));
@@ -288,13 +301,13 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
         reduce_packs<Op>(args, channel, round.input, offset, fast, sum, store);
 #pragma unroll
         for (uint32_t k = 0; k < reduce_unroll; k++) {
-            const uint32_t at = offset + k * blockDim.x;
+            const uint32_t at = offset + k * channel.threads();
             if (at < fast) {
                 store_pack(recv.at(begin + at), sum[k]);
             }
         }
     }
-    for (uint32_t offset = fast + threadIdx.x; offset < length; offset += blockDim.x) {
+    for (uint32_t offset = fast + channel.thread(); offset < length; offset += channel.threads()) {
         pack sum[1] = {send.load(begin + offset)};
         reduce_packs<Op>(args, channel, round.input, offset, length, sum, store_any);
         recv.store(begin + offset, sum[0]);
@@ -305,7 +318,7 @@ template <typename Op> __device__ __forceinline__ void allreduce_twoshot(const g
 {
     const message send(args.send, args.bytes);
     const message recv(args.recv, args.bytes);
-    const channel_view channel(args, GPUCOLL_SLOTS);
+    const channel_view channel(args, GPUCOLL_SLOTS, 0);
     const bool whole = args.stages == GPUCOLL_STAGE_ALL;
     const uint64_t begin = args.round_begin;
     const uint64_t end = args.round_end < channel.rounds() ? args.round_end : channel.rounds();
@@ -345,34 +358,87 @@ template <typename Op> __device__ __forceinline__ void allreduce_twoshot(const g
     finish(args, failed);
 }
 
+/* Of the direct form, for kernels/roles.cuh: three rounds are sent, then by turns one is reduced and another one sent. */
+template <typename Op> class direct_steps {
+  public:
+    __device__ __forceinline__ direct_steps(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+        : args_(args), runs_(runs), channel_(args, depth, GPUCOLL_SERVICE_THREADS), send_(args.send, args.bytes),
+          recv_(args.recv, args.bytes), wait_(args.status), turn_(0), sends_(true), index_(0), reduces_(false)
+    {
+    }
+
+    __device__ __forceinline__ uint64_t rounds() const
+    {
+        return channel_.rounds();
+    }
+
+    __device__ __forceinline__ bool next()
+    {
+        while (rounds() > 0 && turn_ < rounds() + ahead) {
+            reduces_ = !sends_ && turn_ >= ahead;
+            const bool sends = sends_ && turn_ < rounds();
+            index_ = reduces_ ? turn_ - ahead : turn_;
+            turn_ += sends_ ? 1 : 0; /* in a turn a round is reduced, then one is sent */
+            sends_ = !sends_;
+            if (reduces_ || sends) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /* Each lane for a peer: its input, or that it has reduced what is in the slot. */
+    __device__ __forceinline__ bool wait()
+    {
+        const uint32_t peer = threadIdx.x;
+        if (peer >= args_.nranks || peer == args_.rank || (!reduces_ && index_ < depth)) {
+            return true;
+        }
+        return wait_for_peer(args_, wait_, reduces_ ? PHASE_INPUT : PHASE_RESULT, peer, reduces_ ? index_ : index_ - depth);
+    }
+
+    __device__ __forceinline__ posted_flag flag() const
+    {
+        const uint32_t peer = threadIdx.x % warp_threads;
+        if (peer >= args_.nranks || peer == args_.rank) {
+            return {nullptr, 0};
+        }
+        return {static_cast<uint64_t *>(args_.peer[peer].lane) +
+                    gpucoll_flag_index(reduces_ ? PHASE_RESULT : PHASE_INPUT, blockIdx.x, args_.rank),
+                gpucoll_flag_value(args_.peer[peer].epoch, index_)};
+    }
+
+    __device__ __forceinline__ void move() const
+    {
+        if (reduces_) {
+            reduce_slice<Op>(args_, channel_, channel_.round(index_), send_, recv_, results_in_place{args_, runs_});
+        } else {
+            move_slices<true>(args_, channel_, channel_.round(index_), send_);
+        }
+    }
+
+  private:
+    static constexpr uint32_t depth = 2 * GPUCOLL_SLOTS;
+    static constexpr uint32_t ahead = depth - 1; /* rounds that are sent before the first is reduced */
+
+    const gpucoll_kernel_args &args_;
+    const gpucoll_kernel_runs &runs_;
+    const channel_view channel_;
+    const message send_;
+    const message recv_;
+    waiter wait_;
+    uint64_t turn_;
+    bool sends_; /* the next step of the turn, if it has one, is to send */
+    uint64_t index_;
+    bool reduces_;
+};
+
 template <typename Op>
 __device__ __forceinline__ void allreduce_twoshot_direct(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
-    constexpr uint32_t depth = 2 * GPUCOLL_SLOTS;
-    constexpr uint32_t ahead = depth - 1; /* rounds that are sent before the first is reduced */
-    const message send(args.send, args.bytes);
-    const message recv(args.recv, args.bytes);
-    const channel_view channel(args, depth);
-    const uint64_t rounds = channel.rounds();
-
-    bool good = true;
-    for (uint64_t next = 0; good && rounds > 0 && next < rounds + ahead; next++) {
-        if (next >= ahead) {
-            const uint64_t index = next - ahead;
-            good = wait_for_peers(args, PHASE_INPUT, index);
-            if (good) {
-                reduce_slice<Op>(args, channel, channel.round(index), send, recv, results_in_place{args, runs});
-                signal_peers(args, PHASE_RESULT, index);
-            }
-        }
-        if (good && next < rounds) {
-            good = next < depth || wait_for_peers(args, PHASE_RESULT, next - depth);
-            if (good) {
-                move_slices<true>(args, channel, channel.round(next), send);
-                signal_peers(args, PHASE_INPUT, next);
-            }
-        }
-    }
+    direct_steps<Op> steps(args, runs);
+    const uint64_t rounds = steps.rounds();
+    const bool good = run_in_roles(steps);
     /* The own buffer is complete when the peers' last results are there. */
     finish(args, !good || (rounds > 0 && !wait_for_peers(args, PHASE_RESULT, rounds - 1)));
 }

@@ -1,10 +1,10 @@
 /*
- * Connections of relays over each protocol (kernels/relay_abi.h): a CTA, all its threads together, takes one piece from its sources,
- * reduces it with the own part, and stores the outcome to its targets and to the user's buffer. `carry` of a protocol is one
- * loop for all the forms, from send to recv_reduce_copy_send: which operands and results a step has is known only when it
- * runs, so that there is one loop to compile for each protocol and functor.
+ * Connections of relays (kernels/relay_abi.h): a CTA takes one piece from its sources, reduces it with the own part, and stores the outcome to its
+ * targets and to the user's buffer. `carry` of a protocol is one loop for all the forms, from send to recv_reduce_copy_send: which operands
+ * and results a step has is known only when it runs, so that there is one loop to compile for each protocol and functor. Here those
+ * over LL and LL128; over Simple see kernels/connection_simple.cuh.
  *
- * Over LL and LL128 the threads meet only where a slot is used again. A thread (a warp, in LL128) has the same packs of each piece of a
+ * The threads meet only where a slot is used again. A thread (a warp, in LL128) has the same packs of each piece of a
  * block, so what it reads of the user's buffer it has read before it writes there: in place is right.
  */
 #ifndef GPUCOLL_KERNELS_CONNECTION_CUH
@@ -14,6 +14,7 @@
 #include "kernels/ll128.cuh"
 #include "kernels/reduce_ops.cuh"
 #include "kernels/relay_abi.h"
+#include "kernels/roles.cuh"
 #include "kernels/simple.cuh"
 
 namespace gpucoll {
@@ -68,13 +69,10 @@ struct relay_channel {
         }
     }
 
-    /* After a barrier: all that the CTA has done before is seen by whoever sees the flag. */
-    __device__ __forceinline__ void raise_flag(uint32_t phase, uint32_t peer, uint32_t number) const
+    __device__ __forceinline__ posted_flag flag(uint32_t phase, uint32_t peer, uint32_t number) const
     {
-        uint64_t *flags = static_cast<uint64_t *>(args.peer[peer].lane);
-        fence_system();
-        store_relaxed(&flags[gpucoll_flag_index(phase, blockIdx.x, args.rank)],
-                      gpucoll_flag_value(args.peer[peer].epoch, number));
+        return {static_cast<uint64_t *>(args.peer[peer].lane) + gpucoll_flag_index(phase, blockIdx.x, args.rank),
+                gpucoll_flag_value(args.peer[peer].epoch, number)};
     }
 
     /* Threads 0 and 1: are the slots free again that the step will use? To be followed by a barrier. */
@@ -95,7 +93,9 @@ struct relay_channel {
     __device__ __forceinline__ void give_credits(const gpucoll_relay_step &step) const
     {
         if (threadIdx.x < step.sources) {
-            raise_flag(PHASE_RESULT, threadIdx.x == 0 ? step.from[0].peer : step.from[1].peer, step.received);
+            const posted_flag credit = flag(PHASE_RESULT, threadIdx.x == 0 ? step.from[0].peer : step.from[1].peer, step.received);
+            fence_system(); /* after a barrier: all that the CTA has read */
+            store_relaxed(credit.at, credit.value);
         }
     }
 };
@@ -108,123 +108,47 @@ struct relay_piece {
     uint32_t length;
 };
 
+/* The packs of a step, of the channel's share of its block. */
+__device__ __forceinline__ relay_piece piece_of(const relay_channel &channel, const gpucoll_kernel_run &run, uint32_t piece)
+{
+    uint64_t begin, end;
+    gpucoll_channel_range(run.send_bytes, gridDim.x, blockIdx.x, &begin, &end);
+    const uint64_t at = begin + static_cast<uint64_t>(piece) * channel.cut.piece_packs;
+    const uint64_t left = at < end ? end - at : 0;
+    return {message(run.send, run.send_bytes), message(run.recv, run.send_bytes), at,
+            static_cast<uint32_t>(left < channel.cut.piece_packs ? left : channel.cut.piece_packs)};
+}
+
+/* Next steps of a channel and what of the user's buffers belongs to them. */
+struct relay_steps {
+    const gpucoll_kernel_runs &runs;
+    gpucoll_relay_walk walk;
+    gpucoll_relay_step step;
+
+    __device__ __forceinline__ relay_steps(const relay_channel &channel, const gpucoll_kernel_runs &runs)
+        : runs(runs), walk(gpucoll_relay_begin(channel.args.relay_flow, channel.args.rank, channel.args.nranks, blockIdx.x,
+                                               &channel.cut)),
+          step() /* places of ends that a step does not have are looked up, too: they must be some rank's */
+    {
+    }
+
+    /* False: there is none. */
+    __device__ __forceinline__ bool next()
+    {
+        if (!gpucoll_relay_next(&walk, &step)) {
+            return false;
+        }
+        const gpucoll_kernel_run &run = runs.run[step.block];
+        step.writes = step.writes && (step.sources > 0 || run.send != run.recv);
+        return true;
+    }
+};
+
 /* With the operand that has come before, if any. */
 template <typename Op> __device__ __forceinline__ pack fold(bool first, pack sum, pack value)
 {
     return first ? value : reduce<Op>(sum, value);
 }
-
-/* ---- Simple: operands and results are memory ---- */
-
-struct over_simple {
-    static constexpr uint32_t protocol = GPUCOLL_RELAY_SIMPLE;
-    static constexpr uint32_t unroll = 4; /* packs that a thread has in flight */
-
-    template <typename Op>
-    static __device__ __forceinline__ void fast_packs(const relay_channel &channel, const gpucoll_relay_step &step,
-                                                      const relay_piece &piece, uint32_t fast)
-    {
-        const uint32_t operands = step.sources + (step.reads ? 1 : 0);
-        const uint32_t results = step.targets + (step.writes ? 1 : 0);
-        const uint32_t rank = channel.args.rank;
-        const char *const source[2] = {channel.slot<protocol>(rank, step.from[0].end, step.received),
-                                       channel.slot<protocol>(rank, step.from[1].end, step.received)};
-        char *const target[2] = {channel.slot<protocol>(step.to[0].peer, step.to[0].end, step.sent),
-                                 channel.slot<protocol>(step.to[1].peer, step.to[1].end, step.sent)};
-        for (uint32_t start = threadIdx.x; start < fast; start += unroll * blockDim.x) {
-            pack sum[unroll];
-#pragma unroll 1
-            for (uint32_t k = 0; k < operands; k++) {
-                const char *const from = k >= step.sources ? piece.own.at(piece.begin) : k == 0 ? source[0] : source[1];
-                pack value[unroll];
-#pragma unroll
-                for (uint32_t i = 0; i < unroll; i++) {
-                    const uint32_t at = start + i * blockDim.x;
-                    value[i] = at < fast ? load_pack(from + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES)
-                                         : make_uint4(0, 0, 0, 0);
-                }
-#pragma unroll
-                for (uint32_t i = 0; i < unroll; i++) {
-                    sum[i] = fold<Op>(k == 0, sum[i], value[i]);
-                }
-            }
-#pragma unroll 1
-            for (uint32_t k = 0; k < results; k++) {
-                char *const to = k >= step.targets ? piece.user.at(piece.begin) : k == 0 ? target[0] : target[1];
-#pragma unroll
-                for (uint32_t i = 0; i < unroll; i++) {
-                    const uint32_t at = start + i * blockDim.x;
-                    if (at < fast) {
-                        store_pack(to + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, sum[i]);
-                    }
-                }
-            }
-        }
-    }
-
-    /* The packs from `first` on, of which the user's may be unaligned or cut short. */
-    template <typename Op>
-    static __device__ __forceinline__ void slow_packs(const relay_channel &channel, const gpucoll_relay_step &step,
-                                                      const relay_piece &piece, uint32_t first)
-    {
-        for (uint32_t at = first + threadIdx.x; at < piece.length; at += blockDim.x) {
-            const size_t place = static_cast<size_t>(at) * GPUCOLL_PACK_BYTES;
-            pack sum = make_uint4(0, 0, 0, 0);
-#pragma unroll 1
-            for (uint32_t k = 0; k < step.sources + (step.reads ? 1 : 0); k++) {
-                const gpucoll_relay_end &from = k == 0 ? step.from[0] : step.from[1];
-                const pack value = k >= step.sources
-                                       ? piece.own.load(piece.begin + at)
-                                       : load_pack(channel.slot<protocol>(channel.args.rank, from.end, step.received) + place);
-                sum = fold<Op>(k == 0, sum, value);
-            }
-#pragma unroll 1
-            for (uint32_t k = 0; k < step.targets; k++) {
-                const gpucoll_relay_end &to = k == 0 ? step.to[0] : step.to[1];
-                store_pack(channel.slot<protocol>(to.peer, to.end, step.sent) + place, sum);
-            }
-            if (step.writes) {
-                piece.user.store(piece.begin + at, sum);
-            }
-        }
-    }
-
-    static __device__ __forceinline__ uint32_t fast_length(const relay_piece &piece, const gpucoll_relay_step &step)
-    {
-        uint64_t end = piece.begin + piece.length;
-        end = step.reads && piece.own.fast_end() < end ? piece.own.fast_end() : end;
-        end = step.writes && piece.user.fast_end() < end ? piece.user.fast_end() : end;
-        return end > piece.begin ? static_cast<uint32_t>(end - piece.begin) : 0;
-    }
-
-    /* False on all threads if a wait was given up. */
-    template <typename Op>
-    static __device__ __forceinline__ bool carry(relay_channel &channel, const gpucoll_relay_step &step,
-                                                 const relay_piece &piece)
-    {
-        channel.wait_credits(step);
-        /* Threads of another warp, where there is one: so that the two kinds of waits go side by side. */
-        const uint32_t inbox = (threadIdx.x + warp_threads) % blockDim.x;
-        const uint32_t thread = blockDim.x > warp_threads ? inbox : threadIdx.x;
-        if (thread < step.sources && !channel.failed) {
-            channel.wait_flag(PHASE_INPUT, thread == 0 ? step.from[0].peer : step.from[1].peer, step.received);
-        }
-        if (__syncthreads_or(channel.failed)) {
-            return false;
-        }
-        const uint32_t fast = fast_length(piece, step);
-        fast_packs<Op>(channel, step, piece, fast);
-        slow_packs<Op>(channel, step, piece, fast);
-        __syncthreads();
-        if (threadIdx.x < step.targets) {
-            channel.raise_flag(PHASE_INPUT, threadIdx.x == 0 ? step.to[0].peer : step.to[1].peer, step.sent);
-        }
-        if (channel.owes_credits(step)) {
-            channel.give_credits(step);
-        }
-        return true;
-    }
-};
 
 /* ---- LL: two lines a pack, in two planes of the slot ---- */
 

@@ -41,6 +41,8 @@ enum {
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
     GPUCOLL_CREW_CTAS = 8,     /* of a lingering kernel, at most: the portable size of a cluster */
     GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
+    GPUCOLL_SERVICE_THREADS = 64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
+    GPUCOLL_LEAST_SERVED_THREADS = GPUCOLL_SERVICE_THREADS + 32,
     GPUCOLL_PACK_BYTES = 16,   /* unit of work of one thread; whole elements of every type */
     GPUCOLL_LINE_PACKS = 7,    /* of data in a line of LL128 */
     GPUCOLL_LINE_BYTES = 128,

@@ -32,6 +32,7 @@ kernel_headers = \
 	kernels/allreduce_twoshot.cuh \
 	kernels/bulk.cuh \
 	kernels/connection.cuh \
+	kernels/connection_simple.cuh \
 	kernels/crew.cuh \
 	kernels/exchange.cuh \
 	kernels/exchange_simple.cuh \
@@ -44,6 +45,7 @@ kernel_headers = \
 	kernels/reduce_bulk.cuh \
 	kernels/reduce_ops.cuh \
 	kernels/relay.cuh \
+	kernels/roles.cuh \
 	kernels/simple.cuh \
 	kernels/sync.cuh
 kernel_fatbins = $(kernel_sources:.cu=.fatbin)

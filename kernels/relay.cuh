@@ -5,32 +5,19 @@
 #ifndef GPUCOLL_KERNELS_RELAY_CUH
 #define GPUCOLL_KERNELS_RELAY_CUH
 
-#include "kernels/connection.cuh"
+#include "kernels/connection_simple.cuh"
 
 namespace gpucoll {
-
-/* The packs of a step, of the channel's share of its block. */
-__device__ __forceinline__ relay_piece piece_of(const relay_channel &channel, const gpucoll_kernel_run &run, uint32_t piece)
-{
-    uint64_t begin, end;
-    gpucoll_channel_range(run.send_bytes, gridDim.x, blockIdx.x, &begin, &end);
-    const uint64_t at = begin + static_cast<uint64_t>(piece) * channel.cut.piece_packs;
-    const uint64_t left = at < end ? end - at : 0;
-    return {message(run.send, run.send_bytes), message(run.recv, run.send_bytes), at,
-            static_cast<uint32_t>(left < channel.cut.piece_packs ? left : channel.cut.piece_packs)};
-}
 
 /* False if a wait was given up, on some threads at least. */
 template <typename Over, typename Op>
 __device__ __forceinline__ bool relay_over(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
     relay_channel channel(args);
-    gpucoll_relay_walk walk = gpucoll_relay_begin(args.relay_flow, args.rank, args.nranks, blockIdx.x, &channel.cut);
-    gpucoll_relay_step step = {}; /* places of ends that a step does not have are looked up, too: they must be some rank's */
-    while (gpucoll_relay_next(&walk, &step)) {
-        const gpucoll_kernel_run &run = runs.run[step.block];
-        step.writes = step.writes && (step.sources > 0 || run.send != run.recv);
-        if (!Over::template carry<Op>(channel, step, piece_of(channel, run, step.piece))) {
+    relay_steps steps(channel, runs);
+    while (steps.next()) {
+        const relay_piece piece = piece_of(channel, runs.run[steps.step.block], steps.step.piece);
+        if (!Over::template carry<Op>(channel, steps.step, piece)) {
             return false;
         }
     }
@@ -49,7 +36,7 @@ __device__ __forceinline__ void relay(const gpucoll_kernel_args &args, const gpu
     } else if (args.relay_protocol == GPUCOLL_RELAY_LL128) {
         good = relay_over<over_ll128, Op>(args, runs);
     } else {
-        good = relay_over<over_simple, Op>(args, runs);
+        good = relay_over_simple<Op>(args, runs);
     }
     finish(args, !good);
 }

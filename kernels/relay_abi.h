@@ -20,7 +20,7 @@
  * it, a flag in its own lane; credits are given only to who waits for them, so nothing is on its way to a lane when its call has
  * ended. In one channel no two connections have the same source and target, so flags (kernel_abi.h) are found by the peer.
  *
- *   SIMPLE  the slots are in the data area; a flag tells of each piece
+ *   SIMPLE  the slots are in the data area; a flag tells of each piece. A CTA has service threads and movers
  *   LL      the slots are in the LL area; the words of the k-th piece in a slot carry the lane's epoch + k, so the owner raises
  *   LL128   its lane's epoch by gpucoll_relay_passes - 1 above what a call takes else; likewise lines in the LL128 area
  *

@@ -28,29 +28,35 @@ __device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, ui
     }
 }
 
+/* By one thread: until the peer has signalled this round; its stores are seen by whoever meets this thread at a barrier. Only a flag of this very epoch
+ * counts, so an epoch that wraps around does no harm. False if the wait was given up. */
+__device__ __forceinline__ bool wait_for_peer(const gpucoll_kernel_args &args, waiter &wait, uint32_t phase, uint32_t peer,
+                                              uint64_t round)
+{
+    const uint64_t *flag =
+        static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
+    const uint64_t wanted = gpucoll_flag_value(args.peer[args.rank].epoch, round);
+    for (;;) {
+        const uint64_t seen = load_acquire(flag);
+        if (seen >> 32 == wanted >> 32 && static_cast<uint32_t>(seen) >= static_cast<uint32_t>(wanted)) {
+            return true;
+        }
+        if (!wait.again(peer)) {
+            return false;
+        }
+    }
+}
+
 /* Waits until every peer has signalled this round. False on all threads if the wait was given up. The flags'
- * acquire and the barrier make the peers' stores visible to all threads of the CTA. Only a flag of this very epoch counts, so
- * an epoch that wraps around does no harm. `mine`: thread p says whether rank p is waited for. */
+ * acquire and the barrier make the peers' stores visible to all threads of the CTA. `mine`: thread p says whether rank p is waited for. */
 __device__ __forceinline__ bool wait_for_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round,
                                                bool mine = true)
 {
     bool failed = false;
     const uint32_t peer = threadIdx.x;
     if (mine && peer < args.nranks && peer != args.rank) {
-        const uint64_t *flag =
-            static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
-        const uint64_t wanted = gpucoll_flag_value(args.peer[args.rank].epoch, round);
         waiter wait(args.status);
-        for (;;) {
-            const uint64_t seen = load_acquire(flag);
-            if (seen >> 32 == wanted >> 32 && static_cast<uint32_t>(seen) >= static_cast<uint32_t>(wanted)) {
-                break;
-            }
-            if (!wait.again(peer)) {
-                failed = true;
-                break;
-            }
-        }
+        failed = !wait_for_peer(args, wait, phase, peer, round);
     }
     return !__syncthreads_or(failed);
 }

@@ -318,6 +318,7 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         call.send_at = call.send_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
         call.recv_at = call.recv_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
     } else if (kernel == GPUCOLL_KERNEL_TWOSHOT_DIRECT) {
+        call.threads = call.threads < GPUCOLL_LEAST_SERVED_THREADS ? GPUCOLL_LEAST_SERVED_THREADS : call.threads;
         call.recv_at = call.recv_at / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
     }
     return call;

@@ -226,6 +226,9 @@ static bool run_case(struct bench *bench, enum gpucoll_relay_protocol protocol, 
         .relay_flow = (uint16_t)expected->flow,
         .relay_protocol = (uint16_t)protocol,
     };
+    if (protocol == GPUCOLL_RELAY_SIMPLE && call.threads < GPUCOLL_LEAST_SERVED_THREADS) {
+        call.threads = GPUCOLL_LEAST_SERVED_THREADS;
+    }
     call.ctas = call.ctas < resident ? call.ctas : resident;
     call.gate = below(bench, 2) == 0;
     expected->channels = call.ctas;

@@ -17,11 +17,11 @@ _Static_assert((int)GPUCOLL_RELAY_MOST_PASSES <= (int)GPUCOLL_EPOCHS_OF_A_CALL,
 static const uint64_t least_channel_bytes = 8192;
 /* Nor has a channel ever less of the data area than this for each slot: with little scratch there are fewer channels instead. */
 static const uint64_t least_slot_bytes = 1024;
-/* How much longer a kernel takes that takes in and hands on by turns than one that only sends: 280 GB/s where that reaches 333
- * (docs/design.md). */
-static const double turns_share = 1.19;
-/* A step of Simple that hands on has the CTA meet twice more, and fence again, than one that only sends: so many of its costs. */
-static const double simple_hop = 2.5;
+/* How much longer a kernel takes that takes in and hands on by turns than one that only sends: over LL and LL128 280 GB/s where that
+ * reaches 333; over Simple warps of their own wait and flag meanwhile (docs/design.md). */
+static const double lines_turns = 1.19, simple_turns = 1.02;
+/* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
+static const double simple_hop = 2;
 
 static enum gpucoll_relay_flow flow_of(enum gpucoll_coll coll, bool tree)
 {
@@ -140,7 +140,7 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     plan->predicted_us =
         model->agree_us + model->launch_us +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        turns_share * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share,
+        (simple ? simple_turns : lines_turns) * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share,
                                                 (double)most, cta_bandwidth) +
         (simple ? 0 : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
 }

@@ -25,6 +25,25 @@ __device__ __forceinline__ void store_pack(void *to, pack value)
     *static_cast<pack *>(to) = value;
 }
 
+/* A pack of `bytes`, 4 to 16, that lie in whole words: the others come as zero. In line, so that several of them are on their way at once
+ * and a message of a few elements, which has no whole pack, takes no longer than one that has. */
+__device__ __forceinline__ pack load_whole_words(const char *from, uint32_t bytes)
+{
+    const uint32_t *const at = reinterpret_cast<const uint32_t *>(from);
+    return make_uint4(__ldcg(at), bytes > 4 ? __ldcg(at + 1) : 0, bytes > 8 ? __ldcg(at + 2) : 0, bytes > 12 ? __ldcg(at + 3) : 0);
+}
+
+__device__ __forceinline__ void store_whole_words(char *to, pack value, uint32_t bytes)
+{
+    const uint32_t word[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        if (4 * i < bytes) {
+            reinterpret_cast<uint32_t *>(to)[i] = word[i];
+        }
+    }
+}
+
 /* Rarely run, and the same for every kernel: kept out of line for the size of the code. `bytes`: 1 to 16 that exist; the
  * others come as zero. Past L1 as well, where a kernel that lingers might find what an earlier call has read. */
 static __device__ __noinline__ pack load_bytes(const char *from, uint32_t bytes)
@@ -72,7 +91,8 @@ class message {
   public:
     __device__ __forceinline__ message(const void *base, uint64_t bytes)
         : base_(static_cast<char *>(const_cast<void *>(base))), bytes_(bytes),
-          fast_end_(reinterpret_cast<uintptr_t>(base) % GPUCOLL_PACK_BYTES == 0 ? bytes / GPUCOLL_PACK_BYTES : 0)
+          fast_end_(reinterpret_cast<uintptr_t>(base) % GPUCOLL_PACK_BYTES == 0 ? bytes / GPUCOLL_PACK_BYTES : 0),
+          whole_words_((reinterpret_cast<uintptr_t>(base) | bytes) % 4 == 0)
     {
     }
 
@@ -89,13 +109,18 @@ class message {
 
     __device__ __forceinline__ pack load(uint64_t index) const
     {
-        return index < fast_end_ ? load_pack(at(index)) : load_bytes(at(index), valid(index));
+        if (index < fast_end_) {
+            return load_pack(at(index));
+        }
+        return whole_words_ ? load_whole_words(at(index), valid(index)) : load_bytes(at(index), valid(index));
     }
 
     __device__ __forceinline__ void store(uint64_t index, pack value) const
     {
         if (index < fast_end_) {
             store_pack(at(index), value);
+        } else if (whole_words_) {
+            store_whole_words(at(index), value, valid(index));
         } else {
             store_bytes(at(index), value, valid(index));
         }
@@ -111,6 +136,7 @@ class message {
     char *base_;
     uint64_t bytes_;
     uint64_t fast_end_;
+    bool whole_words_; /* all packs */
 };
 
 } // namespace gpucoll

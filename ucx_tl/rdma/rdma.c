@@ -26,6 +26,17 @@ static const struct {
     {"RCACHE_ENABLE", "n", true},
 };
 
+/* Of TCP: how much it hands to the system, or takes from it, at once; and messages are not put, which waits for an answer each. As UCX has it
+ * otherwise, by 8 KiB, large messages take twice as long (docs/network.md). */
+static const struct {
+    const char *name;
+    const char *value;
+} tcp_settings[] = {
+    {"TCP_TX_SEG_SIZE", "1M"},
+    {"TCP_RX_SEG_SIZE", "1M"},
+    {"TCP_PUT_ENABLE", "n"},
+};
+
 static bool set_by_user(const char *name)
 {
     char variable[64] = "UCX_";
@@ -45,20 +56,43 @@ static ucs_status_t set(const struct gpucoll_ucx *ucx, ucp_config_t *config, con
     return set_by_user(name) ? UCS_OK : ucx->ucp_config_modify(config, name, value);
 }
 
+/* Before UCX 1.17 a setting of a transport had its name without the transport's. */
+static ucs_status_t set_tcp(const struct gpucoll_ucx *ucx, ucp_config_t *config)
+{
+    unsigned major, minor, release;
+    ucx->ucp_get_version(&major, &minor, &release);
+    const bool old = major == 1 && minor < 17;
+    ucs_status_t status = UCS_OK;
+    for (size_t i = 0; status == UCS_OK && i < sizeof(tcp_settings) / sizeof(tcp_settings[0]); i++) {
+        const char *name = tcp_settings[i].name;
+        if (!set_by_user(name)) {
+            status =
+                ucx->ucp_config_modify(config, old ? name + strlen("TCP_") : name, tcp_settings[i].value);
+        }
+    }
+    return status;
+}
+
 /* Devices that the user has named to gpucoll count more than those named to UCX. */
 static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *config,
                                 const struct gpucoll_rdma_devices *devices)
 {
     ucs_status_t status = UCS_OK;
     bool rdma = false;
+    bool tcp = false;
     for (int i = 0; i < devices->count; i++) {
         rdma = rdma || (devices->device[i].chosen && !devices->device[i].tcp);
+        tcp = tcp || (devices->device[i].chosen && devices->device[i].tcp);
     }
     if (devices->list[0] != '\0') {
         status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
     }
     if (status == UCS_OK && rdma && ucx->alone) {
         status = set(ucx, config, "IB_REG_METHODS", "direct"); /* as RCACHE_ENABLE */
+    }
+    /* UCX warns of settings of transports that it does not open, as the user may have it. */
+    if (status == UCS_OK && tcp && !set_by_user("TLS")) {
+        status = set_tcp(ucx, config);
     }
     return status;
 }

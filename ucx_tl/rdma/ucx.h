@@ -33,6 +33,7 @@
     F(ucp_request_cancel)                                                                                    \
     F(ucp_request_free)                                                                                      \
     F(ucp_request_check_status)                                                                              \
+    F(ucp_get_version)                                                                                       \
     F(ucp_get_version_string)                                                                                \
     F(uct_query_components)                                                                                  \
     F(uct_release_component_list)                                                                            \

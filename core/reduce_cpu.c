@@ -19,8 +19,13 @@
 #include "core/watchdog.h"
 
 static const uint32_t slots = 8;
-/* A share takes a core some microseconds: much more than taking it does. */
-static const uint64_t most_share = 64 << 10;
+/* So much of a message for a chunk: from when a chunk is given to the copy engine until its slot is free again some hundred microseconds pass,
+ * in which the slots of a lane are all that moves (docs/design.md). */
+static const uint64_t parts = 8;
+static const uint64_t least_chunk = 128 << 10;
+static const uint64_t most_chunk = 2 << 20;
+/* A share takes a core some microseconds: much more than taking it does, and little enough for copies to be looked after between two. */
+static const uint64_t most_share = 32 << 10;
 static const uint64_t least_share = 8 << 10;
 /* Below this the callers are done before a thread that sleeps has come. */
 static const uint64_t least_for_threads = 256 << 10;
@@ -46,7 +51,9 @@ static bool is_scatter(enum gpucoll_coll coll)
 static void cut(struct gpucoll_sum *sum, uint64_t bytes, uint64_t area)
 {
     sum->slots = slots;
-    sum->chunk_bytes = gpucoll_staging_chunk(bytes, area / slots);
+    const uint64_t wanted = between(least_chunk, round_up(bytes / parts, GPUCOLL_SHARE_ALIGN), most_chunk);
+    const uint64_t room = area / slots / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
+    sum->chunk_bytes = wanted < room ? wanted : room;
     sum->share_bytes = between(least_share, round_up(sum->chunk_bytes / 16, GPUCOLL_SHARE_ALIGN), most_share);
 }
 
@@ -94,29 +101,6 @@ static void describe(struct gpucoll_request *request, struct gpucoll_staging *st
             staging->send[0] = runs[i].send;
         }
     }
-}
-
-static gpucoll_status start(struct gpucoll_request *request)
-{
-    struct gpucoll_staging *staging = request->lane->staging;
-    struct gpucoll_sum *sum = &staging->sum;
-    gpucoll_staging_begin(staging);
-    staging->next_in = 0;
-    sum->functor = request->functor;
-    sum->nranks = request->team->size;
-    cut(sum, request->bytes, gpucoll_staging_bytes(request->team->context->config));
-    describe(request, staging);
-    for (uint32_t i = 0; i < sum->nranks; i++) {
-        sum->lane[i] = gpucoll_staging_lane(request, i, &sum->epoch[i]);
-    }
-    gpucoll_sum_cut(sum);
-    if (request->team->rank == 0) {
-        gpucoll_sum_open(sum);
-    }
-    struct gpucoll_pool *pool = request->bytes < least_for_threads ? NULL : request->team->context->pool;
-    staging->posted = gpucoll_pool_post(pool, sum);
-    gpucoll_watchdog_reset(request);
-    return GPUCOLL_OK;
 }
 
 static void dismiss(struct gpucoll_request *request)
@@ -208,6 +192,34 @@ static gpucoll_status bring(struct gpucoll_request *request, bool *moved, uint32
                                      staging->send[piece.block] + piece.offset, piece.bytes);
         *moved = true;
     }
+    return status;
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    struct gpucoll_staging *staging = request->lane->staging;
+    struct gpucoll_sum *sum = &staging->sum;
+    gpucoll_staging_begin(staging);
+    staging->next_in = 0;
+    sum->functor = request->functor;
+    sum->nranks = request->team->size;
+    cut(sum, request->bytes, gpucoll_staging_bytes(request->team->context->config));
+    describe(request, staging);
+    for (uint32_t i = 0; i < sum->nranks; i++) {
+        sum->lane[i] = gpucoll_staging_lane(request, i, &sum->epoch[i]);
+    }
+    gpucoll_sum_cut(sum);
+    if (request->team->rank == 0) {
+        gpucoll_sum_open(sum);
+    }
+    struct gpucoll_pool *pool = request->bytes < least_for_threads ? NULL : request->team->context->pool;
+    gpucoll_watchdog_reset(request);
+    /* The first copies are on their way while threads wake. */
+    bool moved = false;
+    uint32_t missing = 0;
+    const gpucoll_status status =
+        request->team->rank < sum->contributors ? bring(request, &moved, &missing) : GPUCOLL_OK;
+    staging->posted = status == GPUCOLL_OK ? gpucoll_pool_post(pool, sum) : GPUCOLL_POOL_NONE;
     return status;
 }
 

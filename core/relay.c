@@ -140,8 +140,9 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     plan->predicted_us =
         model->agree_us + model->launch_us +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        (simple ? simple_turns : lines_turns) * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share,
-                                                (double)most, cta_bandwidth) +
+        (simple ? simple_turns : lines_turns) *
+            gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share, (double)most,
+                                      cta_bandwidth) +
         (simple ? 0 : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
 }
 

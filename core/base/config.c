@@ -115,7 +115,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
-    ROW(shm_bytes, SIZE, "8M", "256K..1G", 5,
+    ROW(shm_bytes, SIZE, "16M", "256K..1G", 5,
         "Size of the area in pinned host memory through which each lane moves its data by the transports shm "
         "and cpu_reduce; it is made only where one of them is used."),
     ROW(cpu_threads, INT, "-1", "-1..256", 4,

@@ -4,15 +4,17 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include "core/base/clock.h"
 #include "core/base/thread.h"
 #include "ucx_tl/cpu_reduce/cores.h"
 
 /* Sums at once: more than a process has lanes in use are rare, and are summed by their callers alone. */
 enum { POSTS = 16, MOST_CHOSEN = 4 };
 
-/* Looks without a share: so many with nothing between them (some tens of microseconds), then so many that let other threads run. */
-static const unsigned eager_looks = 1000;
-static const unsigned polite_looks = 200;
+/* Without a share a thread looks as long as this with nothing between two looks, since to wake one takes as long as a message of a MiB, and
+ * calls often follow each other; then it lets other threads run between looks. */
+static const uint64_t eager_ns = 200000;
+static const uint64_t polite_ns = 400000;
 static const long nap_ns = 50000;
 
 /* `users` threads may look at `sum`, which a thread reads only after it has counted itself. */
@@ -29,9 +31,10 @@ struct worker {
 
 struct gpucoll_pool {
     struct post posts[POSTS];
-    pthread_mutex_t lock; /* guards what stands below */
+    _Atomic uint32_t sums;     /* posted and not withdrawn */
+    _Atomic uint32_t sleepers; /* threads that wait for `posted` */
+    pthread_mutex_t lock;      /* guards `closing`, and the wait */
     pthread_cond_t posted;
-    uint32_t sums; /* posted and not withdrawn */
     bool closing;
     struct gpucoll_cores *cores;
     uint32_t threads;
@@ -50,30 +53,48 @@ static bool help(struct post *post)
     return helped;
 }
 
-/* Sleeps as long as no sum is posted, after which looks are counted anew. False when the pool closes. */
-static bool wait_for_sums(struct gpucoll_pool *pool, unsigned *looks)
+/* Sleeps as long as no sum is posted. False when the pool closes. A thread counts itself among the sleepers and then looks for sums; who posts
+ * counts the sum and then looks for sleepers, both sequentially consistent: so either the thread sees the sum, or it is woken. */
+static bool sleep_without_sums(struct gpucoll_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    while (pool->sums == 0 && !pool->closing) {
+    atomic_fetch_add(&pool->sleepers, 1);
+    while (atomic_load(&pool->sums) == 0 && !pool->closing) {
         pthread_cond_wait(&pool->posted, &pool->lock);
-        *looks = 0;
     }
+    atomic_fetch_sub(&pool->sleepers, 1);
     const bool closing = pool->closing;
     pthread_mutex_unlock(&pool->lock);
     return !closing;
 }
 
-static void pause_after(unsigned looks)
+/* Between two looks at flags that others are to raise: not too often, since each look of each thread takes the flag's line from its owner. */
+static void relax(void)
 {
-    if (looks < eager_looks) {
 #if defined(__x86_64__)
+    for (int i = 0; i < 8; i++) {
         __builtin_ia32_pause();
+    }
 #endif
-    } else if (looks < eager_looks + polite_looks) {
+}
+
+/* Between two looks that found no share, the last share having been at `*since`, or the last time the thread was woken. False when
+ * the pool closes. */
+static bool pause_between(struct gpucoll_pool *pool, uint64_t *since)
+{
+    const uint64_t idle = gpucoll_now_ns() - *since;
+    if (idle < eager_ns) {
+        relax();
+    } else if (atomic_load(&pool->sums) == 0) {
+        const bool open = sleep_without_sums(pool);
+        *since = gpucoll_now_ns();
+        return open;
+    } else if (idle < polite_ns) {
         sched_yield();
     } else {
         nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
     }
+    return true;
 }
 
 static void *work(void *arg)
@@ -83,21 +104,16 @@ static void *work(void *arg)
     if (worker->core >= 0) {
         (void)gpucoll_cores_bind(pool->cores, (uint32_t)worker->core);
     }
-    unsigned looks = 0;
-    for (;;) {
-        bool helped = false;
-        for (int i = 0; i < POSTS; i++) {
-            if (atomic_load_explicit(&pool->posts[i].sum, memory_order_relaxed) != NULL) {
-                helped |= help(&pool->posts[i]);
+    uint64_t since = gpucoll_now_ns();
+    do {
+        for (int i = 0; i < POSTS && atomic_load_explicit(&pool->sums, memory_order_relaxed) > 0; i++) {
+            if (atomic_load_explicit(&pool->posts[i].sum, memory_order_relaxed) != NULL &&
+                help(&pool->posts[i])) {
+                since = gpucoll_now_ns();
             }
         }
-        looks = helped ? 0 : looks + 1;
-        /* The mutex is looked at now and then only, and whenever there has been nothing to do for long. */
-        if (!helped && looks >= eager_looks && !wait_for_sums(pool, &looks)) {
-            return NULL;
-        }
-        pause_after(looks);
-    }
+    } while (pause_between(pool, &since));
+    return NULL;
 }
 
 struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t index,
@@ -122,7 +138,8 @@ struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t in
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->posted, NULL);
-    pool->sums = 0;
+    atomic_init(&pool->sums, 0);
+    atomic_init(&pool->sleepers, 0);
     pool->closing = false;
     pool->cores = cores;
     pool->threads = 0;
@@ -164,10 +181,12 @@ int gpucoll_pool_post(struct gpucoll_pool *pool, const struct gpucoll_sum *sum)
     for (int i = 0; pool != NULL && i < POSTS; i++) {
         const struct gpucoll_sum *none = NULL;
         if (atomic_compare_exchange_strong(&pool->posts[i].sum, &none, sum)) {
-            pthread_mutex_lock(&pool->lock);
-            pool->sums++;
-            pthread_cond_broadcast(&pool->posted);
-            pthread_mutex_unlock(&pool->lock);
+            atomic_fetch_add(&pool->sums, 1);
+            if (atomic_load(&pool->sleepers) > 0) {
+                pthread_mutex_lock(&pool->lock);
+                pthread_cond_broadcast(&pool->posted);
+                pthread_mutex_unlock(&pool->lock);
+            }
             return i;
         }
     }
@@ -186,7 +205,5 @@ void gpucoll_pool_withdraw(struct gpucoll_pool *pool, int posted)
     while (atomic_load(&post->users) > 0) {
         sched_yield();
     }
-    pthread_mutex_lock(&pool->lock);
-    pool->sums--;
-    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_sub(&pool->sums, 1);
 }

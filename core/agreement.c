@@ -108,7 +108,7 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     if (offered) {
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = request->lane->company;
+        post->company = gpucoll_has_company(request->team->context, request->lane);
     }
     atomic_store_explicit(&board->offered[request->call % GPUCOLL_RING], request->call << 1 | offered,
                           memory_order_release);

@@ -64,6 +64,11 @@ void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpu
     context->setups = setups;
 }
 
+void gpucoll_context_expect(struct gpucoll_context *context, const char *library)
+{
+    context->company = (struct gpucoll_company){.library = library};
+}
+
 void gpucoll_context_disconnect(struct gpucoll_context *context)
 {
     gpucoll_progress_thread_stop(context);

@@ -99,6 +99,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "their blocks; 0 lets the plan decide."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
+    ROW(gates, STRING, "auto", "auto|always|never", 5,
+        "Which kernels that wait for other ranks ask the host before they begin, and make way where calls "
+        "would wait for each other in a circle: auto, those that run beside another call of their process, "
+        "and with MPI_THREAD_MULTIPLE all once NCCL is loaded in it; always; or never. A call does if it "
+        "does on one rank. Such calls take some microseconds longer, and do not linger."),
     ROW(chunk, SIZE, "0", "0..1G", 5,
         "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
         "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "

@@ -32,6 +32,7 @@ struct gpucoll_config {
     int linger;        /* microseconds */
     int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
+    char *gates;          /* auto | always | never: kernels that wait ask the host first */
     int copy_queues;      /* of the GPU, that the copies of a reduction take turns in */
     size_t chunk;         /* bytes, of algorithms that go by copy engines; 0: the plan decides */
     int threads;          /* of a CTA */

@@ -60,6 +60,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reduce_test.cc \
 	test/unit/relay_shape_test.cc \
 	test/unit/relay_test.cc \
+	test/unit/resident_test.cc \
 	test/unit/segment_test.cc \
 	test/unit/selector_input.h \
 	test/unit/selector_shape_test.cc \

@@ -16,6 +16,7 @@ static struct {
     int (*cuDevicePrimaryCtxRetain)(void **, int);
     int (*cuDevicePrimaryCtxRelease_v2)(int);
     int (*cuCtxSetCurrent)(void *);
+    int (*cuCtxSynchronize)(void);
     int (*cuMemAlloc_v2)(uint64_t *, size_t);
     int (*cuMemFree_v2)(uint64_t);
     int (*cuMemAllocHost_v2)(void **, size_t);
@@ -48,6 +49,7 @@ static const struct cuda_symbol symbols[] = {
     SYMBOL(cuDevicePrimaryCtxRetain),
     SYMBOL(cuDevicePrimaryCtxRelease_v2),
     SYMBOL(cuCtxSetCurrent),
+    SYMBOL(cuCtxSynchronize),
     SYMBOL(cuMemAlloc_v2),
     SYMBOL(cuMemFree_v2),
     SYMBOL(cuMemAllocHost_v2),
@@ -191,6 +193,12 @@ void bench_device_fill(struct bench_device *device, void *to, unsigned char byte
     }
     check(cuda.cuMemsetD8_v2((uintptr_t)to, byte, bytes), "cuMemsetD8");
     check(cuda.cuStreamSynchronize(NULL), "cuStreamSynchronize after a fill");
+}
+
+void bench_device_synchronize(struct bench_device *device)
+{
+    if (device->cuda)
+        check(cuda.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
 void *bench_stream_open(struct bench_device *device, bool urgent)

@@ -40,6 +40,9 @@ void bench_pinned_free(struct bench_device *device, void *pointer);
 void bench_device_copy(struct bench_device *device, void *to, const void *from, size_t bytes);
 void bench_device_fill(struct bench_device *device, void *to, unsigned char byte, size_t bytes);
 
+/* Waits for everything that the GPU has been given in this process, as cudaDeviceSynchronize does. */
+void bench_device_synchronize(struct bench_device *device);
+
 /* A stream of the current GPU, as libraries other than MPI take it; an urgent one's kernels go before others'. */
 void *bench_stream_open(struct bench_device *device, bool urgent);
 void bench_stream_wait(struct bench_device *device, void *stream);

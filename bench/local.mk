@@ -18,7 +18,7 @@ plots:
 if MPI
 noinst_LTLIBRARIES += libbench.la
 bin_PROGRAMS += gpucoll_demo
-bench_PROGRAMS += bench_compare
+bench_PROGRAMS += bench_compare bench_idle
 if BENCHMARK
 bench_PROGRAMS += bench_mpi
 endif
@@ -66,6 +66,10 @@ bench_compare_SOURCES = \
 	bench/nccl_coll.h
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 bench_compare_LDADD = libbench.la $(MPI_LIBS)
+
+bench_idle_SOURCES = bench/bench_idle.c
+bench_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+bench_idle_LDADD = libbench.la $(MPI_LIBS)
 
 bench_mpi_SOURCES = bench/bench_mpi.cc
 bench_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) $(BENCHMARK_CFLAGS)

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_COMPARE = 4, BENCH_ALL = 7 };
+enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_COMPARE = 4, BENCH_ALL = 7, BENCH_IDLE = 8 };
 
 struct bench_options {
     size_t min; /* bytes */

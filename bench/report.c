@@ -165,6 +165,19 @@ void bench_report_row(struct bench_report *report, const struct bench_case *meas
     fputc('}', file);
 }
 
+void bench_report_figure(struct bench_report *report, const char *what, const char *when,
+                         const struct bench_times *times)
+{
+    if (!report->file)
+        return;
+    fprintf(report->file, "%s", report->rows_begun ? ",\n    " : "\n  },\n  \"rows\": [\n    ");
+    report->rows_begun = true;
+    fprintf(report->file,
+            "{\"what\": \"%s\", \"when\": \"%s\", \"iterations\": %d, \"median_us\": %.3f, \"p99_us\": %.3f"
+            ", \"min_us\": %.3f}",
+            what, when, times->iterations, times->median_us, times->p99_us, times->min_us);
+}
+
 bool bench_report_close(struct bench_report *report)
 {
     FILE *file = report->file;

@@ -30,6 +30,9 @@ void bench_report_common(struct bench_report *report, const struct bench_group *
                          const struct bench_device *device, int argc, char **argv);
 void bench_report_row(struct bench_report *report, const struct bench_case *measured, const char *library,
                       const struct bench_row *row);
+/* Of something else than a collective: what was timed, and when. */
+void bench_report_figure(struct bench_report *report, const char *what, const char *when,
+                         const struct bench_times *times);
 bool bench_report_close(struct bench_report *report);
 
 /* From a file written by the above: its first library's name, and the median of the row with this size (0: none). */

@@ -108,7 +108,7 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     if (offered) {
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = request->lane->company;
+        post->company = gpucoll_has_company(request->team->context, request->lane);
     }
     atomic_store_explicit(&board->offered[request->call % GPUCOLL_RING], request->call << 1 | offered,
                           memory_order_release);
@@ -216,6 +216,19 @@ static bool shares_device(const struct gpucoll_request *request)
     return false;
 }
 
+/* CTAs of any kernel that are at once on the GPU of every rank, likewise from the cards. */
+static unsigned resident_on_all(const struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    unsigned least = GPUCOLL_MAX_CHANNELS;
+    for (uint32_t i = 0; i < team->size; i++) {
+        const uint32_t card = gpucoll_agreement_post(request, i)->card;
+        const unsigned here = gpucoll_board_header(&team->members[i].peer->board)->cards[card].resident;
+        least = here < least ? here : least;
+    }
+    return least;
+}
+
 /* What decides plans beside the call itself; the worst of all ranks is taken, so that all make the same plan. */
 struct reach {
     bool whole_lines;
@@ -271,6 +284,7 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
     }
     links->gpu = request->gpu;
     links->shared_device = shares_device(request);
+    links->resident = resident_on_all(request);
     request->links = links;
     *reached = true;
     struct reach worst = nothing_worse;

@@ -38,8 +38,9 @@ struct gpucoll_post {
     uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
     uint64_t source;    /* the same for what peers may read, and where in it the send buffer begins */
     uint64_t source_place;
-    uint32_t company; /* another call of this rank's process holds a lane: stored before the lane is told */
-    uint32_t direct;  /* peers can write all that this rank receives from them to where it belongs */
+    uint32_t
+        company; /* other kernels of this rank's process may wait for other ranks, too (core/company.h): stored before the lane is told */
+    uint32_t direct; /* peers can write all that this rank receives from them to where it belongs */
     uint32_t
         bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
 };

@@ -64,6 +64,11 @@ void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpu
     context->setups = setups;
 }
 
+void gpucoll_context_expect(struct gpucoll_context *context, const char *library)
+{
+    context->company = (struct gpucoll_company){.library = library};
+}
+
 void gpucoll_context_disconnect(struct gpucoll_context *context)
 {
     gpucoll_progress_thread_stop(context);
@@ -147,9 +152,10 @@ static struct gpucoll_gpu *bind_gpu(struct gpucoll_context *context, int slot, c
     }
     gpu->card_index = gpucoll_board_publish(&context->board, &gpu->card);
     context->gpus[slot] = gpu;
-    gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "bound %s device %d: %u lanes, %zu MiB of scratch",
+    gpucoll_log(context->log, GPUCOLL_LOG_SETUP,
+                "bound %s device %d: %u lanes, %zu MiB of scratch, up to %u CTAs of a kernel at once",
                 context->accel->ops->name, gpu->device->ordinal, gpu->lane_count,
-                gpu->lane_count * gpucoll_lane_bytes(gpu->data_bytes) >> 20);
+                gpu->lane_count * gpucoll_lane_bytes(gpu->data_bytes) >> 20, gpu->card.resident);
     return gpu;
 }
 

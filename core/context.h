@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include "core/board.h"
+#include "core/company.h"
 #include "core/exports.h"
 #include "core/gate.h"
 #include "core/gpu.h"
@@ -35,6 +36,7 @@ struct gpucoll_context {
     struct gpucoll_progress_thread *progress; /* made with the first call that nobody waits in */
     bool progress_failed;                     /* it could not be started: not tried again */
     struct gpucoll_gates gates;
+    struct gpucoll_company company;
     const struct gpucoll_net_ops *net_ops;
     struct gpucoll_net *net; /* made with the first team of several hosts */
     bool net_failed;

@@ -102,6 +102,10 @@ struct gpucoll_setups {
 };
 /* Counts them in `setups`, which must outlive the context. */
 void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpucoll_setups *setups);
+/* Threads of the application beside the one that is in a call may use a library, once it is loaded, whose kernels wait for those of other ranks as
+ * gpucoll's do: its file's name begins with `library`, which must outlive the context. Calls then run such that neither keeps the other from
+ * its end, unless the configuration says otherwise. */
+void gpucoll_context_expect(struct gpucoll_context *context, const char *library);
 /* The network between hosts in place of UCX, for tests: before the first team is made. */
 void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays

@@ -69,6 +69,8 @@ libgpucoll_la_SOURCES += \
 	core/cluster_scan.c \
 	core/cluster_shape.c \
 	core/cluster_team.c \
+	core/company.c \
+	core/company.h \
 	core/context.c \
 	core/context.h \
 	core/device_pool.c \

@@ -30,10 +30,13 @@ struct gpucoll_plan_input {
     bool
         unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
     bool shared_device; /* two ranks of the team drive one GPU */
-    unsigned crew;      /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
-    bool whole_lines;   /* every link keeps 128 bytes stored at once whole */
-    double latency_us;  /* of the slowest link of the team */
-    double bandwidth;   /* bytes/s out of one rank, all peers together */
+    /* CTAs of any kernel that are on every GPU at once: all those of a kernel that waits for other ranks have to be. 0: as many as a plan may
+     * have. */
+    unsigned resident;
+    unsigned crew;     /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
+    bool whole_lines;  /* every link keeps 128 bytes stored at once whole */
+    double latency_us; /* of the slowest link of the team */
+    double bandwidth;  /* bytes/s out of one rank, all peers together */
     /* The same of the links between neighbours of a ring, where these are better than others; bandwidth 0: they are not. */
     bool ring_whole_lines;
     double ring_latency_us;
@@ -54,10 +57,12 @@ struct gpucoll_plan {
 };
 
 /* The most CTAs that a plan may have, and how many it takes that would like `share` of them: those that
- * config->channels forces, if it does. */
+ * config->channels forces, if it does, and if the GPUs hold them. */
 static inline uint32_t gpucoll_most_ctas(const struct gpucoll_plan_input *input)
 {
-    return (uint32_t)(input->config->channels > 0 ? input->config->channels : input->config->max_ctas);
+    const uint32_t most =
+        (uint32_t)(input->config->channels > 0 ? input->config->channels : input->config->max_ctas);
+    return input->resident > 0 && input->resident < most ? input->resident : most;
 }
 static inline double gpucoll_wanted_ctas(const struct gpucoll_plan_input *input, double share)
 {

@@ -136,7 +136,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
         post->kind = GPUCOLL_POST_DEVICE;
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = request->lane->company;
+        post->company = gpucoll_has_company(request->team->context, request->lane);
     }
 }
 

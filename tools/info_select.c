@@ -114,6 +114,14 @@ static bool parse_crew(struct query *query, const char *text)
     return *text && !*end && crew >= 0 && crew <= GPUCOLL_CREW_CTAS;
 }
 
+static bool parse_resident(struct query *query, const char *text)
+{
+    char *end;
+    long resident = strtol(text, &end, 10);
+    query->input.resident = (unsigned)resident;
+    return *text && !*end && resident >= 1 && resident <= GPUCOLL_MAX_CHANNELS;
+}
+
 static bool parse_positive(const char *text, double *value)
 {
     char *end;
@@ -153,6 +161,7 @@ static const struct {
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
     {"link", "nvlink or pcie", parse_link},
     {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
+    {"resident", "1 to 128: CTAs of a kernel that a GPU, or a slice of one, holds at once", parse_resident},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
     {"bandwidth", "GB/s out of one GPU to all its peers together", parse_bandwidth},
 };
@@ -172,9 +181,10 @@ static bool parse_item(struct query *query, const char *item)
             return fine || bad(item, keys[i].accepted);
         }
     }
-    return bad(item,
-               "coll, ranks, bytes, op, type, shared_gpu, direct, peer_access, link, crew, latency_us or "
-               "bandwidth, each with =VALUE");
+    return bad(
+        item,
+        "coll, ranks, bytes, op, type, shared_gpu, direct, peer_access, link, crew, resident, latency_us "
+        "or bandwidth, each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)

@@ -19,6 +19,7 @@ struct gpucoll_tl_card {
     struct gpucoll_device_id device;
     struct gpucoll_memory_handle scratch;
     struct gpucoll_segment_name outbox; /* zero until it is offered */
+    uint32_t resident;                  /* CTAs of any kernel that are on the device at once */
     uint64_t cores; /* SUMS: names those that the process may use, so that ranks know who shares them */
 };
 
@@ -32,12 +33,12 @@ enum gpucoll_tl_way {
 
 struct gpucoll_tl_cost {
     bool reachable;
-    bool same_device;   /* both ranks drive one GPU: kernels that wait for each other must not be used */
-    bool whole_lines;   /* 128 bytes stored at once by a warp arrive whole */
-    const char *reason; /* why it is not reachable: a constant clause such as "no peer access" */
-    double latency_us;  /* of one store becoming visible */
+    bool same_device;      /* both ranks drive one GPU: kernels that wait for each other must not be used */
+    bool whole_lines;      /* 128 bytes stored at once by a warp arrive whole */
+    const char *reason;    /* why it is not reachable: a constant clause such as "no peer access" */
+    double latency_us;     /* of one store becoming visible */
     double pair_bandwidth; /* bytes/s to this peer alone; 0: as `bandwidth` */
-    double bandwidth;   /* bytes/s out of one device, towards all its peers together */
+    double bandwidth;      /* bytes/s out of one device, towards all its peers together */
 };
 
 struct gpucoll_endpoint {

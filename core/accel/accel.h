@@ -121,6 +121,8 @@ struct gpucoll_accel_ops {
     void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
     /* How many CTAs can linger together on this device, at most GPUCOLL_CREW_CTAS; 0: kernels do not linger. */
     unsigned (*device_crew)(struct gpucoll_device *device);
+    /* How many CTAs of any kernel are on this device at once: of one that waits for other ranks all have to be. */
+    unsigned (*device_resident)(struct gpucoll_device *device);
     /* Can it run GPUCOLL_KERNEL_REDUCE_BULK? */
     bool (*device_bulk)(struct gpucoll_device *device);
     enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);

@@ -170,6 +170,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .copier_queue = gpucoll_cuda_copier_queue,
     .copier_passed = gpucoll_cuda_copier_passed,
     .device_crew = gpucoll_cuda_device_crew,
+    .device_resident = gpucoll_cuda_device_resident,
     .device_bulk = gpucoll_cuda_device_bulk,
     .device_link = gpucoll_cuda_device_link,
     .scratch_alloc = gpucoll_cuda_scratch_alloc,

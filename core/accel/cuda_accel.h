@@ -37,9 +37,10 @@ struct gpucoll_cuda_device {
     struct gpucoll_device base;
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
-    unsigned crew; /* CTAs of a lingering kernel */
-    bool bulk;     /* its SMs copy in bulk, and the kernels are compiled for that */
-    int clock_khz; /* of its SMs */
+    unsigned crew;     /* CTAs of a lingering kernel */
+    unsigned resident; /* CTAs of any kernel that are on it at once */
+    bool bulk;         /* its SMs copy in bulk, and the kernels are compiled for that */
+    int clock_khz;     /* of its SMs */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
     CUfunction pack;
@@ -100,6 +101,7 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void 
 void gpucoll_cuda_device_close(struct gpucoll_device *device);
 void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
+unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device);
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device);
 gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer,
                                           struct gpucoll_memory_handle *handle);
@@ -128,6 +130,8 @@ gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device) GPU
 /* Is there code with clusters and bulk copies? What a kernel was compiled for tells more than the GPU: code for an older kind runs on it as
  * well, without what that kind lacks. */
 bool gpucoll_cuda_has_clusters(const struct gpucoll_cuda_driver *cuda, CUfunction function);
+/* The same in the context of the device: fills `resident`. A slice of a GPU may have 14 SMs, and MPS may leave a process as few. */
+gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device) GPUCOLL_CHECKED;
 void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device);
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,

@@ -55,6 +55,9 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
         status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
     }
     if (status == GPUCOLL_OK) {
+        status = gpucoll_cuda_find_resident(device);
+    }
+    if (status == GPUCOLL_OK) {
         device->crew =
             gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
     }
@@ -106,6 +109,11 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
 {
     return gpucoll_cuda_device(device)->crew;
+}
+
+unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device)
+{
+    return gpucoll_cuda_device(device)->resident;
 }
 
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device)

@@ -196,6 +196,13 @@ static unsigned host_device_crew(struct gpucoll_device *device)
     return 0;
 }
 
+/* A thread runs all CTAs by turns. */
+static unsigned host_device_resident(struct gpucoll_device *device)
+{
+    const int pretended = device->accel->config->host_resident;
+    return pretended > 0 ? (unsigned)pretended : GPUCOLL_MAX_CHANNELS;
+}
+
 static bool host_device_bulk(struct gpucoll_device *device)
 {
     (void)device;
@@ -339,6 +346,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .device_close = host_device_close,
     .device_id = host_device_id,
     .device_crew = host_device_crew,
+    .device_resident = host_device_resident,
     .device_bulk = host_device_bulk,
     .device_link = host_device_link,
     .scratch_alloc = host_scratch_alloc,

@@ -40,6 +40,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(host_devices, INT, "0", "0..1024", 9,
         "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
         "each process its own."),
+    ROW(host_resident, INT, "0", "0..128", 9,
+        "With the accelerator host, how many CTAs of a kernel a device pretends to hold at once, as a slice "
+        "of a GPU does; 0: as many as there may be."),
     ROW(host_free_waits, BOOL, "false", NULL, 9,
         "With the accelerator host, whether freeing device memory waits for the kernels that run and holds "
         "up launches "
@@ -95,10 +98,14 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
     ROW(channels, INT, "0", "0..128", 5,
         "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
-        "room for "
-        "their blocks; 0 lets the plan decide."),
+        "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),
     ROW(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
+    ROW(gates, STRING, "auto", "auto|always|never", 5,
+        "Which kernels that wait for other ranks ask the host before they begin, and make way where calls "
+        "would wait for each other in a circle: auto, those that run beside another call of their process, "
+        "and with MPI_THREAD_MULTIPLE all once NCCL is loaded in it; always; or never. A call does if it "
+        "does on one rank. Such calls take some microseconds longer, and do not linger."),
     ROW(chunk, SIZE, "0", "0..1G", 5,
         "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
         "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "

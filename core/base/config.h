@@ -20,6 +20,7 @@ struct gpucoll_config {
     char *accelerator;    /* auto | cuda | host | none */
     char *host_memory;    /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;     /* devices that the processes of a host pretend to share; 0: one each */
+    int host_resident;    /* CTAs of a kernel that a pretended device holds at once; 0: all */
     bool host_free_waits; /* of the host accelerator, as cudaFree does */
     int hosts;            /* that the processes of a host pretend to be; 0: the real hosts */
     bool agree_hosts;     /* hosts tell each other what they bring to a call */
@@ -32,6 +33,7 @@ struct gpucoll_config {
     int linger;        /* microseconds */
     int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
+    char *gates;          /* auto | always | never: kernels that wait ask the host first */
     int copy_queues;      /* of the GPU, that the copies of a reduction take turns in */
     size_t chunk;         /* bytes, of algorithms that go by copy engines; 0: the plan decides */
     int threads;          /* of a CTA */

@@ -60,6 +60,17 @@ expect stopped 124 timeout 5 "$bench/side_by_side" --accelerator host --ranks 2 
 # shellcheck disable=SC2016
 holds stopped_job "the job goes on" sh -c '[ -s "$1" ] && ! kill -0 "$(cat "$1")" 2>/dev/null' - "$LOGS/bench.pid"
 
+# What the application's own work pays: each thing timed at each moment.
+bench_idle=$built/bench_idle
+[ -x "$bench_idle" ] || bench_idle=$built/../bench_idle
+expect idle 0 "$MPIRUN" -n "$NP" --mca coll gpucoll --mca coll_gpucoll_accelerator host "$bench_idle" --memory=host \
+    --iterations=3 --json="$LOGS/bench.idle.json"
+holds idle_complete "$LOGS/bench.idle.json lacks something" python3 -c '
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+whens = {(row["what"], row["when"]) for row in rows if row["iterations"] == 3}
+sys.exit(len(rows) != 12 or len(whens) != 12)' "$LOGS/bench.idle.json"
+
 # Google Benchmark's program: every collective, form and way of calling, some of them by its filter, and its JSON read as all other.
 bench_mpi=$built/bench_mpi
 [ -x "$bench_mpi" ] || bench_mpi=$built/../bench_mpi

@@ -20,6 +20,8 @@ static const struct symbol symbols[] = {
     SYMBOL(primary_release, "cuDevicePrimaryCtxRelease_v2"),
     SYMBOL(set_current, "cuCtxSetCurrent"),
     SYMBOL(context_synchronize, "cuCtxSynchronize"),
+    SYMBOL(stream_create, "cuStreamCreate"),
+    SYMBOL(stream_destroy, "cuStreamDestroy_v2"),
     SYMBOL(stream_synchronize, "cuStreamSynchronize"),
     SYMBOL(mem_alloc, "cuMemAlloc_v2"),
     SYMBOL(mem_free, "cuMemFree_v2"),

@@ -37,6 +37,8 @@ struct cuda_driver {
     int (*primary_release)(int device);
     int (*set_current)(void *context);
     int (*context_synchronize)(void);
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
     int (*stream_synchronize)(void *stream);
     int (*mem_alloc)(cuda_pointer *pointer, size_t bytes);
     int (*mem_free)(cuda_pointer pointer);

@@ -5,6 +5,7 @@ check_LTLIBRARIES += libtestmpi.la
 check_PROGRAMS += \
 	test/mpi/allreduce \
 	test/mpi/barriers \
+	test/mpi/beside_nccl \
 	test/mpi/cells \
 	test/mpi/collectives \
 	test/mpi/communicators \
@@ -85,6 +86,16 @@ test_mpi_barriers_SOURCES = \
 	test/mpi/sums.h
 test_mpi_barriers_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_barriers_LDADD = $(mpi_test_libs)
+
+# NCCL is found as the comparison's programs find it.
+test_mpi_beside_nccl_SOURCES = \
+	bench/library.c \
+	bench/library.h \
+	bench/nccl_api.c \
+	bench/nccl_api.h \
+	test/mpi/beside_nccl.c
+test_mpi_beside_nccl_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_beside_nccl_LDADD = $(mpi_test_libs)
 
 test_mpi_cells_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_cells_LDADD = $(mpi_test_libs)

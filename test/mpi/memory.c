@@ -22,6 +22,7 @@ static struct {
     bool one_gpu; /* --gpu-map=0: every rank on GPU 0 */
     bool gpu;     /* the CUDA driver serves */
     bool found;   /* GPUs were looked for */
+    int gpus;
     int device;
     void *context; /* NULL until the first buffer is made: MPI_Init must not need it */
     struct cuda_driver cuda;
@@ -115,13 +116,11 @@ static void find_component(void)
 
 static void find_gpu(void)
 {
-    int gpus = 0;
-
     memory.found = true;
-    if (host_accelerator() || !cuda_driver_load(&memory.cuda, &gpus))
+    if (host_accelerator() || !cuda_driver_load(&memory.cuda, &memory.gpus))
         return;
     memory.gpu = true;
-    memory.device = memory.one_gpu ? 0 : test.local_rank % gpus;
+    memory.device = memory.one_gpu ? 0 : test.local_rank % memory.gpus;
 }
 
 void test_memory_start(void)
@@ -142,6 +141,11 @@ bool test_memory_has_gpu(void)
     if (!memory.found)
         find_gpu();
     return memory.gpu;
+}
+
+int test_memory_gpus(void)
+{
+    return test_memory_has_gpu() ? memory.gpus : 0;
 }
 
 size_t test_memory_gpu_used(void)
@@ -248,6 +252,24 @@ static void host_release(struct test_buffer *buffer)
         free(buffer->base);
     else
         memory.host_free(buffer->base);
+}
+
+void *test_stream_open(void)
+{
+    void *stream = NULL;
+
+    check(memory.cuda.stream_create(&stream, 1), "cuStreamCreate"); /* not blocking */
+    return stream;
+}
+
+void test_stream_wait(void *stream)
+{
+    check(memory.cuda.stream_synchronize(stream), "cuStreamSynchronize");
+}
+
+void test_stream_close(void *stream)
+{
+    check(memory.cuda.stream_destroy(stream), "cuStreamDestroy");
 }
 
 static bool on_gpu(const struct test_buffer *buffer)

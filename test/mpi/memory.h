@@ -43,6 +43,7 @@ void test_memory_stop(void);
 /* Makes this process's GPU current in the calling thread; needed in threads other than the main one. */
 void test_memory_thread(void);
 bool test_memory_has_gpu(void);
+int test_memory_gpus(void); /* that this process sees */
 /* Of this process's GPU, by all who use it; 0 without one, or before its first buffer. */
 size_t test_memory_gpu_used(void);
 
@@ -62,5 +63,10 @@ void test_buffer_poison(struct test_buffer *buffer);
 /* False, with a failure noted that names `what`, if a guard byte changed. */
 bool test_buffer_check(const struct test_buffer *buffer, const char *what);
 void test_buffer_free(struct test_buffer *buffer);
+
+/* A stream of this process's GPU, in the thread's context, that waits for no other; where there is a GPU only. */
+void *test_stream_open(void);
+void test_stream_wait(void *stream);
+void test_stream_close(void *stream);
 
 #endif

@@ -24,6 +24,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_scarce_test.cc \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
+	test/unit/company_test.cc \
 	test/unit/direct_test.cc \
 	test/unit/hosts.cc \
 	test/unit/hosts.h \
@@ -59,6 +60,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reduce_test.cc \
 	test/unit/relay_shape_test.cc \
 	test/unit/relay_test.cc \
+	test/unit/resident_test.cc \
 	test/unit/segment_test.cc \
 	test/unit/selector_input.h \
 	test/unit/selector_shape_test.cc \

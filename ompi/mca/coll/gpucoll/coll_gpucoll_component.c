@@ -173,7 +173,6 @@ static void drop_config(void)
 static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
     (void)enable_progress_threads;
-    (void)enable_mpi_threads;
     component->log.verbosity = component->registered.verbose;
     if (!take_config() ||
         gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
@@ -182,6 +181,9 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
     component->accel = gpucoll_context_accel(component->context);
     gpucoll_context_count_in(component->context, &component->stats);
     gpucoll_context_count_setups_in(component->context, &component->setups);
+    if (enable_mpi_threads) {
+        gpucoll_context_expect(component->context, "libnccl.so");
+    }
     gpucoll_summary_open();
     gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", GPUCOLL_VERSION,
                 component->accel != NULL ? component->accel->ops->name : "none");

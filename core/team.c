@@ -12,7 +12,8 @@ struct team_card {
     uint64_t settings; /* hash of the parameters that must be equal */
     struct gpucoll_segment_name board;
     uint32_t region;
-    uint32_t able; /* has an accelerator, a board, a region, and memory for what follows */
+    uint32_t able;  /* has an accelerator, a board, a region, and memory for what follows */
+    uint32_t bound; /* has a GPU bound */
 };
 
 static const char version[32] = PACKAGE_VERSION;
@@ -64,6 +65,7 @@ static void fill_card(struct gpucoll_team *team, bool able, struct team_card *ca
     team->board = gpucoll_board_team(&context->board.segment, team->region);
     card->board = context->board.segment.name;
     card->region = team->region;
+    card->bound = context->gpus[0] != NULL;
     card->able = 1;
 }
 
@@ -190,6 +192,20 @@ static gpucoll_status form_cluster(struct gpucoll_team *team, uint32_t hosts)
     return gpucoll_cluster_form(team, hosts, host_of);
 }
 
+static bool all_bound(const struct team_card *cards, uint32_t size)
+{
+    uint32_t bound = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        bound += cards[i].bound;
+    }
+    return bound == size;
+}
+
+bool gpucoll_team_is_bound(const struct gpucoll_team *team)
+{
+    return team->bound;
+}
+
 /* The second exchange: after it every rank has mapped every board, or all know that one could not. What several hosts need beside
  * goes with it. Whatever fails on this rank alone is told in it: the others wait there. */
 static gpucoll_status begin_opening(struct gpucoll_team *team)
@@ -200,6 +216,7 @@ static gpucoll_status begin_opening(struct gpucoll_team *team)
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
         return GPUCOLL_DECLINED;
     }
+    team->bound = all_bound(setup->cards, team->size);
     const uint32_t hosts = find_hosts(team);
     if (hosts == 0) {
         return GPUCOLL_DECLINED;

@@ -137,10 +137,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "it off."),
     ROW(warmup, STRING, "lazy", "init|comm|lazy", 3,
         "When a communicator is made ready for native calls: lazy, in the first call that can run natively; "
-        "init, MPI_COMM_WORLD in the background after MPI_Init, others as with lazy; comm, every "
-        "communicator "
-        "in the background after it is created. The background is every call of MPI. Must be equal on all "
-        "ranks."),
+        "init, MPI_COMM_WORLD, in MPI_Init where every process knows its GPU by then (that of its context, "
+        "or the only one that it sees), else in the background, others as with lazy; comm, the same, and "
+        "every communicator in the background after it is created. The background is every call of MPI. Must "
+        "be "
+        "equal on all ranks."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

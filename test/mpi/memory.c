@@ -23,6 +23,7 @@ static struct {
     bool gpu;     /* the CUDA driver serves */
     bool found;   /* GPUs were looked for */
     int device;
+    int gpus;      /* that this process sees */
     void *context; /* NULL until the first buffer is made: MPI_Init must not need it */
     struct cuda_driver cuda;
     void *(*host_malloc)(size_t bytes, int memory); /* of the component's host accelerator, or NULL */
@@ -121,6 +122,7 @@ static void find_gpu(void)
     if (host_accelerator() || !cuda_driver_load(&memory.cuda, &gpus))
         return;
     memory.gpu = true;
+    memory.gpus = gpus;
     memory.device = memory.one_gpu ? 0 : test.local_rank % gpus;
 }
 
@@ -142,6 +144,11 @@ bool test_memory_has_gpu(void)
     if (!memory.found)
         find_gpu();
     return memory.gpu;
+}
+
+bool test_memory_gpu_is_clear(void)
+{
+    return !test_memory_has_gpu() || memory.context != NULL || memory.gpus == 1;
 }
 
 size_t test_memory_gpu_used(void)

@@ -43,6 +43,8 @@ void test_memory_stop(void);
 /* Makes this process's GPU current in the calling thread; needed in threads other than the main one. */
 void test_memory_thread(void);
 bool test_memory_has_gpu(void);
+/* Before the first buffer: does this process use a GPU, or see one only? True without GPUs, for the host accelerator's memory. */
+bool test_memory_gpu_is_clear(void);
 /* Of this process's GPU, by all who use it; 0 without one, or before its first buffer. */
 size_t test_memory_gpu_used(void);
 

@@ -119,7 +119,7 @@ static uint32_t real_hosts(const struct team_card *cards, uint32_t size, uint32_
     return hosts;
 }
 
-/* One machine's ranks as those of several hosts. */
+/* One machine's ranks as those of several hosts, or all ranks as those of as many. */
 static uint32_t pretended_hosts(uint32_t wanted, uint32_t size, uint32_t *host_of)
 {
     const uint32_t hosts = wanted < size ? wanted : size;
@@ -140,14 +140,24 @@ static uint32_t most_on_one_host(const uint32_t *host_of, uint32_t size, uint32_
     return most;
 }
 
-/* How many hosts there are; 0: one has too many ranks. From the cards and without new memory, so the same on every rank. */
+/* How many hosts there are; 0: one has too many ranks, or nothing may go between them. From the cards and without new memory, so the same on every rank. */
 static uint32_t find_hosts(const struct gpucoll_team *team)
 {
     const struct gpucoll_team_setup *setup = team->setup;
+    const char *transports = team->context->config->transports;
     const uint32_t wanted = (uint32_t)team->context->config->hosts;
     uint32_t hosts = real_hosts(setup->cards, team->size, setup->host_of, setup->count);
-    if (hosts == 1 && wanted > 1) {
+    if (gpucoll_tl_only_spans(transports)) {
+        hosts = pretended_hosts(team->size, team->size, setup->host_of);
+    } else if (hosts == 1 && wanted > 1) {
         hosts = pretended_hosts(wanted, team->size, setup->host_of);
+    }
+    if (hosts > 1 && !gpucoll_tl_spans(transports)) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP,
+                    "%s: not native: its ranks are on %u hosts, and coll_gpucoll_transports (%s) leaves "
+                    "out " GPUCOLL_TL_RDMA,
+                    team->name, hosts, transports);
+        return 0;
     }
     const uint32_t most = most_on_one_host(setup->host_of, team->size, hosts, setup->count);
     if (most > GPUCOLL_MAX_LOCAL) {

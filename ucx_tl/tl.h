@@ -32,12 +32,12 @@ enum gpucoll_tl_way {
 
 struct gpucoll_tl_cost {
     bool reachable;
-    bool same_device;   /* both ranks drive one GPU: kernels that wait for each other must not be used */
-    bool whole_lines;   /* 128 bytes stored at once by a warp arrive whole */
-    const char *reason; /* why it is not reachable: a constant clause such as "no peer access" */
-    double latency_us;  /* of one store becoming visible */
+    bool same_device;      /* both ranks drive one GPU: kernels that wait for each other must not be used */
+    bool whole_lines;      /* 128 bytes stored at once by a warp arrive whole */
+    const char *reason;    /* why it is not reachable: a constant clause such as "no peer access" */
+    double latency_us;     /* of one store becoming visible */
     double pair_bandwidth; /* bytes/s to this peer alone; 0: as `bandwidth` */
-    double bandwidth;   /* bytes/s out of one device, towards all its peers together */
+    double bandwidth;      /* bytes/s out of one device, towards all its peers together */
 };
 
 struct gpucoll_endpoint {
@@ -70,6 +70,15 @@ extern const struct gpucoll_tl_ops gpucoll_tl_cpu_reduce;
 
 /* The transports in order of preference; NULL past the end. */
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index);
+
+/* The transport between hosts: no row of the table, since it joins hosts of ranks, not devices (ucx_tl/net.h). */
+#define GPUCOLL_TL_RDMA "rdma"
+extern const char gpucoll_tl_rdma_help[];
+
+/* Does `allowed` let data go between hosts? */
+bool gpucoll_tl_spans(const char *allowed);
+/* Does it name nothing else? Then nothing goes within a host, and each rank counts as a host of its own. */
+bool gpucoll_tl_only_spans(const char *allowed);
 
 /* Is everything that `allowed` names a transport, or is it "all" or "none"? */
 bool gpucoll_tl_all_known(const char *allowed);

@@ -53,7 +53,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
         "in kind from host to host end in a timeout. Must be equal on all ranks."),
     ROW(transports, STRING, "all", NULL, 3,
-        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
+        "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "
+        "rank for a host of its own. Must be equal on all ranks."),
     ROW(net_devices, STRING, "auto", NULL, 3,
         "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "

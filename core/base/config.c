@@ -61,6 +61,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
         "process, "
         "never loopback or the bridges of containers while there are others."),
+    ROW(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
+        "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
+        "scans, "
+        "bcast and reduce: a chain), tree (double binary tree; of allreduce, reduce and bcast, others as "
+        "with "
+        "auto), or auto: by bytes and number of hosts. Must be equal on all ranks."),
     ROW(topology_file, STRING, "", NULL, 5,
         "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
         "of "

@@ -204,7 +204,8 @@ static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, const
 static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpucoll_rail *rail,
                                  struct gpucoll_stage_slot *slot)
 {
-    struct gpucoll_rail_args args = {.algorithm = GPUCOLL_RAIL_AUTO};
+    struct gpucoll_rail_args args = {.algorithm =
+                                         gpucoll_rail_named(call->cluster->context->config->rail_algorithm)};
     slot->blocks = call->slot_blocks != NULL
                        ? call->slot_blocks + slot->unit % GPUCOLL_STAGE_SLOTS * call->cluster->hosts
                        : NULL;

@@ -44,8 +44,9 @@ static bool rail(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_
 {
     (void)blocks;
     args->coll = is_exclusive(call) ? GPUCOLL_RAIL_EXSCAN : GPUCOLL_RAIL_SCAN;
-    /* The chain sums from left to right. */
-    args->algorithm = call->cluster->context->config->deterministic ? GPUCOLL_RAIL_RING : GPUCOLL_RAIL_AUTO;
+    if (call->cluster->context->config->deterministic) {
+        args->algorithm = GPUCOLL_RAIL_RING; /* the chain sums from left to right */
+    }
     args->functor = call->functor;
     args->bytes = gpucoll_stage_whole(call, unit).bytes;
     return true;

@@ -185,7 +185,21 @@ struct gpucoll_gpu *gpucoll_context_any_gpu(struct gpucoll_context *context)
     if (context->gpus[0] != NULL) {
         return context->gpus[0];
     }
-    return ops->here != NULL && ops->here(context->accel, &buffer)
-               ? gpucoll_context_gpu(context, &buffer, NULL)
-               : NULL;
+    return ops->here(context->accel, &buffer) ? gpucoll_context_gpu(context, &buffer, NULL) : NULL;
+}
+
+bool gpucoll_context_bind_ahead(struct gpucoll_context *context)
+{
+    struct gpucoll_accel *accel = context->accel;
+    struct gpucoll_buffer buffer;
+    if (accel == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&context->lock);
+    bool bound = gpucoll_context_board(context) == GPUCOLL_OK &&
+                 (gpucoll_context_any_gpu(context) != NULL ||
+                  (accel->ops->only != NULL && !accel->ops->active(accel) &&
+                   accel->ops->only(accel, &buffer) && gpucoll_context_gpu(context, &buffer, NULL) != NULL));
+    pthread_mutex_unlock(&context->lock);
+    return bound;
 }

@@ -161,6 +161,12 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
  * all have posted it, they connect their GPUs to each other, which else the first call that brings them would. Nobody waits in it,
  * and the watchdog leaves it alone. */
 bool gpucoll_can_warm_up(struct gpucoll_team *team); /* has this process a GPU that it uses? */
+/* Had every rank's process bound a GPU when it began to make the team? Then all can be expected to post the warm-up at once. The same on
+ * every rank. */
+bool gpucoll_team_is_bound(const struct gpucoll_team *team);
+/* Binds the GPU that the calling thread uses, else the only one that its process uses. Where it uses none at all, binds the only one that
+ * it sees, which makes the context that the application else would. False: none is bound, since nothing tells which one the application will use. */
+bool gpucoll_context_bind_ahead(struct gpucoll_context *context);
 
 /*
  * A reduction of this process alone, MPI_Reduce_local: inout[i] = in[i] op inout[i], on the GPU that holds both buffers. It needs

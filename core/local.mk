@@ -183,6 +183,8 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_context.c \
+	core/accel/cuda_context.h \
 	core/accel/cuda_copier.c \
 	core/accel/cuda_copy.c \
 	core/accel/cuda_device.c \

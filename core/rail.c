@@ -1,6 +1,7 @@
 #include "core/rail.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "core/rail_run.h"
 
 /* Of ended runs, these many are kept, none with more memory than this: enough for as many calls under way as overlap usefully, of
@@ -46,6 +47,14 @@ static const struct gpucoll_rail_row *forced(enum gpucoll_rail_coll coll,
 enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes)
 {
     return cheapest(coll, size, bytes)->algorithm;
+}
+
+enum gpucoll_rail_algorithm gpucoll_rail_named(const char *name)
+{
+    return strcmp(name, "doubling") == 0 ? GPUCOLL_RAIL_DOUBLING
+           : strcmp(name, "ring") == 0   ? GPUCOLL_RAIL_RING
+           : strcmp(name, "tree") == 0   ? GPUCOLL_RAIL_TREE
+                                         : GPUCOLL_RAIL_AUTO;
 }
 
 static const struct gpucoll_rail_row *row_of(const struct gpucoll_rail_run *run)

@@ -8,7 +8,7 @@
  * Every rank of a rail gets the same bits, whatever the algorithm: where two operands meet, that from the lower host comes first.
  * Thread safety: runs of one rail are serialised by the caller.
  *
- * Algorithms, with h hosts and n bytes:
+ * Algorithms (coll_gpucoll_rail_algorithm), with h hosts and n bytes:
  *   recursive doubling   log2 h messages of n bytes; few bytes. Hosts beyond a power of two fold theirs in first (Rabenseifner 2004).
  *                        bcast, reduce: binomial trees; allgather, reduce_scatter, barrier: dissemination
  *                        (Bruck et al. 1997); scans: Hillis and Steele 1986
@@ -80,6 +80,9 @@ static inline uint64_t gpucoll_rail_second(uint64_t bytes)
 {
     return (bytes + 63) / 64 * 64; /* on a cache line of its own: elements of every type are aligned */
 }
+
+/* By the name that coll_gpucoll_rail_algorithm has for it. */
+enum gpucoll_rail_algorithm gpucoll_rail_named(const char *name);
 
 /* What AUTO takes for `bytes` of data (with blocks: of all of them) of `size` ranks. */
 enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes);

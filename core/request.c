@@ -435,7 +435,7 @@ bool gpucoll_can_warm_up(struct gpucoll_team *team)
     pthread_mutex_lock(&context->lock);
     const bool bound = context->gpus[0] != NULL;
     pthread_mutex_unlock(&context->lock);
-    return bound || (accel->ops->here != NULL && accel->ops->here(accel, &buffer));
+    return bound || accel->ops->here(accel, &buffer);
 }
 
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)

@@ -12,7 +12,8 @@ struct team_card {
     uint64_t settings; /* hash of the parameters that must be equal */
     struct gpucoll_segment_name board;
     uint32_t region;
-    uint32_t able; /* has an accelerator, a board, a region, and memory for what follows */
+    uint32_t able;  /* has an accelerator, a board, a region, and memory for what follows */
+    uint32_t bound; /* has a GPU bound */
 };
 
 static const char version[32] = PACKAGE_VERSION;
@@ -36,6 +37,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, config->rail_algorithm, strlen(config->rail_algorithm) + 1);
     value = hash(value, config->warmup, strlen(config->warmup) + 1);
     value = hash(value, &config->hosts, sizeof config->hosts);
     value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
@@ -64,6 +66,7 @@ static void fill_card(struct gpucoll_team *team, bool able, struct team_card *ca
     team->board = gpucoll_board_team(&context->board.segment, team->region);
     card->board = context->board.segment.name;
     card->region = team->region;
+    card->bound = context->gpus[0] != NULL;
     card->able = 1;
 }
 
@@ -117,7 +120,7 @@ static uint32_t real_hosts(const struct team_card *cards, uint32_t size, uint32_
     return hosts;
 }
 
-/* One machine's ranks as those of several hosts. */
+/* One machine's ranks as those of several hosts, or all ranks as those of as many. */
 static uint32_t pretended_hosts(uint32_t wanted, uint32_t size, uint32_t *host_of)
 {
     const uint32_t hosts = wanted < size ? wanted : size;
@@ -138,14 +141,24 @@ static uint32_t most_on_one_host(const uint32_t *host_of, uint32_t size, uint32_
     return most;
 }
 
-/* How many hosts there are; 0: one has too many ranks. From the cards and without new memory, so the same on every rank. */
+/* How many hosts there are; 0: one has too many ranks, or nothing may go between them. From the cards and without new memory, so the same on every rank. */
 static uint32_t find_hosts(const struct gpucoll_team *team)
 {
     const struct gpucoll_team_setup *setup = team->setup;
+    const char *transports = team->context->config->transports;
     const uint32_t wanted = (uint32_t)team->context->config->hosts;
     uint32_t hosts = real_hosts(setup->cards, team->size, setup->host_of, setup->count);
-    if (hosts == 1 && wanted > 1) {
+    if (gpucoll_tl_only_spans(transports)) {
+        hosts = pretended_hosts(team->size, team->size, setup->host_of);
+    } else if (hosts == 1 && wanted > 1) {
         hosts = pretended_hosts(wanted, team->size, setup->host_of);
+    }
+    if (hosts > 1 && !gpucoll_tl_spans(transports)) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP,
+                    "%s: not native: its ranks are on %u hosts, and coll_gpucoll_transports (%s) leaves "
+                    "out " GPUCOLL_TL_RDMA,
+                    team->name, hosts, transports);
+        return 0;
     }
     const uint32_t most = most_on_one_host(setup->host_of, team->size, hosts, setup->count);
     if (most > GPUCOLL_MAX_LOCAL) {
@@ -190,6 +203,20 @@ static gpucoll_status form_cluster(struct gpucoll_team *team, uint32_t hosts)
     return gpucoll_cluster_form(team, hosts, host_of);
 }
 
+static bool all_bound(const struct team_card *cards, uint32_t size)
+{
+    uint32_t bound = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        bound += cards[i].bound;
+    }
+    return bound == size;
+}
+
+bool gpucoll_team_is_bound(const struct gpucoll_team *team)
+{
+    return team->bound;
+}
+
 /* The second exchange: after it every rank has mapped every board, or all know that one could not. What several hosts need beside
  * goes with it. Whatever fails on this rank alone is told in it: the others wait there. */
 static gpucoll_status begin_opening(struct gpucoll_team *team)
@@ -200,6 +227,7 @@ static gpucoll_status begin_opening(struct gpucoll_team *team)
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %s", team->name, why);
         return GPUCOLL_DECLINED;
     }
+    team->bound = all_bound(setup->cards, team->size);
     const uint32_t hosts = find_hosts(team);
     if (hosts == 0) {
         return GPUCOLL_DECLINED;

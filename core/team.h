@@ -57,6 +57,7 @@ struct gpucoll_team {
     uint64_t calls;                 /* posted or passed */
     uint64_t decided;               /* calls up to this one are declined, have failed, or have their links */
     uint32_t ended;                 /* bit call % RING: that call has ended before an earlier one */
+    bool bound;                     /* each rank's process had a GPU when the team was begun */
     bool active;                    /* has posted */
     bool given_up;                  /* a call has failed: nothing is run natively any more */
     struct gpucoll_missing missing; /* then: ranks that were */

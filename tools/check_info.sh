@@ -68,6 +68,7 @@ OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain
 OMPI_MCA_coll_gpucoll_transports=shm ends 0 'nothing can run it' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_transports=p2p,cpu_reduce ends 0 'cpu *host *[0-9.]* us' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'no transport reaches the other ranks' --explain allreduce 4M --peer-access no
+OMPI_MCA_coll_gpucoll_transports=rdma ends 0 'each rank is a host of its own' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_transports=none ends 0 'no transport reaches the other ranks' --explain allreduce 4M
 
 if ./gpucoll_info --network | grep -q '^  UCX  *[0-9]'; then

@@ -104,6 +104,7 @@ bool info_transports(struct info *info)
     for (int i = 0; (tl = gpucoll_tl_row(i)) != NULL; i++) {
         print_row(tl->name, tl->help);
     }
+    print_row(GPUCOLL_TL_RDMA, gpucoll_tl_rdma_help);
     printf("  %-*s %s (coll_gpucoll_transports)\n", NAME_COLUMNS, "allowed", info->config.transports);
     return true;
 }

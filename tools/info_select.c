@@ -442,6 +442,11 @@ bool info_select(struct info *info, const char *text)
         printf("  this operator does not exist for this type: MPI itself refuses it\n");
         return true;
     }
+    if (gpucoll_tl_only_spans(info->config.transports)) {
+        printf("  nothing goes within a host (coll_gpucoll_transports=%s): each rank is a host of its own\n",
+               info->config.transports);
+        return true;
+    }
     if (input->ways == 0) {
         printf("  no transport reaches the other ranks (coll_gpucoll_transports=%s%s): it is staged through "
                "host memory\n",

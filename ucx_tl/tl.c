@@ -14,19 +14,31 @@ const struct gpucoll_tl_ops *gpucoll_tl_row(int index)
     return index >= 0 && index < (int)(sizeof rows / sizeof rows[0]) ? rows[index] : NULL;
 }
 
+const char gpucoll_tl_rdma_help[] =
+    "between hosts, over UCX: InfiniBand, RoCE or TCP; alone, it carries the data between all ranks";
+
+static bool is_name(const char *text, size_t length, const char *name)
+{
+    return strlen(name) == length && strncmp(text, name, length) == 0;
+}
+
+static bool is_known(const char *text, size_t length)
+{
+    const struct gpucoll_tl_ops *tl;
+    int i = 0;
+    while ((tl = gpucoll_tl_row(i)) != NULL && !is_name(text, length, tl->name)) {
+        i++;
+    }
+    return tl != NULL || is_name(text, length, GPUCOLL_TL_RDMA);
+}
+
 bool gpucoll_tl_all_known(const char *allowed)
 {
     bool word = strcmp(allowed, "all") == 0 || strcmp(allowed, "none") == 0;
     const char *at = word ? NULL : allowed;
     while (at != NULL) {
         size_t length = strcspn(at, ",");
-        const struct gpucoll_tl_ops *tl;
-        int i = 0;
-        while ((tl = gpucoll_tl_row(i)) != NULL &&
-               (strlen(tl->name) != length || strncmp(at, tl->name, length) != 0)) {
-            i++;
-        }
-        if (tl == NULL) {
+        if (!is_known(at, length)) {
             return false;
         }
         at = at[length] == ',' ? at + length + 1 : NULL;
@@ -48,6 +60,16 @@ static bool listed(const char *list, const char *name)
         }
     }
     return false;
+}
+
+bool gpucoll_tl_spans(const char *allowed)
+{
+    return listed(allowed, GPUCOLL_TL_RDMA);
+}
+
+bool gpucoll_tl_only_spans(const char *allowed)
+{
+    return gpucoll_tl_spans(allowed) && gpucoll_tl_allowed_ways(allowed) == 0;
 }
 
 bool gpucoll_tl_is_allowed(const char *allowed, const struct gpucoll_tl_ops *tl)

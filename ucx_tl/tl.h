@@ -72,6 +72,15 @@ extern const struct gpucoll_tl_ops gpucoll_tl_cpu_reduce;
 /* The transports in order of preference; NULL past the end. */
 const struct gpucoll_tl_ops *gpucoll_tl_row(int index);
 
+/* The transport between hosts: no row of the table, since it joins hosts of ranks, not devices (ucx_tl/net.h). */
+#define GPUCOLL_TL_RDMA "rdma"
+extern const char gpucoll_tl_rdma_help[];
+
+/* Does `allowed` let data go between hosts? */
+bool gpucoll_tl_spans(const char *allowed);
+/* Does it name nothing else? Then nothing goes within a host, and each rank counts as a host of its own. */
+bool gpucoll_tl_only_spans(const char *allowed);
+
 /* Is everything that `allowed` names a transport, or is it "all" or "none"? */
 bool gpucoll_tl_all_known(const char *allowed);
 

@@ -5,7 +5,7 @@
  *
  * Lifetimes: one `gpucoll_accel` a context; one `gpucoll_device` for each GPU the process really used, made at the
  * first buffer seen on it. No function here may be the first to create a CUDA context in a process that
- * has none: the application chooses its GPU, not us.
+ * has none: the application chooses its GPU, not us. The exception is device_open of what `only` tells, which a user asks for.
  * Thread safety: classify, copy and launch may be called from any thread; open, close and device set-up are
  * serialised by the caller.
  */
@@ -111,10 +111,12 @@ struct gpucoll_accel_ops {
     /* Waits for all work of the device that holds `pointer` (debugging aid). */
     gpucoll_status (*synchronize)(struct gpucoll_accel *accel, const void *pointer) GPUCOLL_CHECKED;
 
-    /* The device that the calling thread uses, as if it had a buffer there, for device_open with NULL; false: none. NULL where only a
-     * pointer tells. */
+    /* The device that the calling thread uses, else the only one that its process uses, as if it had a buffer there, for device_open
+     * with NULL; false: none, or several. */
     bool (*here)(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer);
-    /* Binds to the device that holds `pointer`, in the context that made it. */
+    /* Where the process uses none yet: the only one that it sees, likewise. To bind to that is the first use. NULL: `here` tells always. */
+    bool (*only)(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer);
+    /* Binds to the device that holds `pointer`, in the context that made it; NULL: to the one that `here` or else `only` tells. */
     gpucoll_status (*device_open)(struct gpucoll_accel *accel, const void *pointer,
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;
     void (*device_close)(struct gpucoll_device *device);

@@ -60,30 +60,6 @@ static void cuda_close(struct gpucoll_accel *base)
     free(accel);
 }
 
-/*
- * The driver is initialised (by the application, or by a library such as UCX that merely looks for GPUs) and
- * this thread has no context. The runtime API, and all that builds on it, uses primary contexts, so one that
- * is active is enough to know. A context that a program made by itself through the driver API is seen as soon
- * as a thread calls MPI while it is current.
- */
-static bool primary_exists(const struct gpucoll_cuda_driver *cuda)
-{
-    int count = 0;
-    if (cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS) {
-        return false;
-    }
-    for (int i = 0; i < count; i++) {
-        CUdevice device;
-        unsigned flags = 0;
-        int active = 0;
-        if (cuda->cuDeviceGet(&device, i) == CUDA_SUCCESS &&
-            cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Asked on every MPI call. Before anybody has initialised the driver the one call into it fails at once;
  * after a context has been seen it is one load. */
 static bool cuda_active(struct gpucoll_accel *base)
@@ -96,7 +72,8 @@ static bool cuda_active(struct gpucoll_accel *base)
     if (accel->cuda->cuCtxGetCurrent(&current) != CUDA_SUCCESS) {
         return false;
     }
-    if (!current && !primary_exists(accel->cuda)) {
+    int ordinal;
+    if (!current && gpucoll_cuda_primaries(accel->cuda, &ordinal) == 0) {
         return false;
     }
     atomic_store_explicit(&accel->seen, true, memory_order_relaxed);
@@ -148,6 +125,26 @@ static void cuda_classify(struct gpucoll_accel *base, const void *address, struc
     }
 }
 
+static bool tell(const struct gpucoll_cuda_pointer *pointer, bool found, struct gpucoll_buffer *buffer)
+{
+    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, pointer->ordinal, 0};
+    return found && pointer->ordinal < GPUCOLL_CUDA_DEVICES;
+}
+
+static bool cuda_here(struct gpucoll_accel *base, struct gpucoll_buffer *buffer)
+{
+    struct gpucoll_cuda_pointer pointer;
+    bool found = gpucoll_cuda_find_used(gpucoll_cuda_accel(base)->cuda, &pointer);
+    return tell(&pointer, found, buffer);
+}
+
+static bool cuda_only(struct gpucoll_accel *base, struct gpucoll_buffer *buffer)
+{
+    struct gpucoll_cuda_pointer pointer;
+    bool found = gpucoll_cuda_find_only(gpucoll_cuda_accel(base)->cuda, &pointer);
+    return tell(&pointer, found, buffer);
+}
+
 const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .name = "cuda",
     .help = "NVIDIA GPUs, through the driver that the machine has",
@@ -161,6 +158,8 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .host_alloc = gpucoll_cuda_host_alloc,
     .host_free = gpucoll_cuda_host_free,
     .synchronize = gpucoll_cuda_synchronize,
+    .here = cuda_here,
+    .only = cuda_only,
     .device_open = gpucoll_cuda_device_open,
     .device_close = gpucoll_cuda_device_close,
     .device_id = gpucoll_cuda_device_id,

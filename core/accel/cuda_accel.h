@@ -1,6 +1,7 @@
 /*
  * What the files of the `cuda` accelerator share:
- *   cuda.c         is there a context, what is this pointer, the table of functions
+ *   cuda.c         what is this pointer, the table of functions
+ *   cuda_context.c is there a context, which GPU does the process use
  *   cuda_copy.c    contexts that are used, copies, pinned host memory
  *   cuda_device.c  a bound GPU: identity, scratch, peers' scratch
  *   cuda_kernels.c loading kernels
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "core/accel/accel.h"
+#include "core/accel/cuda_context.h"
 #include "core/accel/cuda_driver.h"
 #include "kernels/image.h"
 
@@ -44,15 +46,6 @@ struct gpucoll_cuda_device {
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
     CUfunction pack;
-};
-
-/* What the driver knows about a pointer; all zero for memory that it does not know. */
-struct gpucoll_cuda_pointer {
-    CUcontext context; /* that made it; NULL for pools and for mapped (cuMemMap) memory */
-    unsigned type;     /* CU_MEMORYTYPE_* */
-    unsigned managed;
-    int ordinal;
-    unsigned long long id;
 };
 
 static inline struct gpucoll_cuda_accel *gpucoll_cuda_accel(struct gpucoll_accel *accel)

@@ -69,7 +69,10 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *base, const void *
 {
     struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
     struct gpucoll_cuda_pointer pointer;
-    if (!gpucoll_cuda_look(accel, address, &pointer)) {
+    bool found = address != NULL ? gpucoll_cuda_look(accel, address, &pointer)
+                                 : gpucoll_cuda_find_used(accel->cuda, &pointer) ||
+                                       gpucoll_cuda_find_only(accel->cuda, &pointer);
+    if (!found) {
         return GPUCOLL_ERR_INVALID;
     }
     struct gpucoll_cuda_device *device = calloc(1, sizeof(*device));

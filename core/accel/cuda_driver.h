@@ -13,6 +13,7 @@
 #include "core/base/status.h"
 
 #define GPUCOLL_CUDA_FUNCTIONS(F)                                                                            \
+    F(cuInit)                                                                                                \
     F(cuCtxGetCurrent)                                                                                       \
     F(cuCtxPushCurrent)                                                                                      \
     F(cuCtxPopCurrent)                                                                                       \

@@ -56,12 +56,20 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
         "in kind from host to host end in a timeout. Must be equal on all ranks."),
     ROW(transports, STRING, "all", NULL, 3,
-        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none."),
+        "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
+        "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "
+        "rank for a host of its own. Must be equal on all ranks."),
     ROW(net_devices, STRING, "auto", NULL, 3,
         "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
         "process, "
         "never loopback or the bridges of containers while there are others."),
+    ROW(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
+        "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
+        "scans, "
+        "bcast and reduce: a chain), tree (double binary tree; of allreduce, reduce and bcast, others as "
+        "with "
+        "auto), or auto: by bytes and number of hosts. Must be equal on all ranks."),
     ROW(topology_file, STRING, "", NULL, 5,
         "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
         "of "
@@ -144,10 +152,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "it off."),
     ROW(warmup, STRING, "lazy", "init|comm|lazy", 3,
         "When a communicator is made ready for native calls: lazy, in the first call that can run natively; "
-        "init, MPI_COMM_WORLD in the background after MPI_Init, others as with lazy; comm, every "
-        "communicator "
-        "in the background after it is created. The background is every call of MPI. Must be equal on all "
-        "ranks."),
+        "init, MPI_COMM_WORLD, in MPI_Init where every process knows its GPU by then (that of its context, "
+        "or the only one that it sees), else in the background, others as with lazy; comm, the same, and "
+        "every communicator in the background after it is created. The background is every call of MPI. Must "
+        "be "
+        "equal on all ranks."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),

@@ -22,8 +22,8 @@ static struct {
     bool one_gpu; /* --gpu-map=0: every rank on GPU 0 */
     bool gpu;     /* the CUDA driver serves */
     bool found;   /* GPUs were looked for */
-    int gpus;
     int device;
+    int gpus;      /* that this process sees */
     void *context; /* NULL until the first buffer is made: MPI_Init must not need it */
     struct cuda_driver cuda;
     void *(*host_malloc)(size_t bytes, int memory); /* of the component's host accelerator, or NULL */
@@ -146,6 +146,11 @@ bool test_memory_has_gpu(void)
 int test_memory_gpus(void)
 {
     return test_memory_has_gpu() ? memory.gpus : 0;
+}
+
+bool test_memory_gpu_is_clear(void)
+{
+    return !test_memory_has_gpu() || memory.context != NULL || memory.gpus == 1;
 }
 
 size_t test_memory_gpu_used(void)

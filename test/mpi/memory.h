@@ -44,6 +44,8 @@ void test_memory_stop(void);
 void test_memory_thread(void);
 bool test_memory_has_gpu(void);
 int test_memory_gpus(void); /* that this process sees */
+/* Before the first buffer: does this process use a GPU, or see one only? True without GPUs, for the host accelerator's memory. */
+bool test_memory_gpu_is_clear(void);
 /* Of this process's GPU, by all who use it; 0 without one, or before its first buffer. */
 size_t test_memory_gpu_used(void);
 

@@ -33,6 +33,7 @@ static char alarm_line[600];
 static char skip_reason[200];
 static bool skipping;
 static int skipped_cases;
+static bool context_first; /* the CUDA context is made before MPI_Init */
 static bool release_first; /* the CUDA context, before MPI_Finalize */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -143,7 +144,7 @@ static void usage(const struct test_option *own)
     fprintf(stderr,
             "options: --seed=N --only=TEXT --quick --huge --timeout=SECONDS --loaded=yes|no\n"
             "         --memory=host|pinned|device|pool|vmm|managed|mixed|split|drawn --gpu-map=local|0 "
-            "--release-first\n");
+            "--context-first --release-first\n");
     for (; own != NULL && own->name != NULL; own++)
         fprintf(stderr, "         --%s%s: %s\n", own->name, own->text != NULL ? "=..." : "", own->help);
     exit(2);
@@ -182,6 +183,8 @@ static bool parse_one(const char *word, const struct test_option *own)
         test.loaded = word[7] == 'y';
     else if (strcmp(word, "quick") == 0)
         test.quick = true;
+    else if (strcmp(word, "context-first") == 0)
+        context_first = true;
     else if (strcmp(word, "release-first") == 0)
         release_first = true;
     else if (strcmp(word, "huge") == 0)
@@ -224,6 +227,8 @@ void test_start(int *argc, char ***argv, int thread_level, const struct test_opt
     setvbuf(stdout, NULL, _IOLBF, 0);
     start_watchdog();
     name_case("start");
+    if (context_first)
+        test_memory_thread();
     MPI_Init_thread(argc, argv, thread_level, &test.thread_level);
     MPI_Comm_rank(MPI_COMM_WORLD, &test.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &test.size);

@@ -1,6 +1,6 @@
 /*
  * coll_gpucoll_warmup: what the first call on a communicator still has to set up, and its time beside that of later calls.
- * `--warm=world|all|none` is what the run's parameter says.
+ * `--warm=world|all|none` is what the run's parameter says; with `--context-first` GPUs are in use before MPI_Init.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,8 @@
 #include "test/mpi/support.h"
 
 enum { COUNT = 64, CALLS = 101, ROUNDS = 100, DUPS = 40, TAG = 5 };
+/* 3 is what is aimed at; the rest is for a machine that has something else to do in this one call. */
+enum { TIMES_MAX = 20 };
 
 static const char *warm = "none";
 
@@ -57,8 +59,8 @@ static void check_sum(struct test_buffer *buffer)
             test_fail("element %d is %g, not %d", i, seen[i], test.size * i);
 }
 
-/* The first call on the communicator has to make a team, or links, or neither. */
-static void first_call(MPI_Comm comm, bool makes_team, bool makes_links)
+/* The first call on the communicator has to make a team, or links, or neither. Returns how many times as long it takes as later ones. */
+static double first_call(MPI_Comm comm, bool makes_team, bool makes_links)
 {
     struct test_buffer buffer;
     float values[COUNT];
@@ -87,16 +89,19 @@ static void first_call(MPI_Comm comm, bool makes_team, bool makes_links)
         printf("first call %.1f us, later ones %.1f us: %.1f times\n", first, steady[CALLS / 2],
                first / steady[CALLS / 2]);
     test_buffer_free(&buffer);
+    return first / steady[CALLS / 2];
 }
 
-/* Before any buffer has told of a GPU, only the host accelerator knows what will be used. */
+/* MPI_Init has connected all if it could know which GPUs will be used: nothing is left for the background. Of times, those on GPUs alone are
+ * looked at: the cores of a host accelerator may have something else to do. */
 static void test_world(void)
 {
     if (!test_begin("warmup/world"))
         return;
-    bool none = strcmp(warm, "none") == 0;
-    wait_for_background();
-    first_call(MPI_COMM_WORLD, none, none || test_memory_has_gpu());
+    bool none = strcmp(warm, "none") == 0, ready = !none && test_memory_gpu_is_clear();
+    double times = first_call(MPI_COMM_WORLD, none, !ready);
+    if (ready && test_memory_has_gpu() && times > TIMES_MAX)
+        test_fail("the first call takes %.1f times as long as later ones, not at most %d", times, TIMES_MAX);
     test_end();
 }
 

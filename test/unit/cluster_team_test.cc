@@ -82,6 +82,36 @@ TEST(cluster_team, hosts_of_one_machine_by_the_parameter)
     }
 }
 
+/* The ranks of a host, and of several, as though each had a host of its own. */
+TEST(cluster_team, rdma_alone_carries_the_data_of_all_ranks)
+{
+    for (const Hosts &hosts : {hosts_of({3}), hosts_of({2, 2, 1})}) {
+        SCOPED_TRACE(text_of(hosts));
+        on_hosts(hosts, {{"transports", "rdma"}}, [&](Rank &rank) {
+            gpucoll_setups setups = {};
+            gpucoll_context_count_setups_in(rank.context, &setups);
+            expect_sum(rank, 1000);
+            for (const auto &kind : kinds) {
+                ExchangeCall call = call_of(kind, 100);
+                check(rank, call);
+            }
+            EXPECT_EQ(setups.links, 0u); /* nothing went within a host */
+        });
+    }
+}
+
+TEST(cluster_team, without_rdma_several_hosts_decline)
+{
+    on_hosts(
+        hosts_of({2, 1}), {{"transports", "p2p,shm"}},
+        [](Rank &rank) {
+            EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED);
+            EXPECT_NE(rank.log.lines().back().find("leaves out rdma"), std::string::npos)
+                << rank.log.lines().back();
+        },
+        true);
+}
+
 TEST(cluster_team, more_ranks_than_a_kernel_takes_on_several_hosts)
 {
     on_hosts(hosts_of({20, 16}), {{"lanes", "1"}}, [](Rank &rank) {

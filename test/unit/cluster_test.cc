@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <thread>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
@@ -260,6 +261,44 @@ TEST(cluster, without_agreement_of_hosts_calls_run_as_well)
             check(rank, call_of(kind, 10));
         }
     });
+}
+
+/* Messages of one all-reduce of few bytes, of all ranks, by each algorithm: which one runs can be counted. */
+TEST(cluster, the_algorithm_between_hosts_is_the_one_that_is_asked_for)
+{
+    static std::atomic<unsigned> sends;
+    static gpucoll_net_ops counting = fake_net;
+    counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+                       gpucoll_net_message *message) {
+        sends++;
+        fake_net.send(net, peer, tag, data, bytes, message);
+    };
+    std::map<std::string, unsigned> counted;
+    for (const char *name : {"doubling", "ring", "tree"}) {
+        on_hosts(
+            hosts_of({1, 1, 1, 1, 1}), {{"rail_algorithm", name}, {"agree_hosts", "false"}},
+            [&](Rank &rank) {
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, true); /* connects */
+                rank.barrier();
+                if (rank.number == 0) {
+                    sends = 0;
+                }
+                rank.barrier();
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 1000, true);
+                rank.barrier();
+                if (rank.number == 0) {
+                    counted[name] = sends;
+                }
+                rank.barrier();
+                for (const Kind &kind : kinds) {
+                    check(rank, call_of(kind, 10));
+                }
+            },
+            false, &counting);
+    }
+    EXPECT_EQ(counted["doubling"], 10u); /* one of 5 hosts folds, 4 double twice, one unfolds */
+    EXPECT_EQ(counted["tree"], 16u);     /* 2 trees of 4 edges, up and down */
+    EXPECT_EQ(counted["ring"], 40u);     /* 5 hosts, twice 4 steps */
 }
 
 /* ---- the barrier ---- */

@@ -91,6 +91,9 @@ test_unit_unit_tests_SOURCES += \
 	test/unit/net_choice_test.cc \
 	test/unit/net_note_test.cc
 endif
+if CUDA
+test_unit_unit_tests_SOURCES += test/unit/cuda_context_test.cc
+endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
 test_unit_unit_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc

@@ -52,11 +52,26 @@ TEST_F(transports, are_taken_from_the_list)
 
 TEST_F(transports, unknown_names_are_noticed)
 {
-    for (const char *list : {"all", "none", "p2p", "p2p,p2p", "shm", "cpu_reduce,p2p"}) {
+    for (const char *list : {"all", "none", "p2p", "p2p,p2p", "shm", "cpu_reduce,p2p", "rdma", "p2p,rdma"}) {
         EXPECT_TRUE(gpucoll_tl_all_known(list)) << list;
     }
-    for (const char *list : {"", "p2", "p2px", "p2p,", "p2p,pigeon", "pigeon,p2p", "p2p,all"}) {
+    for (const char *list :
+         {"", "p2", "p2px", "p2p,", "p2p,pigeon", "pigeon,p2p", "p2p,all", "rdm", "rdma,"}) {
         EXPECT_FALSE(gpucoll_tl_all_known(list)) << list;
+    }
+}
+
+TEST_F(transports, between_hosts_is_one_of_the_list)
+{
+    for (const char *list : {"all", "rdma", "p2p,rdma", "rdma,shm"}) {
+        EXPECT_TRUE(gpucoll_tl_spans(list)) << list;
+    }
+    for (const char *list : {"none", "p2p", "shm,cpu_reduce"}) {
+        EXPECT_FALSE(gpucoll_tl_spans(list)) << list;
+    }
+    EXPECT_TRUE(gpucoll_tl_only_spans("rdma"));
+    for (const char *list : {"all", "none", "p2p", "p2p,rdma"}) {
+        EXPECT_FALSE(gpucoll_tl_only_spans(list)) << list;
     }
 }
 

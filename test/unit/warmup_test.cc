@@ -54,6 +54,29 @@ TEST(warmup, a_rank_that_passes_it_leaves_the_links_to_the_first_call)
     });
 }
 
+/* Who binds before the team is made tells all, so that they know whether a wait for the warm-up is worth while. */
+TEST(warmup, ranks_know_whether_all_have_a_gpu)
+{
+    for (const bool all : {true, false}) {
+        Meeting members(3);
+        on_threads(3, {}, [&](Rank &rank) {
+            gpucoll_setups setups = {};
+            gpucoll_context_count_setups_in(rank.context, &setups);
+            EXPECT_FALSE(gpucoll_team_is_bound(rank.team));
+            if (all || rank.number != 1) {
+                EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+            }
+            gpucoll_team *team = nullptr;
+            ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
+            EXPECT_EQ(gpucoll_team_is_bound(team), all);
+            EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
+            EXPECT_EQ(setups.links, 1u);
+            rank.barrier();
+            gpucoll_team_destroy(team);
+        });
+    }
+}
+
 /* Somebody may compute for hours before the first call. */
 TEST(warmup, the_watchdog_lets_it_wait)
 {

@@ -21,6 +21,9 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
         gpucoll_enter();
         gpucoll_sequence_warm(&self->calls);
         gpucoll_leave();
+        if (comm == &ompi_mpi_comm_world.comm) {
+            gpucoll_warmup_world(&self->calls);
+        }
     }
     return OMPI_SUCCESS;
 }

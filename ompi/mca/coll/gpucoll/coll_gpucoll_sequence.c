@@ -10,6 +10,7 @@ static struct {
     struct gpucoll_sequence *newest;   /* of those that have a team */
     bool moving;
     bool closed;
+    bool early; /* one was begun in MPI_Init, when nobody could ask to be told of MPI_Finalize */
 } sequences;
 
 static void link_ready(struct gpucoll_sequence *self)
@@ -54,6 +55,7 @@ static gpucoll_status begin(struct gpucoll_sequence *self)
     self->begun = true;
     self->waiting = (struct gpucoll_waiting){0};
     gpucoll_watch_finalize();
+    sequences.early |= ompi_mpi_state == OMPI_MPI_STATE_INIT_STARTED;
     return gpucoll_team_begin(mca_coll_gpucoll_component.context, &exchange, module->comm->c_name, self->able,
                               &self->team);
 }
@@ -135,6 +137,10 @@ void gpucoll_sequences_progress(void)
             .moving) { /* a call that was handed on has come back here: the loop below goes on with what it brought */
         return;
     }
+    if (sequences.early && ompi_mpi_state != OMPI_MPI_STATE_INIT_STARTED) {
+        sequences.early = false;
+        gpucoll_watch_finalize();
+    }
     gpucoll_module *done = NULL;
     sequences.moving = true;
     gpucoll_module **link = &sequences.connecting;
@@ -165,7 +171,7 @@ struct gpucoll_module *gpucoll_sequences_connecting(void)
 
 bool gpucoll_sequences_pending(void)
 {
-    return sequences.connecting != NULL || gpucoll_warmups_pending();
+    return sequences.connecting != NULL || sequences.early || gpucoll_warmups_pending();
 }
 
 /* Puts it behind the others of its communicator. */

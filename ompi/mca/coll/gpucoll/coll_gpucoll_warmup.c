@@ -1,4 +1,5 @@
 #include "coll_gpucoll_warmup.h"
+#include "coll_gpucoll_request.h"
 #include "core/base/clock.h"
 
 /* Turns of progress between two looks for a GPU, and how long one is looked for: applications choose theirs soon after MPI_Init, or
@@ -18,6 +19,34 @@ bool gpucoll_warmup_wanted(ompi_communicator_t *comm)
         return false;
     }
     return strcmp(when, "comm") == 0 || (strcmp(when, "init") == 0 && comm == &ompi_mpi_comm_world.comm);
+}
+
+/* Nobody waits for a process without a GPU: it posts nothing before its application has chosen one. */
+static bool goes_on(struct gpucoll_sequence *self)
+{
+    return self->state == GPUCOLL_NATIVE_CONNECTING ||
+           (self->team != NULL && gpucoll_team_is_bound(self->team) &&
+            gpucoll_task_status(&self->warmup) == GPUCOLL_IN_PROGRESS);
+}
+
+void gpucoll_warmup_world(struct gpucoll_sequence *self)
+{
+    const uint64_t begin_ns = gpucoll_now_ns();
+    (void)gpucoll_context_bind_ahead(mca_coll_gpucoll_component.context);
+    bool waits = true;
+    while (waits && gpucoll_now_ns() - begin_ns < patience_ns) {
+        opal_progress();
+        gpucoll_enter();
+        gpucoll_sequences_progress();
+        waits = goes_on(self);
+        gpucoll_leave();
+    }
+    gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_SETUP, "warm-up in MPI_Init: %s after %.1f ms",
+                waits                               ? "given up, goes on in the background"
+                : self->team == NULL                ? "not native"
+                : gpucoll_team_is_bound(self->team) ? "connected"
+                                                    : "a rank has no GPU yet, goes on in the background",
+                (double)(gpucoll_now_ns() - begin_ns) * 1e-6);
 }
 
 void gpucoll_warmup_begin(struct gpucoll_sequence *self)

@@ -65,13 +65,21 @@ unpack_tarball() {
     chmod -R a-w "$package/source"
 }
 
-# For every architecture that nvcc knows: the one place where contrib/check compiles all that a release compiles.
+# What has nvcc compile kernels in a sixth of the time, for code that nothing here runs: from CUDA 12.9 on.
+quick_kernels() {
+    ! "${cuda_option#--with-cuda=}/bin/nvcc" --help 2>/dev/null | grep -e --Ofast-compile >/dev/null || echo --Ofast-compile=max
+}
+
+# For every architecture that nvcc knows: the one place where contrib/check compiles all that a release compiles. The part mpi compiles one
+# of them as a release does; with `--release yes` all are compiled so here.
 build_tarball() (
     rm -rf "$package/build" "$package/prefix"
     mkdir -p "$package/build"
+    flags=
+    [ "$release" = yes ] || flags=$(quick_kernels)
     cd "$package/build" &&
         ../source/configure --prefix="$package/prefix" --enable-werror "$cuda_option" &&
-        make -j"$(jobs_here)"
+        make -j"$(jobs_here)" NVCCFLAGS="$flags"
 )
 
 # use_installed LOADER...: a program finds gpucoll after `eval`ing what LOADER prints, and nothing else.
@@ -185,6 +193,7 @@ part_package() {
         installed_tests
     fi
     source_tree_tests
-    attempt "make distcheck" logged "$logs/distcheck.log" make -C "$dir" -j"$(jobs_here)" distcheck \
+    # The sweeps over ranks, operators and hosts (cases with a `/`) have run in three builds: here the rest, which finds the tarball's files.
+    attempt "make distcheck" logged "$logs/distcheck.log" env GTEST_FILTER='-*/*' make -C "$dir" -j"$(jobs_here)" distcheck \
         DISTCHECK_CONFIGURE_FLAGS=--without-cuda || true
 }

@@ -55,16 +55,20 @@ static enum test_memory draw_kind(const struct test_call *call, int placement, i
     }
 }
 
-/* Usually 0: counts as each collective's plan draws them. */
+/* Usually 0: counts as each collective's plan draws them. Three calls of a thousand have buffers of up to some 4 MiB. */
 static int draw_large_count(const struct test_call *call, uint64_t *state)
 {
+    const struct test_collective *row = call->row;
     int ranks = call->comm->size > call->comm->remote_size ? call->comm->size : call->comm->remote_size;
-    int share = call->row->gets_from_each || call->row->sends_to_each ? ranks : 1;
+    bool of_each = row->gets_from_each || row->sends_to_each || row->coll == TEST_REDUCE_SCATTER ||
+                   row->coll == TEST_REDUCE_SCATTER_BLOCK;
+    int most = row->reduces ? 3000 : 20000;
 
     if (!test_chance(state, 2))
         return 0;
-    /* What a reduction must give is computed element by element, in wide arithmetic. */
-    return (1 + test_draw(state, call->row->reduces ? 3000 : 20000)) / share + 1;
+    if (test_chance(state, 15))
+        most = row->reduces ? 1 << (13 + test_draw(state, 6)) : 1 << (15 + test_draw(state, 3));
+    return (1 + test_draw(state, most)) / (of_each ? ranks : 1) + 1;
 }
 
 static const struct test_comm *draw_comm(uint64_t *state, const struct test_collective *row,

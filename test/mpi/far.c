@@ -225,22 +225,94 @@ static void check_piece(const struct span *span, size_t index, const uint64_t *w
         test_fail("piece %zu differs", index);
 }
 
+enum long_coll {
+    BCAST,
+    REDUCE,
+    ALLREDUCE,
+    SCAN,
+    EXSCAN,
+    REDUCE_SCATTER,
+    REDUCE_SCATTER_BLOCK,
+    GATHER,
+    LONG_GATHERV,
+    SCATTER,
+    LONG_SCATTERV,
+    ALLGATHER,
+    LONG_ALLGATHERV,
+    ALLTOALL,
+    LONG_ALLTOALLV,
+    ALLTOALLW
+};
+
+enum who { ALL, FIRST, LAST };
+
+/* Who sends one block or one for each rank, and who gets one or one from each. */
+struct long_row {
+    const char *name;
+    enum test_form form;
+    enum who senders, receivers;
+    bool sends_each, gets_each;
+    bool reduces;
+    bool seldom; /* only with GPUs, or if asked for: without one each takes many seconds */
+};
+
+static const struct long_row long_rows[] = {
+    [BCAST] = {.name = "bcast", .senders = FIRST},
+    [REDUCE] = {.name = "reduce", .receivers = LAST, .reduces = true},
+    [ALLREDUCE] = {.name = "allreduce", .form = TEST_NONBLOCKING, .reduces = true, .seldom = true},
+    [SCAN] = {.name = "scan", .form = TEST_NONBLOCKING, .reduces = true},
+    [EXSCAN] = {.name = "exscan", .reduces = true},
+    [REDUCE_SCATTER] = {.name = "reduce_scatter", .sends_each = true, .reduces = true, .seldom = true},
+    [REDUCE_SCATTER_BLOCK] = {.name = "reduce_scatter_block",
+                              .form = TEST_NONBLOCKING,
+                              .sends_each = true,
+                              .reduces = true,
+                              .seldom = true},
+    [GATHER] = {.name = "gather", .receivers = LAST, .gets_each = true},
+    [LONG_GATHERV] =
+        {.name = "gatherv", .form = TEST_NONBLOCKING, .receivers = LAST, .gets_each = true, .seldom = true},
+    [SCATTER] =
+        {.name = "scatter", .form = TEST_NONBLOCKING, .senders = FIRST, .sends_each = true, .seldom = true},
+    [LONG_SCATTERV] = {.name = "scatterv", .senders = FIRST, .sends_each = true},
+    [ALLGATHER] = {.name = "allgather", .form = TEST_NONBLOCKING, .gets_each = true},
+    [LONG_ALLGATHERV] = {.name = "allgatherv", .gets_each = true, .seldom = true},
+    [ALLTOALL] = {.name = "alltoall", .sends_each = true, .gets_each = true},
+    [LONG_ALLTOALLV] = {.name = "alltoallv",
+                        .form = TEST_NONBLOCKING,
+                        .sends_each = true,
+                        .gets_each = true,
+                        .seldom = true},
+    /* Its places are bytes: 2 GiB are behind nothing. So the first rank sends to the last, and that is all. */
+    [ALLTOALLW] = {.name = "alltoallw", .senders = FIRST, .receivers = LAST},
+};
+
+static bool is_one(enum who who)
+{
+    return who == ALL || test.rank == (who == FIRST ? 0 : test.size - 1);
+}
+
 struct long_call {
+    const struct long_row *row;
     struct span send, recv;
     uint64_t *piece, *other;
 };
 
-static void long_open(struct long_call *call, int send_blocks, int recv_blocks)
+/* What a rank has no part in is a piece that MPI does not look at. */
+static void long_open(struct long_call *call, const struct long_row *row)
 {
+    size_t sent = !is_one(row->senders) ? 0 : row->sends_each ? (size_t)test.size : 1;
+    size_t got = !is_one(row->receivers) ? 0 : row->gets_each ? (size_t)test.size : 1;
+
+    call->row = row;
     call->piece = test_alloc(PIECE);
     call->other = test_alloc(PIECE);
-    span_open(&call->send, (size_t)send_blocks * PIECES * PIECE);
-    span_open(&call->recv, (size_t)recv_blocks * PIECES * PIECE);
+    span_open(&call->send, sent > 0 ? sent * PIECES * PIECE : PIECE);
+    span_open(&call->recv, got > 0 ? got * PIECES * PIECE : PIECE);
     if (call->send.mapped) {
         span_fold(&call->send);
         span_fold(&call->recv);
     }
-    for (size_t i = 0; i < (size_t)send_blocks * PIECES; i++) {
+    for (size_t i = 0; i < sent * PIECES; i++) {
         bool last = i % PIECES == PIECES - 1;
         bool as_before = !last && i % PIECES > 0;
         if (call->send.mapped && as_before)
@@ -259,8 +331,8 @@ static void long_close(struct long_call *call)
     free(call->other);
 }
 
-/* Block `block` of what was received is what `from` sent to `to`, or with `from` -1 the reduction of what ranks 0 to `to` gave. */
-static void long_check(struct long_call *call, size_t block, int from, int to)
+/* Block `block` of what was received is block `to` of what rank `from` sent, and with `more` ranks behind it their reduction. */
+static void long_check(struct long_call *call, size_t block, int from, int to, int more)
 {
     for (size_t i = 0; i < PIECES; i++) {
         bool last = i == PIECES - 1;
@@ -268,64 +340,119 @@ static void long_check(struct long_call *call, size_t block, int from, int to)
         if (call->recv.mapped && as_before)
             continue;
         if (!as_before)
-            make_piece(call->piece, from < 0 ? 0 : from, from < 0 ? 0 : to, last);
-        for (int rank = 1; !as_before && from < 0 && rank <= to; rank++)
+            make_piece(call->piece, from, to, last);
+        for (int rank = from + 1; !as_before && rank <= from + more; rank++)
             for (int j = 0; j < PIECE / 8; j++)
-                call->piece[j] |= value(rank, 0, last ? -1 - j : j);
+                call->piece[j] |= value(rank, to, last ? -1 - j : j);
         check_piece(&call->recv, block * PIECES + i, call->piece, call->other);
     }
 }
 
-static void test_counts(void)
+static void long_reduce(enum long_coll coll, const struct long_call *call)
 {
-    enum test_form form = TEST_BLOCKING;
-    const int last = test.size - 1;
-    struct long_call call;
+    const enum test_form form = call->row->form;
+    void *s = call->send.buffer.data, *r = call->recv.buffer.data;
+    MPI_Datatype type = MPI_UINT64_T;
+    int counts[MOST];
 
-    if (test_begin("counts/bcast")) {
-        long_open(&call, 1, 1);
-        RUN(Bcast, Ibcast, test.rank == 0 ? call.send.buffer.data : call.recv.buffer.data, LONG, MPI_UINT64_T,
-            0, MPI_COMM_WORLD);
-        if (test.rank > 0)
-            long_check(&call, 0, 0, 0);
-        long_close(&call);
-        test_end();
+    for (int i = 0; i < test.size; i++)
+        counts[i] = LONG;
+    if (coll == REDUCE)
+        RUN(Reduce, Ireduce, s, r, LONG, type, MPI_BOR, test.size - 1, MPI_COMM_WORLD);
+    else if (coll == ALLREDUCE)
+        RUN(Allreduce, Iallreduce, s, r, LONG, type, MPI_BOR, MPI_COMM_WORLD);
+    else if (coll == SCAN)
+        RUN(Scan, Iscan, s, r, LONG, type, MPI_BOR, MPI_COMM_WORLD);
+    else if (coll == EXSCAN)
+        RUN(Exscan, Iexscan, s, r, LONG, type, MPI_BOR, MPI_COMM_WORLD);
+    else if (coll == REDUCE_SCATTER)
+        RUN(Reduce_scatter, Ireduce_scatter, s, r, counts, type, MPI_BOR, MPI_COMM_WORLD);
+    else
+        RUN(Reduce_scatter_block, Ireduce_scatter_block, s, r, LONG, type, MPI_BOR, MPI_COMM_WORLD);
+}
+
+static void long_move(enum long_coll coll, const struct long_call *call)
+{
+    const enum test_form form = call->row->form;
+    void *s = call->send.buffer.data, *r = call->recv.buffer.data;
+    MPI_Datatype type = MPI_UINT64_T;
+
+    if (coll == BCAST)
+        RUN(Bcast, Ibcast, test.rank == 0 ? s : r, LONG, type, 0, MPI_COMM_WORLD);
+    else if (coll == GATHER)
+        RUN(Gather, Igather, s, LONG, type, r, LONG, type, test.size - 1, MPI_COMM_WORLD);
+    else if (coll == SCATTER)
+        RUN(Scatter, Iscatter, s, LONG, type, r, LONG, type, 0, MPI_COMM_WORLD);
+    else if (coll == ALLGATHER)
+        RUN(Allgather, Iallgather, s, LONG, type, r, LONG, type, MPI_COMM_WORLD);
+    else
+        RUN(Alltoall, Ialltoall, s, LONG, type, r, LONG, type, MPI_COMM_WORLD);
+}
+
+static void long_move_v(enum long_coll coll, const struct long_call *call)
+{
+    const enum test_form form = call->row->form;
+    const int last = test.size - 1;
+    void *s = call->send.buffer.data, *r = call->recv.buffer.data;
+    MPI_Datatype type = MPI_UINT64_T, types[MOST];
+    int counts[MOST], places[MOST], sent[MOST] = {0}, got[MOST] = {0}, none[MOST] = {0};
+
+    for (int i = 0; i < test.size; i++) {
+        counts[i] = LONG;
+        places[i] = i * LONG;
+        types[i] = type;
     }
-    form = TEST_NONBLOCKING;
-    if (test_begin("counts/allgather")) {
-        long_open(&call, 1, test.size);
-        RUN(Allgather, Iallgather, call.send.buffer.data, LONG, MPI_UINT64_T, call.recv.buffer.data, LONG,
-            MPI_UINT64_T, MPI_COMM_WORLD);
-        for (int rank = 0; rank < test.size; rank++)
-            long_check(&call, (size_t)rank, rank, 0);
-        long_close(&call);
-        test_end();
-    }
-    form = TEST_BLOCKING;
-    if (test_begin("counts/alltoall")) {
-        long_open(&call, test.size, test.size);
-        RUN(Alltoall, Ialltoall, call.send.buffer.data, LONG, MPI_UINT64_T, call.recv.buffer.data, LONG,
-            MPI_UINT64_T, MPI_COMM_WORLD);
-        for (int rank = 0; rank < test.size; rank++)
-            long_check(&call, (size_t)rank, rank, test.rank);
-        long_close(&call);
-        test_end();
-    }
-    if (test_begin("counts/reduce")) {
-        long_open(&call, 1, 1);
-        RUN(Reduce, Ireduce, call.send.buffer.data, call.recv.buffer.data, LONG, MPI_UINT64_T, MPI_BOR, last,
-            MPI_COMM_WORLD);
-        if (test.rank == last)
-            long_check(&call, 0, -1, last);
-        long_close(&call);
-        test_end();
-    }
-    form = TEST_NONBLOCKING;
-    if (test_begin("counts/scan")) {
-        long_open(&call, 1, 1);
-        RUN(Scan, Iscan, call.send.buffer.data, call.recv.buffer.data, LONG, MPI_UINT64_T, MPI_BOR,
-            MPI_COMM_WORLD);
-        long_check(&call, 0, -1, test.rank);
+    sent[last] = test.rank == 0 ? LONG : 0;
+    got[0] = test.rank == last ? LONG : 0;
+    if (coll == LONG_GATHERV)
+        RUN(Gatherv, Igatherv, s, LONG, type, r, counts, places, type, last, MPI_COMM_WORLD);
+    else if (coll == LONG_SCATTERV)
+        RUN(Scatterv, Iscatterv, s, counts, places, type, r, LONG, type, 0, MPI_COMM_WORLD);
+    else if (coll == LONG_ALLGATHERV)
+        RUN(Allgatherv, Iallgatherv, s, LONG, type, r, counts, places, type, MPI_COMM_WORLD);
+    else if (coll == LONG_ALLTOALLV)
+        RUN(Alltoallv, Ialltoallv, s, counts, places, type, r, counts, places, type, MPI_COMM_WORLD);
+    else
+        RUN(Alltoallw, Ialltoallw, s, sent, none, types, r, got, none, types, MPI_COMM_WORLD);
+}
+
+/* The blocks that this rank has got, from whom, which of theirs, and how many ranks behind these are in a reduction. */
+static void long_check_all(enum long_coll coll, struct long_call *call)
+{
+    const struct long_row *row = call->row;
+    int mine = row->sends_each ? test.rank : 0;
+
+    if (!is_one(row->receivers) || (coll == BCAST && test.rank == 0) || (coll == EXSCAN && test.rank == 0))
+        return;
+    if (coll == ALLTOALLW)
+        long_check(call, 0, 0, 0, 0);
+    else if (row->reduces)
+        long_check(call, 0, 0, mine,
+                   coll == SCAN     ? test.rank
+                   : coll == EXSCAN ? test.rank - 1
+                                    : test.size - 1);
+    else
+        for (int from = 0; from < (row->gets_each ? test.size : 1); from++)
+            long_check(call, (size_t)from, from, mine, 0);
+}
+
+static void test_counts(bool all)
+{
+    for (size_t i = 0; i < sizeof long_rows / sizeof long_rows[0]; i++) {
+        const struct long_row *row = &long_rows[i];
+        enum long_coll coll = (enum long_coll)i;
+        struct long_call call;
+
+        if ((row->seldom && !all && !test_memory_has_gpu()) || !test_begin("counts/%s", row->name))
+            continue;
+        long_open(&call, row);
+        if (row->reduces)
+            long_reduce(coll, &call);
+        else if (row->name[strlen(row->name) - 1] == 'v' || coll == ALLTOALLW)
+            long_move_v(coll, &call);
+        else
+            long_move(coll, &call);
+        long_check_all(coll, &call);
         long_close(&call);
         test_end();
     }
@@ -333,14 +460,17 @@ static void test_counts(void)
 
 int main(int argc, char **argv)
 {
+    static bool all;
     static const struct test_option own[] = {
-        {.name = "staged", .flag = &packed_staged, .help = "blocks with gaps are staged"}, {.name = NULL}};
+        {.name = "staged", .flag = &packed_staged, .help = "blocks with gaps are staged"},
+        {.name = "all", .flag = &all, .help = "with --huge: without a GPU, too, every collective"},
+        {.name = NULL}};
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
     test_counters_start();
     test_displacements();
     if (test.huge)
-        test_counts();
+        test_counts(all);
     test_counters_stop();
     return test_finish();
 }

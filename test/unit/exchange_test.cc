@@ -74,7 +74,8 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
                 call.type = pair.type;
                 call.root = static_cast<uint32_t>(number % rank.meeting.size);
                 call.in_place = number % 3 == 0;
-                if (gpucoll_coll_reduces(kind.coll)) {
+                /* For the thread sanitizer every operator and type is the same loop. */
+                if (gpucoll_coll_reduces(kind.coll) && number / kinds.size() % divisor == 0) {
                     check(rank, call);
                 }
             }

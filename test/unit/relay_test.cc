@@ -296,8 +296,10 @@ TEST_P(forced_relay, allreduce_of_every_operator_type_and_count)
     on_threads(ranks(), settings(), [](Rank &rank) {
         size_t number = 0;
         for (const NativePair &pair : native_pairs()) {
-            number++;
-            check_allreduce(rank, pair.op, pair.type, 1 + number * 37 % 500, number % 3 == 0, number % 17);
+            if (++number % divisor == 0) {
+                check_allreduce(rank, pair.op, pair.type, 1 + number * 37 % 500, number % 3 == 0,
+                                number % 17);
+            }
         }
         for (size_t count : {0, 1, 15, 16, 17, 127, 128, 4097, 100003}) {
             check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_UINT8, count, count % 2 == 0, 3);

@@ -2,8 +2,6 @@
 
 #include "core/gate.h"
 
-#include <signal.h>
-#include <errno.h>
 #include <stdio.h>
 #include "core/algorithm.h"
 #include "core/base/clock.h"
@@ -122,13 +120,6 @@ static void list(const struct gpucoll_missing *missing, char *text, size_t bytes
 
 /* ---- what has become of the others ---- */
 
-static bool process_gone(const struct gpucoll_process_id *process)
-{
-    struct gpucoll_process_id self;
-    gpucoll_process_id_self(&self);
-    return self.pid_space == process->pid_space && kill((pid_t)process->pid, 0) != 0 && errno == ESRCH;
-}
-
 static gpucoll_status show_gave_up(const struct gpucoll_request *call, uint32_t rank,
                                    const struct gpucoll_missing *missing)
 {
@@ -184,7 +175,7 @@ static gpucoll_status look_at_peers(const struct gpucoll_request *call)
     const struct gpucoll_team *team = call->team;
     const struct gpucoll_cluster *cluster = team->cluster;
     for (uint32_t i = 0; i < team->size; i++) {
-        if (i != team->rank && process_gone(&team->members[i].peer->process)) {
+        if (i != team->rank && gpucoll_process_gone(&team->members[i].peer->process)) {
             return show_gone(call, team->members[i].number, "peer-died");
         }
     }

@@ -47,8 +47,9 @@ struct gpucoll_post {
 
 /* Ranks that were missing in a call, as the communicator counts them. */
 struct gpucoll_missing {
+    uint32_t gone;     /* not 0: the process of one has ended, or the connection to it has failed */
     uint32_t count;    /* more than are named may be */
-    uint32_t rank[31]; /* in the order in which they were found */
+    uint32_t rank[30]; /* in the order in which they were found */
 };
 
 /*

@@ -353,7 +353,7 @@ static gpucoll_status take_turn(struct gpucoll_request *request)
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
     if (request->team->given_up) {
-        return GPUCOLL_ERR_TIMEOUT; /* which was shown */
+        return gpucoll_watchdog_given_up(request->team); /* why was shown */
     }
     if (call->turn == 0) {
         call->turn = ++cluster->begun;

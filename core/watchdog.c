@@ -2,8 +2,6 @@
 
 #include "core/gate.h"
 
-#include <signal.h>
-#include <errno.h>
 #include <stdio.h>
 #include "core/algorithm.h"
 #include "core/base/clock.h"
@@ -13,6 +11,11 @@
 static const uint32_t polls_per_look = 1024;
 /* Waiting longer than this, look whether the peers still live. */
 static const uint64_t suspicion_ns = 1000000000u;
+
+gpucoll_status gpucoll_watchdog_given_up(const struct gpucoll_team *team)
+{
+    return team->missing.gone != 0 ? GPUCOLL_ERR_PEER : GPUCOLL_ERR_TIMEOUT;
+}
 
 void gpucoll_watchdog_reset(struct gpucoll_request *request)
 {
@@ -122,13 +125,25 @@ static void list(const struct gpucoll_missing *missing, char *text, size_t bytes
 
 /* ---- what has become of the others ---- */
 
-static bool process_gone(const struct gpucoll_process_id *process)
+/* The topic that tells it, and the rank; NULL if all are there, as far as can be seen. */
+static const char *find_gone(const struct gpucoll_team *team, uint32_t *rank)
 {
-    struct gpucoll_process_id self;
-    gpucoll_process_id_self(&self);
-    return self.pid_space == process->pid_space && kill((pid_t)process->pid, 0) != 0 && errno == ESRCH;
+    const struct gpucoll_cluster *cluster = team->cluster;
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (i != team->rank && gpucoll_process_gone(&team->members[i].peer->process)) {
+            *rank = team->members[i].number;
+            return "peer-died";
+        }
+    }
+    for (*rank = 0; cluster != NULL && *rank < cluster->size; ++*rank) {
+        if (cluster->peers[*rank] != NULL && cluster->ops->gone(cluster->net, cluster->peers[*rank])) {
+            return "peer-lost";
+        }
+    }
+    return NULL;
 }
 
+/* Who gave up may have done so without having looked why the others do not answer. */
 static gpucoll_status show_gave_up(const struct gpucoll_request *call, uint32_t rank,
                                    const struct gpucoll_missing *missing)
 {
@@ -138,16 +153,19 @@ static gpucoll_status show_gave_up(const struct gpucoll_request *call, uint32_t 
     list(missing, ranks, sizeof ranks);
     gpucoll_help(team->context->log, "peer-gave-up", rank, gpucoll_coll_name(call->coll), team->name,
                  (unsigned long long)call->call, ranks);
-    return GPUCOLL_ERR_TIMEOUT;
+    uint32_t gone;
+    team->missing.gone |= team->missing.gone == 0 && find_gone(team, &gone) != NULL;
+    return gpucoll_watchdog_given_up(team);
 }
 
 static gpucoll_status show_gone(const struct gpucoll_request *call, uint32_t rank, const char *topic)
 {
     struct gpucoll_team *team = call->team;
     note_missing(&team->missing, rank);
+    team->missing.gone = 1;
     gpucoll_help(team->context->log, topic, rank, gpucoll_coll_name(call->coll), team->name,
                  (unsigned long long)call->call);
-    return GPUCOLL_ERR_TIMEOUT;
+    return GPUCOLL_ERR_PEER;
 }
 
 /* Has a rank of another host told that it gave this call up, or, with `any`, some call of the team? */
@@ -181,19 +199,9 @@ static gpucoll_status look_at_boards(const struct gpucoll_request *call, bool an
 /* Are the others there? */
 static gpucoll_status look_at_peers(const struct gpucoll_request *call)
 {
-    const struct gpucoll_team *team = call->team;
-    const struct gpucoll_cluster *cluster = team->cluster;
-    for (uint32_t i = 0; i < team->size; i++) {
-        if (i != team->rank && process_gone(&team->members[i].peer->process)) {
-            return show_gone(call, team->members[i].number, "peer-died");
-        }
-    }
-    for (uint32_t i = 0; cluster != NULL && i < cluster->size; i++) {
-        if (cluster->peers[i] != NULL && cluster->ops->gone(cluster->net, cluster->peers[i])) {
-            return show_gone(call, i, "peer-lost");
-        }
-    }
-    return GPUCOLL_IN_PROGRESS;
+    uint32_t rank;
+    const char *topic = find_gone(call->team, &rank);
+    return topic != NULL ? show_gone(call, rank, topic) : GPUCOLL_IN_PROGRESS;
 }
 
 /* Who keeps the request waiting: a kernel that is told to stop says which rank it was waiting for. */

@@ -9,9 +9,9 @@
 
 #include "core/request.h"
 
-/* To be called on each unsuccessful poll. GPUCOLL_IN_PROGRESS; or, when the wait has lasted config->timeout seconds, when a rank has given up
- * on the team, when its process is gone, or the connection to it has failed, GPUCOLL_ERR_TIMEOUT with topic "timeout", "peer-gave-up",
- * "peer-died" or "peer-lost" shown. A rank that gives up is noticed at once by those of other hosts, which it tells
+/* To be called on each unsuccessful poll. GPUCOLL_IN_PROGRESS; or GPUCOLL_ERR_TIMEOUT when the wait has lasted config->timeout seconds, with topic
+ * "timeout" shown; GPUCOLL_ERR_PEER when a rank's process is gone or the connection to it has failed, with "peer-died" or "peer-lost"; either
+ * when a rank has given up on the team, with "peer-gave-up". A rank that gives up is noticed at once by those of other hosts, which it tells
  * (core/cluster_alarm.c), and by its own in a call of several hosts; else, and what has become of the others, after a second.
  * `doing` is a constant clause for the message. */
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing,
@@ -25,6 +25,9 @@ gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t mi
  * another rank has given it up. How the call ends. */
 gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t missing,
                                        gpucoll_status status) GPUCOLL_CHECKED;
+
+/* How calls end of a team that has been given up: GPUCOLL_ERR_PEER if a rank is gone, else GPUCOLL_ERR_TIMEOUT. */
+gpucoll_status gpucoll_watchdog_given_up(const struct gpucoll_team *team) GPUCOLL_CHECKED;
 
 /* Starts the wait anew: something has moved. */
 void gpucoll_watchdog_reset(struct gpucoll_request *request);

@@ -8,6 +8,7 @@
 #include "core/base/segment.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,26 +67,42 @@ static uint64_t host_hash(void)
     return hash(text, count);
 }
 
-/* Field 22 of /proc/self/stat. Counted from the last ')', since the program's name (field 2) may hold
- * anything. */
-static uint64_t start_time(void)
+/* What /proc/<pid>/stat says. */
+struct process_stat {
+    char state;          /* field 3: 'Z' or 'X' when the main thread has ended */
+    uint64_t threads;    /* field 20: that have not ended, and the main one */
+    uint64_t start_time; /* field 22, never 0 */
+};
+
+/* Fields are counted from the last ')', since the program's name (field 2) may hold anything. */
+static bool read_stat(const char *path, struct process_stat *stat)
 {
     char text[1024];
-    read_text("/proc/self/stat", text, sizeof(text));
+    read_text(path, text, sizeof(text));
     const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++) {
+    *stat = (struct process_stat){0};
+    for (int field = 3; at && field <= 22; field++) {
         at = strchr(at + 1, ' ');
+        if (at && field == 3) {
+            stat->state = at[1];
+        } else if (at && field == 20) {
+            stat->threads = strtoull(at + 1, NULL, 10);
+        } else if (at && field == 22) {
+            stat->start_time = strtoull(at + 1, NULL, 10);
+        }
     }
-    return at ? strtoull(at + 1, NULL, 10) : 0;
+    return stat->start_time != 0;
 }
 
 void gpucoll_process_id_self(struct gpucoll_process_id *id)
 {
     struct stat space;
+    struct process_stat own;
+    (void)read_stat("/proc/self/stat", &own);
     *id = (struct gpucoll_process_id){
         .host = host_hash(),
         .pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0,
-        .start_time = start_time(),
+        .start_time = own.start_time,
         .pid = (uint32_t)getpid(),
         .uid = (uint32_t)geteuid(),
     };
@@ -100,6 +117,27 @@ bool gpucoll_process_same(const struct gpucoll_process_id *a, const struct gpuco
 {
     return gpucoll_process_same_host(a, b) && a->pid_space == b->pid_space && a->pid == b->pid &&
            a->start_time == b->start_time;
+}
+
+/* A process that was killed keeps its ID until its parent has asked for its status, and then another may get it. */
+bool gpucoll_process_gone(const struct gpucoll_process_id *process)
+{
+    struct gpucoll_process_id self;
+    struct process_stat stat;
+    char path[64];
+    gpucoll_process_id_self(&self);
+    if (!gpucoll_process_same_host(&self, process) || self.pid_space != process->pid_space) {
+        return false; /* its ID says nothing here */
+    }
+    if (kill((pid_t)process->pid, 0) != 0 && errno == ESRCH) {
+        return true;
+    }
+    snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned)process->pid);
+    if (!read_stat(path, &stat)) {
+        return false; /* there is one of this ID, and /proc does not say which */
+    }
+    const bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
+    return ended || (process->start_time != 0 && stat.start_time != process->start_time);
 }
 
 static gpucoll_status create_failed(struct gpucoll_segment *segment, size_t bytes, const char *step,
@@ -201,6 +239,10 @@ static gpucoll_status map_peer(struct gpucoll_segment *segment, int fd, const st
             log);
     }
     close(fd); /* the mapping keeps the memory */
+    /* It lives: with another start time its clock counts from another moment (time namespaces). */
+    if (gpucoll_process_gone(&segment->name.owner)) {
+        segment->name.owner.start_time = 0;
+    }
     segment->map = map;
     segment->map_bytes = map_bytes;
     segment->user = (char *)map + page;

@@ -16,7 +16,7 @@
 struct gpucoll_process_id {
     uint64_t host;       /* hash of the kernel's boot id */
     uint64_t pid_space;  /* inode of the PID namespace */
-    uint64_t start_time; /* of the process, in clock ticks since boot */
+    uint64_t start_time; /* of the process, in clock ticks since boot; 0: unknown */
     uint32_t pid;
     uint32_t uid;
 };
@@ -24,6 +24,9 @@ struct gpucoll_process_id {
 void gpucoll_process_id_self(struct gpucoll_process_id *id);
 bool gpucoll_process_same(const struct gpucoll_process_id *a, const struct gpucoll_process_id *b);
 bool gpucoll_process_same_host(const struct gpucoll_process_id *a, const struct gpucoll_process_id *b);
+/* True once a process of this PID namespace has ended, though nobody has asked for its status yet or its PID is another one's by now. False
+ * as long as nothing shows that. */
+bool gpucoll_process_gone(const struct gpucoll_process_id *process);
 
 /* What a peer needs to map a segment; plain data, exchanged as bytes. */
 struct gpucoll_segment_name {
@@ -47,7 +50,7 @@ struct gpucoll_segment {
  * SIGBUS later). Errors are shown by topic "segment-create". */
 gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t bytes,
                                       const struct gpucoll_log *log) GPUCOLL_CHECKED;
-/* Maps a peer's segment. Errors are shown by topic "segment-open". */
+/* Maps a peer's segment; its owner's start time becomes 0 there if this process sees another one. Errors are shown by topic "segment-open". */
 gpucoll_status gpucoll_segment_open(struct gpucoll_segment *segment, const struct gpucoll_segment_name *name,
                                     const struct gpucoll_log *log) GPUCOLL_CHECKED;
 /* Unmaps, and closes what was created here. Harmless on a zeroed struct. */

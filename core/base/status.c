@@ -25,6 +25,8 @@ const char *gpucoll_status_name(gpucoll_status status)
         return "ranks disagree";
     case GPUCOLL_ERR_EXCHANGE:
         return "exchange between the ranks failed";
+    case GPUCOLL_ERR_PEER:
+        return "a peer is gone";
     }
     return "unknown status";
 }

@@ -16,7 +16,8 @@ typedef enum gpucoll_status {
     GPUCOLL_ERR_DEVICE = -5,      /* the accelerator reported an error */
     GPUCOLL_ERR_TIMEOUT = -6,     /* a peer did not arrive within the configured time */
     GPUCOLL_ERR_MISMATCH = -7,    /* ranks disagree: versions, or arguments of one collective */
-    GPUCOLL_ERR_EXCHANGE = -8     /* the out-of-band exchange given by the caller failed */
+    GPUCOLL_ERR_EXCHANGE = -8,    /* the out-of-band exchange given by the caller failed */
+    GPUCOLL_ERR_PEER = -9         /* a peer's process has ended, or the connection to it has failed */
 } gpucoll_status;
 
 #define GPUCOLL_CHECKED __attribute__((warn_unused_result))

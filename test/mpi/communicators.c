@@ -1,6 +1,6 @@
 /*
  * A thousand communicators, all kept open, a call on each: what a communicator costs in time, and what it holds that belongs to the
- * process. Prints `each communicator took X us`, of the slowest rank, for test/mpi/communicators.sh to compare.
+ * process. Prints `each communicator took X us, half of them at most Y us`, of the slowest rank, for test/mpi/communicators.sh to compare.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ static struct held look(void)
     return held;
 }
 
-static void dup_and_call(MPI_Comm *dups, int count, struct test_buffer *buffer)
+/* Seconds that each took, with its call, in `took`. */
+static void dup_and_call(MPI_Comm *dups, double *took, int count, struct test_buffer *buffer)
 {
     float ones[COUNT];
 
@@ -45,9 +46,11 @@ static void dup_and_call(MPI_Comm *dups, int count, struct test_buffer *buffer)
         for (int j = 0; j < COUNT; j++)
             ones[j] = 1;
         test_buffer_write(buffer, 0, ones, sizeof ones);
+        took[i] = test_seconds();
         test_ok(MPI_Comm_dup(MPI_COMM_WORLD, &dups[i]), "MPI_Comm_dup");
         test_ok(MPI_Allreduce(MPI_IN_PLACE, buffer->data, COUNT, MPI_FLOAT, MPI_SUM, dups[i]),
                 "MPI_Allreduce");
+        took[i] = test_seconds() - took[i];
         test_buffer_read(buffer, 0, ones, sizeof ones);
         if (ones[COUNT - 1] != (float)test.size)
             test_fail("on communicator %d the sum is %g", i, ones[COUNT - 1]);
@@ -70,34 +73,52 @@ static void compare(const struct held *before, const struct held *after)
                after->descriptors, before->mappings, after->mappings, before->gpu >> 10, after->gpu >> 10);
 }
 
+static int in_order(const void *left, const void *right)
+{
+    const double a = *(const double *)left;
+    const double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Something else that runs takes from the mean, but hardly from the median. */
+static void print_times(double mean, double *took)
+{
+    double own[2] = {mean * 1e6}, slowest[2];
+
+    qsort(took, DUPS, sizeof *took, in_order);
+    own[1] = took[DUPS / 2] * 1e6;
+    MPI_Reduce(own, slowest, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (test.rank == 0)
+        printf("each communicator took %.1f us, half of them at most %.1f us\n", slowest[0], slowest[1]);
+}
+
 static void test_many(void)
 {
     struct test_buffer buffer;
     MPI_Comm *dups = test_alloc((FIRST + DUPS) * sizeof *dups);
+    double *took = test_alloc((FIRST + DUPS) * sizeof *took);
     MPI_T_pvar_handle native = NULL;
-    double slowest = 0;
 
     if (!test_begin("communicators/thousand"))
         return;
     test_buffer_make(&buffer, test.loaded == 0 ? TEST_HOST : TEST_DEVICE, COUNT * sizeof(float), 0, false);
-    dup_and_call(dups, FIRST, &buffer);
+    dup_and_call(dups, took, FIRST, &buffer);
     if (test.loaded == 1)
         native = test_counter_open("coll_gpucoll_native_calls");
     struct held before = look();
     double begin = test_seconds();
-    dup_and_call(dups + FIRST, DUPS, &buffer);
-    double each = (test_seconds() - begin) * 1e6 / DUPS;
+    dup_and_call(dups + FIRST, took + FIRST, DUPS, &buffer);
+    double mean = (test_seconds() - begin) / DUPS;
     struct held after = look();
     compare(&before, &after);
     if (test.loaded == 1 && test_counter_close(native) < DUPS)
         test_fail("not every call ran natively");
-    MPI_Reduce(&each, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    if (test.rank == 0)
-        printf("each communicator took %.1f us\n", slowest);
+    print_times(mean, took + FIRST);
     for (int i = 0; i < FIRST + DUPS; i++)
         MPI_Comm_free(&dups[i]);
     test_buffer_free(&buffer);
     free(dups);
+    free(took);
     test_end();
 }
 

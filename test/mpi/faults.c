@@ -3,6 +3,7 @@
  * them and looks at what they leave behind and at what is said.
  *
  *   --mode=abort     a rank calls MPI_Abort           --mode=kill   a rank kills itself
+ *   --mode=inside, moving: a rank is killed in the middle of a large MPI_Allreduce, MPI_Allgather, after many
  *   --mode=exit      a rank ends without a word       --mode=late   a rank never makes the call
  *   --mode=differ    a rank passes another count      --mode=none   nothing is wrong
  *   --mode=wait      no rank goes on, ever: the last one waits for a message, and in a second thread for a signal; the others wait for it
@@ -18,7 +19,7 @@
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
-enum { COUNT = 1000, ROUNDS = 20, LATE_S = 12, DELAY_S = 5, PATIENCE_S = 25 };
+enum { COUNT = 1000, LARGE = 1 << 20, ROUNDS = 20, LATE_S = 12, DELAY_S = 5, PATIENCE_S = 25 };
 
 static const char *mode = "none";
 static const struct test_option options[] = {{"mode", NULL, &mode, "what goes wrong, in the last rank"}, {0}};
@@ -26,14 +27,15 @@ static const struct test_option options[] = {{"mode", NULL, &mode, "what goes wr
 /* The sum of rank + 1 in every element. */
 static int reduce(struct test_buffer *send, struct test_buffer *recv, int count)
 {
-    float *values = test_alloc(COUNT * sizeof *values);
+    size_t bytes = (size_t)count * sizeof(float);
+    float *values = test_alloc(bytes);
     int code;
 
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         values[i] = (float)(test.rank + 1);
-    test_buffer_write(send, 0, values, COUNT * sizeof *values);
+    test_buffer_write(send, 0, values, bytes);
     code = MPI_Allreduce(send->data, recv->data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    test_buffer_read(recv, 0, values, COUNT * sizeof *values);
+    test_buffer_read(recv, 0, values, bytes);
     for (int i = 0; i < count && code == MPI_SUCCESS; i++)
         if (values[i] != (float)(test.size * (test.size + 1) / 2))
             code = MPI_ERR_UNKNOWN;
@@ -54,6 +56,54 @@ static void go_wrong(void)
         printf("REPORT rank %d slept and leaves\n", test.rank);
         MPI_Abort(MPI_COMM_WORLD, 9);
     }
+}
+
+static bool is_killed_inside(void)
+{
+    return strcmp(mode, "inside") == 0 || strcmp(mode, "moving") == 0;
+}
+
+static double after; /* seconds, until this process is killed */
+
+static void *kill_later(void *nothing)
+{
+    (void)nothing;
+    test_sleep(after);
+    raise(SIGKILL);
+    return NULL;
+}
+
+/* Calls without an end, in the middle of one of which the last rank is killed: half of a call's time after it has begun one. */
+static int calls_until_killed(const struct test_buffer *send, struct test_buffer *recv)
+{
+    double began = test_seconds();
+    int code = MPI_SUCCESS;
+
+    for (int round = 0; code == MPI_SUCCESS; round++) {
+        if (round == ROUNDS && test.rank == test.size - 1) {
+            pthread_t thread;
+            after = (test_seconds() - began) / ROUNDS / 2;
+            pthread_create(&thread, NULL, kill_later, NULL);
+        }
+        code = strcmp(mode, "moving") == 0
+                   ? MPI_Allgather(send->data, LARGE / test.size, MPI_FLOAT, recv->data, LARGE / test.size,
+                                   MPI_FLOAT, MPI_COMM_WORLD)
+                   : MPI_Allreduce(send->data, recv->data, LARGE, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    return code;
+}
+
+/* Open MPI 5.0 has a class of errors for the end of a process. */
+static const char *name_result(int code)
+{
+    int class = MPI_SUCCESS;
+
+    MPI_Error_class(code, &class);
+#ifdef MPI_ERR_PROC_FAILED
+    if (class == MPI_ERR_PROC_FAILED)
+        return "an error: MPI_ERR_PROC_FAILED";
+#endif
+    return class == MPI_SUCCESS ? "success" : class == MPI_ERR_OTHER ? "an error: MPI_ERR_OTHER" : "an error";
 }
 
 /* Without gpucoll, Open MPI takes device memory only if it was built for it. */
@@ -135,8 +185,9 @@ int main(int argc, char **argv)
     wrong = test.rank == test.size - 1 && strcmp(mode, "none") != 0;
     waits = strncmp(mode, "late_", 5) == 0;
     const enum test_memory kind = has_gpucoll() ? TEST_DEVICE : TEST_HOST;
-    test_buffer_make(&send, kind, COUNT * sizeof(float), 0, false);
-    test_buffer_make(&recv, kind, COUNT * sizeof(float), 0, false);
+    const size_t bytes = (is_killed_inside() ? LARGE : COUNT) * sizeof(float);
+    test_buffer_make(&send, kind, bytes, 0, false);
+    test_buffer_make(&recv, kind, bytes, 0, false);
     for (int round = 0; round < ROUNDS; round++) {
         code = reduce(&send, &recv, COUNT);
         if (code != MPI_SUCCESS)
@@ -147,9 +198,9 @@ int main(int argc, char **argv)
     if (wrong && !waits && strcmp(mode, "differ") != 0)
         go_wrong();
     if (!waits && strcmp(mode, "none") != 0) {
-        code = reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
-        printf("REPORT rank %d: the call returned %s\n", test.rank,
-               code == MPI_SUCCESS ? "success" : "an error");
+        code = is_killed_inside() ? calls_until_killed(&send, &recv)
+                                  : reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
+        printf("REPORT rank %d: the call returned %s\n", test.rank, name_result(code));
         fflush(stdout);
         await_reports(strcmp(mode, "differ") == 0 ? test.size : test.size - 1);
         MPI_Abort(MPI_COMM_WORLD, 8);

@@ -226,7 +226,7 @@ TEST(cluster_failure, a_lost_connection_ends_the_call_on_all)
                         while (status == GPUCOLL_OK) { /* it may have done its part of the first */
                             status = rank.call(sum.args);
                         }
-                        EXPECT_EQ(status, GPUCOLL_ERR_TIMEOUT);
+                        EXPECT_EQ(status, GPUCOLL_ERR_PEER);
                         EXPECT_LT(Clock::now() - begin, soon);
                         const std::string topic = rank.log.topics().back();
                         EXPECT_TRUE(topic == "peer-lost" || topic == "peer-gave-up") << topic;
@@ -425,7 +425,7 @@ TEST(cluster_failure, a_process_that_is_killed_is_told_to_all)
             while (status == GPUCOLL_OK) {
                 status = rank.call(sum->args);
             }
-            EXPECT_EQ(status, GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(status, GPUCOLL_ERR_PEER);
             EXPECT_LT(Clock::now() - begin, soon);
             expect_named(rank, "3");
             EXPECT_EQ(rank.call(sum->args), GPUCOLL_DECLINED);

@@ -44,6 +44,56 @@ void test_launch_nothing(struct gpucoll_context *context)
     context->accel->ops = &idle;
 }
 
+static gpucoll_status show_failure(const struct gpucoll_stream *stream, const char *call)
+{
+    const struct gpucoll_device *device = stream->device;
+    gpucoll_help(device->accel->log, "device-error", device->name, device->ordinal, call, "failed on demand");
+    return GPUCOLL_ERR_DEVICE;
+}
+
+static gpucoll_status fail_launch(struct gpucoll_stream *stream, const struct gpucoll_launch *launch)
+{
+    (void)launch;
+    return show_failure(stream, "launching a kernel");
+}
+
+/* As on a GPU, whose kernel has ended without a word. */
+static gpucoll_status never_done(struct gpucoll_stream *stream)
+{
+    (void)stream;
+    return GPUCOLL_IN_PROGRESS;
+}
+
+static gpucoll_status failed_health(struct gpucoll_stream *stream)
+{
+    return show_failure(stream, "running a kernel");
+}
+
+void test_fail_device(struct gpucoll_context *context, bool later)
+{
+    static _Thread_local struct gpucoll_accel_ops failing;
+    failing = *context->accel->ops;
+    failing.launch = later ? launch_nothing : fail_launch;
+    failing.stream_poll = never_done;
+    failing.stream_health = failed_health;
+    context->accel->ops = &failing;
+}
+
+static enum gpucoll_link no_link(struct gpucoll_device *device, const struct gpucoll_device_id *peer)
+{
+    (void)device;
+    (void)peer;
+    return GPUCOLL_LINK_NONE;
+}
+
+void test_no_peer_access(struct gpucoll_context *context)
+{
+    static _Thread_local struct gpucoll_accel_ops apart;
+    apart = *context->accel->ops;
+    apart.device_link = no_link;
+    context->accel->ops = &apart;
+}
+
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
 {
     team->board->gave_up = team->calls;

@@ -17,6 +17,12 @@ void test_unmappable(const void *place); /* NULL: none */
 /* From now on the kernels that the process of this context launches do nothing, and are taken to be done. */
 void test_launch_nothing(struct gpucoll_context *context);
 
+/* From now on the device of this context fails: launches do, or, `later`, the kernels that were launched. */
+void test_fail_device(struct gpucoll_context *context, bool later);
+
+/* From now on no GPU can store into the memory of another one, as far as this context is told. */
+void test_no_peer_access(struct gpucoll_context *context);
+
 /* The others see that this rank of the team has given up its latest call for another rank. */
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing);
 

@@ -3,6 +3,7 @@
  */
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <thread>
 #include <unistd.h>
 #include "test/unit/ranks.h"
@@ -232,7 +233,7 @@ static void expect_death_is_told(const Settings &settings, uint32_t size, uint32
             }
             rank.barrier();
             auto begin = std::chrono::steady_clock::now();
-            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_PEER);
             EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
             /* Who sees it second may see that the first has given up. */
             ASSERT_EQ(rank.log.topics().size(), 1u);
@@ -278,6 +279,60 @@ TEST(death, inside_a_sum_in_host_memory_is_told)
             gpucoll_request *request = nullptr;
             EXPECT_EQ(gpucoll_post(rank.team, &some->args, &request), GPUCOLL_OK);
             EXPECT_GE(gpucoll_test(request), 0); /* publishes */
+        });
+    }
+}
+
+/* ---- devices ---- */
+
+/* Whose device it was says so; the others, whose kernels wait for its data, that it gave up. */
+TEST(device_error, ends_the_call_on_all_ranks)
+{
+    for (bool later : {false, true}) {
+        on_threads(4, {{"timeout", "60"}}, [&](Rank &rank) {
+            Doubles some(1000);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+            const bool failing = rank.number == 2;
+            if (failing) {
+                test_fail_device(rank.context, later);
+            }
+            rank.barrier();
+            const auto begin = std::chrono::steady_clock::now();
+            EXPECT_EQ(rank.call(some.args), failing ? GPUCOLL_ERR_DEVICE : GPUCOLL_ERR_TIMEOUT);
+            EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+            ASSERT_EQ(rank.log.topics(), std::vector<std::string>{failing ? "device-error" : "peer-gave-up"});
+            if (failing) {
+                expect_words(rank.log.text_of("device-error"),
+                             {later ? "running a kernel" : "launching a kernel", "failed on demand"});
+            } else {
+                expect_words(rank.log.text_of("peer-gave-up"), {"Rank ", "allreduce", "team 0"});
+            }
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
+            rank.barrier();
+        });
+    }
+}
+
+/* A slower path than the hardware might allow is said by one rank, once, and not where p2p is left out on purpose. */
+TEST(no_peer_access, is_said_once_a_process_and_not_where_it_is_wanted)
+{
+    for (const char *transports : {"all", "shm,cpu_reduce"}) {
+        on_threads(3, {{"transports", transports}}, [&](Rank &rank) {
+            Doubles some(1000);
+            test_no_peer_access(rank.context);
+            gpucoll_team *other = nullptr;
+            ASSERT_EQ(rank.make_team(rank.meeting, 1, &other), GPUCOLL_OK);
+            for (int turn = 0; turn < 2; turn++) {
+                EXPECT_EQ(rank.call(some.args), GPUCOLL_OK);
+                EXPECT_EQ(Rank::call(other, some.args), GPUCOLL_OK);
+            }
+            const bool said = rank.number == 0 && strcmp(transports, "all") == 0;
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>(said ? 1 : 0, "no-peer-access"));
+            if (said) {
+                expect_words(rank.log.text_of("no-peer-access"), {"team 0"});
+            }
+            rank.barrier();
+            gpucoll_team_destroy(other);
         });
     }
 }

@@ -360,7 +360,7 @@ TEST(gate, a_call_whose_peer_dies_ends_at_its_gate)
             if (rank.number == 1) {
                 kill(getpid(), SIGKILL);
             }
-            EXPECT_EQ(Rank::finish(at.late), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(Rank::finish(at.late), GPUCOLL_ERR_PEER);
             EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-died"});
             gpucoll_cancel(at.early);
             gpucoll_team_destroy(other);

@@ -2,10 +2,16 @@
  * core/base/segment: shared memory by memfd. Peers are forked children, since a segment of the same process is used in place.
  */
 #include "test/unit/unit.h"
+#include <chrono>
+#include <csignal>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <thread>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +152,21 @@ TEST_F(segment, dead_owner_is_refused)
     EXPECT_EQ(refused(name, "No such"), 0);
 }
 
+/* Its clock counts from another moment, as in another time namespace: it is not taken for a process that has ended. */
+TEST_F(segment, owner_of_another_clock_is_not_gone)
+{
+    gpucoll_segment_name name = mine.name;
+    name.owner.start_time--;
+    int result = in_child([&] {
+        gpucoll_segment other;
+        if (gpucoll_segment_open(&other, &name, log.get()) != GPUCOLL_OK) {
+            return 1;
+        }
+        return gpucoll_process_gone(&other.name.owner) ? 2 : 0;
+    });
+    EXPECT_EQ(result, 0);
+}
+
 TEST_F(segment, impossible_size_is_an_error_not_a_signal)
 {
     gpucoll_segment huge;
@@ -178,4 +199,73 @@ TEST(process, is_itself_and_not_its_child)
         return gpucoll_process_same(&self, &child) || !gpucoll_process_same_host(&self, &child);
     });
     EXPECT_EQ(result, 0);
+}
+
+/* A process that has ended stays a zombie until its parent asks for its status: for as long as a launcher likes. */
+TEST(process, is_gone_when_it_has_ended_and_nobody_has_asked)
+{
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(pipes[1]);
+        _exit(static_cast<int>(read(pipes[0], &byte, 1)));
+    }
+    close(pipes[0]);
+    gpucoll_process_id process;
+    gpucoll_process_id_self(&process);
+    EXPECT_FALSE(gpucoll_process_gone(&process));
+    process.pid = static_cast<uint32_t>(child);
+    process.start_time = 0; /* not looked at */
+    EXPECT_FALSE(gpucoll_process_gone(&process));
+    close(pipes[1]); /* the child ends */
+    siginfo_t info;
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+    ASSERT_EQ(kill(child, 0), 0);
+    EXPECT_TRUE(gpucoll_process_gone(&process));
+    waitpid(child, nullptr, 0);
+    EXPECT_TRUE(gpucoll_process_gone(&process));
+}
+
+TEST(process, is_gone_when_another_has_its_id)
+{
+    gpucoll_process_id process;
+    gpucoll_process_id_self(&process);
+    process.start_time--;
+    EXPECT_TRUE(gpucoll_process_gone(&process));
+    process.pid_space ^= 1; /* there the ID means another process */
+    EXPECT_FALSE(gpucoll_process_gone(&process));
+}
+
+/* Its main thread has ended: the kernel calls that a zombie as well. */
+TEST(process, is_not_gone_while_a_thread_runs)
+{
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(pipes[1]);
+        std::thread([&] {
+            char byte;
+            _exit(static_cast<int>(read(pipes[0], &byte, 1)));
+        }).detach();
+        syscall(SYS_exit, 0); /* of this thread alone, and nothing of the test runs on in it */
+    }
+    close(pipes[0]);
+    const std::string path = "/proc/" + std::to_string(child) + "/stat";
+    std::string text;
+    for (int look = 0; look < 1000 && text.find(") Z") == std::string::npos; look++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::ifstream file(path);
+        std::getline(file, text);
+    }
+    EXPECT_NE(text.find(") Z"), std::string::npos) << text;
+    gpucoll_process_id process;
+    gpucoll_process_id_self(&process);
+    process.pid = static_cast<uint32_t>(child);
+    process.start_time = 0;
+    EXPECT_FALSE(gpucoll_process_gone(&process));
+    close(pipes[1]);
+    waitpid(child, nullptr, 0);
 }

@@ -126,7 +126,14 @@ static inline void gpucoll_tally(_Atomic unsigned long long *counter, unsigned l
 /* The MPI error code for a status that is not GPUCOLL_OK. */
 static inline int gpucoll_mpi_error(gpucoll_status status)
 {
-    return status == GPUCOLL_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+    switch (status) {
+    case GPUCOLL_ERR_NO_MEMORY:
+        return MPI_ERR_NO_MEM;
+    case GPUCOLL_ERR_PEER:
+        return gpucoll_peer_error();
+    default:
+        return MPI_ERR_OTHER;
+    }
 }
 
 /* How many ranks a rank of `comm` exchanges with: itself included, or on an intercommunicator the other

@@ -99,4 +99,14 @@ static inline int gpucoll_comm_error(ompi_communicator_t *comm)
 #endif
 }
 
+/* The code for a call that a rank's end has ended, whether or not Open MPI knows of it yet. */
+static inline int gpucoll_peer_error(void)
+{
+#if OMPI_MAJOR_VERSION >= 5 && OPAL_ENABLE_FT_MPI
+    return ompi_ftmpi_enabled ? MPI_ERR_PROC_FAILED : MPI_ERR_OTHER;
+#else
+    return MPI_ERR_OTHER;
+#endif
+}
+
 #endif

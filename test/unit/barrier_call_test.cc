@@ -184,8 +184,8 @@ TEST(barrier_call, who_is_through_has_told_the_others)
 
 TEST(barrier_call, needs_no_links_between_gpus)
 {
-    for (const Hosts &hosts : {hosts_of({3}), hosts_of({2, 1})}) {
-        on_hosts(hosts, {{"transports", "none"}}, [](Rank &rank) {
+    for (const auto &[hosts, transports] : {std::pair{hosts_of({3}), "none"}, {hosts_of({2, 1}), "rdma"}}) {
+        on_hosts(hosts, {{"transports", transports}}, [](Rank &rank) {
             gpucoll_setups setups = {};
             gpucoll_context_count_setups_in(rank.context, &setups);
             EXPECT_EQ(rank.call(barrier), GPUCOLL_OK);

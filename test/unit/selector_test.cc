@@ -77,8 +77,9 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
 
 TEST(selector, large_messages_that_can_be_direct_are)
 {
+    /* Reductions to one rank are direct up to some 64 MiB: beyond, a chain is faster. */
     for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
-        Input input(uint64_t{1} << 28, 4);
+        Input input(uint64_t{1} << (coll == GPUCOLL_REDUCE ? 26 : 28), 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.direct = GPUCOLL_DIRECT_STORES;
@@ -173,11 +174,13 @@ TEST(selector, rings_are_taken_where_neighbours_alone_have_good_links)
 }
 
 /* Two steps to everybody beat many to a neighbour. (Between two ranks there are as many, and LL128 for all collectives.) */
+/* Large blocks that are moved or reduced once, in buffers that peers cannot write, go along rings as fast or faster (docs/design.md). */
 TEST(selector, rings_do_not_displace_what_goes_to_all_where_all_have_good_links)
 {
     for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        const uint64_t largest = coll == GPUCOLL_ALLREDUCE ? uint64_t{1} << 30 : uint64_t{1} << 20;
         for (uint32_t ranks : {4, 8}) {
-            for (uint64_t bytes = 8; bytes <= uint64_t{1} << 30; bytes *= 2) {
+            for (uint64_t bytes = 8; bytes <= largest; bytes *= 2) {
                 Input input(bytes, ranks);
                 input.coll = coll;
                 EXPECT_FALSE(is_relay(plan_of(input).algorithm))

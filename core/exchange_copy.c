@@ -14,10 +14,14 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 {
     const unsigned peers = input->nranks - 1;
     const bool gathers = input->coll == GPUCOLL_GATHER || input->coll == GPUCOLL_GATHERV;
-    /* Of the rank that queues most: in a gather each has one to the root, and a broadcast's root has none within its GPU. */
-    const bool own = !gathers && input->coll != GPUCOLL_BCAST;
+    /* Of the rank that queues most: in a gather each has one to the root, and a broadcast's root has none within its GPU. Where all send to
+     * several, the copy within the GPU takes its whole time; beside others it is half hidden. */
+    const bool scatters = input->coll == GPUCOLL_SCATTER || input->coll == GPUCOLL_SCATTERV;
+    const double within = gathers || input->coll == GPUCOLL_BCAST ? 0
+                          : scatters || peers == 1                ? own_us / 2
+                                                                  : own_us;
     const double leaves = (double)peers * (double)input->bytes;
-    plan->predicted_us = gpucoll_model_copies_us(input, leaves, gathers ? 1 : peers, 0) + (own ? own_us : 0);
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, gathers ? 1 : peers, 0) + within;
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

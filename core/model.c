@@ -13,7 +13,7 @@ static const struct gpucoll_model_entry entries[] = {
                 .agree_us = 0.5,
                 .launch_us = 10.4,
                 .ring_us = 4.9,
-                .crew_us = 1.1,
+                .crew_us = 2.4,
                 .hop_us = 0.5,
                 .fence_us = 3.0,
                 .ll_cta_bandwidth = 27.5e9,
@@ -72,7 +72,7 @@ static const struct gpucoll_model_constant constants[] = {
     MICROSECONDS(agree, "all ranks see each other's calls"),
     MICROSECONDS(launch, "a kernel's launch until it runs, and its end until the host sees it"),
     MICROSECONDS(ring, "the same for a call that is given to a lingering kernel"),
-    MICROSECONDS(crew, "what several CTAs of a lingering kernel cost above one, each hop"),
+    MICROSECONDS(crew, "what several CTAs of a lingering kernel cost above one"),
     MICROSECONDS(hop, "one step of LL or LL128, without the latency of the link"),
     MICROSECONDS(fence, "one step of Simple, without the latency of the link"),
     BANDWIDTH(ll_cta_bandwidth, "what one CTA stores by LL, flags counted"),
@@ -123,6 +123,9 @@ static const double stores_beside = 2;
 /* What a launch of as many CTAs as there may be takes above its steps and bytes, over LL and LL128. */
 static const double crowd_us = 3;
 
+/* In the one hop of a crew that has waited for the call, so much of the stores is over before the first line has arrived. */
+static const double under_way_us = 1.4;
+
 double gpucoll_model_crowd_us(double ctas, double most)
 {
     return crowd_us * (ctas < most ? ctas / most : 1);
@@ -164,8 +167,9 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
     const bool alone =
         crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
-    double lingering = steps + model->ring_us + (alone ? 0 : lines->hops * model->crew_us) +
-                       gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, cta_bandwidth);
+    const double stores = gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, cta_bandwidth);
+    const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
+    const double lingering = steps + model->ring_us + (alone ? 0 : model->crew_us) + stores - hidden;
     if (lingering < plan->predicted_us) {
         plan->linger = true;
         plan->launch_ctas = plan->ctas;

@@ -22,6 +22,8 @@ static const uint64_t least_slot_bytes = 1024;
 static const double lines_turns = 1.19, simple_turns = 1.02;
 /* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
 static const double simple_hop = 2;
+/* Between two ranks a ring does what an exchange does in one step, and takes longer by so much (plans of 2 H200). */
+static const double pair_us = 3, simple_pair_us = 8;
 
 static enum gpucoll_relay_flow flow_of(enum gpucoll_coll coll, bool tree)
 {
@@ -139,6 +141,9 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     const double again = cut.total > GPUCOLL_RELAY_SLOTS ? cut.total - GPUCOLL_RELAY_SLOTS : 0;
     plan->predicted_us =
         model->agree_us + model->launch_us +
+        (input->nranks > 2 ? 0
+         : simple          ? simple_pair_us
+                           : pair_us) +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
         (simple ? simple_turns : lines_turns) *
             gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share, (double)most,

@@ -22,8 +22,9 @@ TEST(selector, small_is_oneshot_and_large_is_twoshot)
     }
 }
 
-/* No cliffs, save for the few percent that the end of a protocol's area may cost, or the barriers of a crew where its leader no longer suffices: neither the time nor the bandwidth that
- * the model predicts ever falls as the message grows. Phases are launched for whole passes over the scratch, so of them only the time is asked. */
+/* No cliffs, save for the few percent that the end of a protocol's area may cost, or the barriers of a crew where its leader no longer
+ * suffices (a sixth: docs/design.md): neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are launched for whole
+ * passes over the scratch, so of them only the time is asked. */
 TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -38,7 +39,7 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
                 input.crew = kind == 0 ? GPUCOLL_CREW_CTAS : 1;
                 double now = plan_of(input).predicted_us;
                 EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
-                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.9)
+                EXPECT_GE(static_cast<double>(input.bytes) / now, shared ? 0 : bandwidth * 0.84)
                     << input.bytes << " bytes, " << ranks << " ranks";
                 time = now;
                 bandwidth = static_cast<double>(input.bytes) / now;

@@ -14,7 +14,7 @@ gpucoll_status gpucoll_peer_open(const struct gpucoll_segment_name *name, const 
         free(peer);
         return status;
     }
-    peer->process = peer->board.name.owner;
+    peer->process = peer->board.owner;
     *out = peer;
     return GPUCOLL_OK;
 }

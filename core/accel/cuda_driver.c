@@ -27,7 +27,6 @@ static const struct symbol optional[] = {
     {"cuDeviceGetUuid", offsetof(struct gpucoll_cuda_driver, uuid_of_device)},
     {"cuDeviceGetUuid_v2", offsetof(struct gpucoll_cuda_driver, uuid_of_slice)},
     {"cuCtxGetId", offsetof(struct gpucoll_cuda_driver, context_number)},
-    {"cuOccupancyMaxActiveClusters", offsetof(struct gpucoll_cuda_driver, active_clusters)},
     {"cuLaunchKernelEx", offsetof(struct gpucoll_cuda_driver, launch_cluster)},
     {"cuOccupancyMaxPotentialClusterSize", offsetof(struct gpucoll_cuda_driver, cluster_size)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},

@@ -88,47 +88,6 @@ gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device)
     return gpucoll_cuda_check(accel, device->base.ordinal, what, result);
 }
 
-/* Of the bulk kernel, whose CTAs come in pairs: these need two SMs of one cluster's reach, of which a GPU may have fewer than half its SMs. */
-static CUresult resident_pairs(const struct gpucoll_cuda_driver *cuda, CUfunction function, int *ctas)
-{
-    CUlaunchAttribute pair = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {2, 1, 1}};
-    const CUlaunchConfig config = {.gridDimX = GPUCOLL_MAX_CHANNELS,
-                                   .gridDimY = 1,
-                                   .gridDimZ = 1,
-                                   .blockDimX = GPUCOLL_BULK_THREADS,
-                                   .blockDimY = 1,
-                                   .blockDimZ = 1,
-                                   .sharedMemBytes = GPUCOLL_BULK_SHARED_BYTES,
-                                   .attrs = &pair,
-                                   .numAttrs = 1};
-    int pairs = GPUCOLL_MAX_CHANNELS / 2;
-    const CUresult result =
-        cuda->active_clusters ? cuda->active_clusters(&pairs, function, &config) : CUDA_SUCCESS;
-    *ctas = 2 * pairs;
-    return result;
-}
-
-static CUresult resident(const struct gpucoll_cuda_driver *cuda, const struct gpucoll_cuda_device *device,
-                         int kernel, int functor, int multiprocessors, int *ctas)
-{
-    const bool bulk = kernel == GPUCOLL_KERNEL_REDUCE_BULK;
-    const CUfunction function = device->functions[kernel][functor];
-    int each = 0;
-    int paired = GPUCOLL_MAX_CHANNELS;
-    if (bulk && !device->bulk) {
-        *ctas = GPUCOLL_MAX_CHANNELS; /* it never runs */
-        return CUDA_SUCCESS;
-    }
-    CUresult result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        &each, function, bulk ? GPUCOLL_BULK_THREADS : GPUCOLL_MAX_THREADS,
-        bulk ? GPUCOLL_BULK_SHARED_BYTES : 0);
-    if (result == CUDA_SUCCESS && bulk) {
-        result = resident_pairs(cuda, function, &paired);
-    }
-    *ctas = each * multiprocessors < paired ? each * multiprocessors : paired;
-    return result;
-}
-
 gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
@@ -141,8 +100,13 @@ gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
                                                  (CUdevice)device->base.ordinal);
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
         for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && result == CUDA_SUCCESS; functor++) {
-            int ctas = 0;
-            result = resident(cuda, device, kernel, functor, multiprocessors, &ctas);
+            if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+                continue; /* it waits for nobody */
+            }
+            int each = 0;
+            result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &each, device->functions[kernel][functor], GPUCOLL_MAX_THREADS, 0);
+            const int ctas = each * multiprocessors;
             least = ctas < least ? ctas : least;
         }
     }

@@ -122,7 +122,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Queues in which a reduction that goes by copy engines puts its copies by turns: copies in one go "
         "one "
         "after another, those in several side by side."),
-    ROW(threads, INT, "512", "32..512", 5, "Threads of each CTA; rounded down to whole warps."),
+    ROW(threads, INT, "512", "32..512", 5,
+        "Threads of each CTA; rounded down to whole warps, and at least 96 where warps have roles (rings and "
+        "trees over simple, "
+        "two-shot over direct)."),
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones wait for one of "
         "these to end, or are staged through host memory where that might be never."),

@@ -240,8 +240,8 @@ static gpucoll_status map_peer(struct gpucoll_segment *segment, int fd, const st
     }
     close(fd); /* the mapping keeps the memory */
     /* It lives: with another start time its clock counts from another moment (time namespaces). */
-    if (gpucoll_process_gone(&segment->name.owner)) {
-        segment->name.owner.start_time = 0;
+    if (gpucoll_process_gone(&segment->owner)) {
+        segment->owner.start_time = 0;
     }
     segment->map = map;
     segment->map_bytes = map_bytes;
@@ -254,7 +254,7 @@ gpucoll_status gpucoll_segment_open(struct gpucoll_segment *segment, const struc
 {
     struct gpucoll_process_id self;
     gpucoll_process_id_self(&self);
-    *segment = (struct gpucoll_segment){.name = *name, .fd = -1};
+    *segment = (struct gpucoll_segment){.name = *name, .owner = name->owner, .fd = -1};
     if (gpucoll_process_same(&self, &name->owner)) {
         segment->user = (void *)(uintptr_t)name->address;
         return GPUCOLL_OK;

@@ -40,6 +40,8 @@ struct gpucoll_segment_name {
 
 struct gpucoll_segment {
     struct gpucoll_segment_name name;
+    struct gpucoll_process_id
+        owner;  /* on the peer's side: as name.owner, but for a start time that this process sees otherwise */
     void *user; /* page-aligned, zero-filled at creation */
     void *map;  /* NULL when the segment is of this process but of another owner in it */
     size_t map_bytes;
@@ -50,7 +52,7 @@ struct gpucoll_segment {
  * SIGBUS later). Errors are shown by topic "segment-create". */
 gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t bytes,
                                       const struct gpucoll_log *log) GPUCOLL_CHECKED;
-/* Maps a peer's segment; its owner's start time becomes 0 there if this process sees another one. Errors are shown by topic "segment-open". */
+/* Maps a peer's segment; in `owner` the start time is 0 if this process sees another one. Errors are shown by topic "segment-open". */
 gpucoll_status gpucoll_segment_open(struct gpucoll_segment *segment, const struct gpucoll_segment_name *name,
                                     const struct gpucoll_log *log) GPUCOLL_CHECKED;
 /* Unmaps, and closes what was created here. Harmless on a zeroed struct. */

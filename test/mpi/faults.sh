@@ -128,7 +128,8 @@ if [ -n "${3:-}" ] && [[ survivors_are_told =~ $only ]]; then
 fi
 
 # With fault tolerance the error is that of MPI for it, though Open MPI does not know yet that the process has ended.
-if [ "$("$MPIRUN" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)" -ge 5 ] && [[ process_failed =~ $only ]]; then
+if [ "$("$MPIRUN" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)" -ge 5 ] && [[ process_failed =~ $only ]] &&
+    "$(dirname "$MPIRUN")/ompi_info" | grep -q 'FT MPI support: *yes'; then
     # There mpirun waits for the shell.
     if LINGER=8 told process_failed kill 60 --with-ft ulfm; then
         if [ "$(grep -c 'an error: MPI_ERR_PROC_FAILED' "$output")" -eq "$last" ]; then

@@ -62,10 +62,12 @@ static ucs_status_t set_tcp(const struct gpucoll_ucx *ucx, ucp_config_t *config)
     unsigned major, minor, release;
     ucx->ucp_get_version(&major, &minor, &release);
     const bool old = major == 1 && minor < 17;
+    /* UCX takes no segment to be received that is shorter than those sent: who has set one of them has set both. */
+    const bool segments_set = set_by_user("TCP_TX_SEG_SIZE") || set_by_user("TCP_RX_SEG_SIZE");
     ucs_status_t status = UCS_OK;
     for (size_t i = 0; status == UCS_OK && i < sizeof(tcp_settings) / sizeof(tcp_settings[0]); i++) {
         const char *name = tcp_settings[i].name;
-        if (!set_by_user(name)) {
+        if (!set_by_user(name) && !(segments_set && strstr(name, "SEG_SIZE") != NULL)) {
             status =
                 ucx->ucp_config_modify(config, old ? name + strlen("TCP_") : name, tcp_settings[i].value);
         }

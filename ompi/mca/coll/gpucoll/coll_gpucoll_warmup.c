@@ -42,10 +42,11 @@ void gpucoll_warmup_world(struct gpucoll_sequence *self)
         gpucoll_leave();
     }
     gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_SETUP, "warm-up in MPI_Init: %s after %.1f ms",
-                waits                               ? "given up, goes on in the background"
-                : self->team == NULL                ? "not native"
-                : gpucoll_team_is_bound(self->team) ? "connected"
-                                                    : "a rank has no GPU yet, goes on in the background",
+                waits                                ? "given up, goes on in the background"
+                : self->team == NULL                 ? "not native"
+                : !gpucoll_team_is_bound(self->team) ? "a rank has no GPU yet, goes on in the background"
+                : gpucoll_task_status(&self->warmup) == GPUCOLL_OK ? "connected"
+                                                                   : "not connected",
                 (double)(gpucoll_now_ns() - begin_ns) * 1e-6);
 }
 

@@ -12,6 +12,9 @@
 
 /* Of a stream for one rank; with one stream a rank there is room for more. */
 enum { SLOTS_OF_MANY = 4, SLOTS_OF_ONE = 8 };
+/* Chunks of a message, if they are no longer than this. */
+static const uint64_t parts = 4;
+static const uint64_t most_chunk = 1 << 20;
 
 static void cut(struct gpucoll_pipes *pipes, enum gpucoll_coll coll, uint32_t nranks, uint64_t bytes,
                 uint64_t area)
@@ -19,7 +22,8 @@ static void cut(struct gpucoll_pipes *pipes, enum gpucoll_coll coll, uint32_t nr
     const bool same = gpucoll_exchange_sends_same(coll);
     pipes->streams = same ? 1 : nranks;
     pipes->slots = same ? SLOTS_OF_ONE : SLOTS_OF_MANY;
-    pipes->chunk_bytes = gpucoll_staging_chunk(bytes, area / pipes->streams / pipes->slots);
+    pipes->chunk_bytes =
+        gpucoll_staging_chunk(bytes, parts, most_chunk, area / pipes->streams / pipes->slots);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)

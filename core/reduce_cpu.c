@@ -22,7 +22,6 @@ static const uint32_t slots = 8;
 /* So much of a message for a chunk: from when a chunk is given to the copy engine until its slot is free again some hundred microseconds pass,
  * in which the slots of a lane are all that moves (docs/design.md). */
 static const uint64_t parts = 8;
-static const uint64_t least_chunk = 128 << 10;
 static const uint64_t most_chunk = 2 << 20;
 /* A share takes a core some microseconds: much more than taking it does, and little enough for copies to be looked after between two. */
 static const uint64_t most_share = 32 << 10;
@@ -51,9 +50,7 @@ static bool is_scatter(enum gpucoll_coll coll)
 static void cut(struct gpucoll_sum *sum, uint64_t bytes, uint64_t area)
 {
     sum->slots = slots;
-    const uint64_t wanted = between(least_chunk, round_up(bytes / parts, GPUCOLL_SHARE_ALIGN), most_chunk);
-    const uint64_t room = area / slots / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
-    sum->chunk_bytes = wanted < room ? wanted : room;
+    sum->chunk_bytes = gpucoll_staging_chunk(bytes, parts, most_chunk, area / slots);
     sum->share_bytes = between(least_share, round_up(sum->chunk_bytes / 16, GPUCOLL_SHARE_ALIGN), most_share);
 }
 

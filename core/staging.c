@@ -10,15 +10,13 @@ size_t gpucoll_staging_bytes(const struct gpucoll_config *config)
     return config->shm_bytes / 4096 * 4096;
 }
 
-uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t most)
+uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t parts, uint64_t longest, uint64_t room)
 {
     const uint64_t least_bytes = 128 << 10;
-    const uint64_t most_bytes = 1 << 20;
-    const uint64_t chunks_of_a_message = 4;
-    uint64_t chunk = bytes / chunks_of_a_message;
-    chunk = chunk < least_bytes ? least_bytes : chunk > most_bytes ? most_bytes : chunk;
+    uint64_t chunk = bytes / parts;
+    chunk = chunk < least_bytes ? least_bytes : chunk > longest ? longest : chunk;
     chunk = (chunk + GPUCOLL_SHARE_ALIGN - 1) / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
-    return chunk < most ? chunk : most / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
+    return chunk < room ? chunk : room / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
 }
 
 static void begin(struct gpucoll_copies *copies, uint32_t queue)

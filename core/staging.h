@@ -58,9 +58,9 @@ struct gpucoll_staging {
 /* Data area of a lane of the outbox, in whole pages. */
 size_t gpucoll_staging_bytes(const struct gpucoll_config *config);
 
-/* Bytes of the chunks in which a message goes, at most `most` rounded down: small enough that several are on their way at once, not
- * smaller than what a copy engine does well. */
-uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t most);
+/* Bytes of the chunks in which a message goes: a part of it of which so many are on their way at once, not smaller than what a copy engine does
+ * well, nor longer than `longest`, nor than `room` rounded down. */
+uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t parts, uint64_t longest, uint64_t room);
 
 /* At the beginning of a call: nothing is in flight. */
 void gpucoll_staging_begin(struct gpucoll_staging *staging);

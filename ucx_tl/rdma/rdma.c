@@ -31,10 +31,11 @@ static const struct {
 static const struct {
     const char *name;
     const char *value;
+    bool segment;
 } tcp_settings[] = {
-    {"TCP_TX_SEG_SIZE", "1M"},
-    {"TCP_RX_SEG_SIZE", "1M"},
-    {"TCP_PUT_ENABLE", "n"},
+    {"TCP_TX_SEG_SIZE", "1M", true},
+    {"TCP_RX_SEG_SIZE", "1M", true},
+    {"TCP_PUT_ENABLE", "n", false},
 };
 
 static bool set_by_user(const char *name)
@@ -67,7 +68,7 @@ static ucs_status_t set_tcp(const struct gpucoll_ucx *ucx, ucp_config_t *config)
     ucs_status_t status = UCS_OK;
     for (size_t i = 0; status == UCS_OK && i < sizeof(tcp_settings) / sizeof(tcp_settings[0]); i++) {
         const char *name = tcp_settings[i].name;
-        if (!set_by_user(name) && !(segments_set && strstr(name, "SEG_SIZE") != NULL)) {
+        if (!set_by_user(name) && !(tcp_settings[i].segment && segments_set)) {
             status =
                 ucx->ucp_config_modify(config, old ? name + strlen("TCP_") : name, tcp_settings[i].value);
         }

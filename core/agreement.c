@@ -249,21 +249,21 @@ static void take_worst(struct reach *worst, const struct reach *reach)
 
 static const struct reach nothing_worse = {.whole_lines = true, .crew = GPUCOLL_CREW_CTAS, .bandwidth = 1e15};
 
-/* One word: MB/s in bits 32 up, ns in 9 to 31, model in 5 to 8, crew in 1 to 4, whole_lines in bit 0. */
-_Static_assert(GPUCOLL_CREW_CTAS <= 15 && GPUCOLL_MODEL_UNKNOWN <= 15, "four bits each");
+/* One word: MB/s in bits 32 up, ns in 11 to 31, model in 7 to 10, crew in 1 to 6, whole_lines in bit 0. */
+_Static_assert(GPUCOLL_CREW_CTAS <= 63 && GPUCOLL_MODEL_UNKNOWN <= 15, "six bits and four");
 static uint64_t pack_reach(const struct reach *reach)
 {
-    return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)(reach->latency_us * 1e3) << 9 |
-           (uint64_t)reach->model << 5 | (uint64_t)reach->crew << 1 | reach->whole_lines;
+    return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)(reach->latency_us * 1e3) << 11 |
+           (uint64_t)reach->model << 7 | (uint64_t)reach->crew << 1 | reach->whole_lines;
 }
 
 static struct reach unpack_reach(uint64_t word)
 {
     return (struct reach){
         .whole_lines = word & 1,
-        .crew = word >> 1 & 0xf,
-        .model = (int)(word >> 5 & 0xf),
-        .latency_us = (double)(word >> 9 & 0x7fffff) / 1e3,
+        .crew = word >> 1 & 0x3f,
+        .model = (int)(word >> 7 & 0xf),
+        .latency_us = (double)(word >> 11 & 0x1fffff) / 1e3,
         .bandwidth = (double)(word >> 32) * 1e6,
     };
 }

@@ -126,6 +126,11 @@ static const double crowd_us = 3;
 /* In the one hop of a crew that has waited for the call, so much of the stores is over before the first line has arrived. */
 static const double under_way_us = 1.4;
 
+/* What several clusters of a crew take above one, until the last has heard the bell and the host has seen the end of each, by the hops
+ * of the call; and of what a launch of many CTAs brings over the links, how much a crew of several reaches. (One hop is LL.) */
+static const double beside_us[] = {2, 1};
+static const double crew_share[] = {0.65, 0.84};
+
 double gpucoll_model_crowd_us(double ctas, double most)
 {
     return crowd_us * (ctas < most ? ctas / most : 1);
@@ -139,6 +144,34 @@ double gpucoll_model_lines_bandwidth(double cta_bandwidth, uint32_t peers)
 static double least(double a, double b)
 {
     return a < b ? a : b;
+}
+
+/* The same as a call of a crew of `crew` CTAs, if that is faster. `share` is what it has to do in CTAs, `steps` the time of its hops. */
+static void try_crew(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines, unsigned crew,
+                     double share, double steps, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, input->nranks - 1);
+    /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
+    const bool alone =
+        crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
+    const bool several = crew > GPUCOLL_CLUSTER_CTAS;
+    const unsigned way = lines->hops > 1;
+    const double least_us =
+        several ? lines->stored / (crew_share[way] * model->link_share * input->bandwidth) * 1e6 : 0;
+    const double transfer_us =
+        gpucoll_model_transfer_us(input, lines->stored, alone ? 1 : share, crew, cta_bandwidth);
+    const double stores = transfer_us > least_us ? transfer_us : least_us;
+    const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
+    const double barriers = alone ? 0 : model->crew_us;
+    const double beside = several ? beside_us[way] * (crew + GPUCOLL_CREW_CTAS) / (2 * GPUCOLL_CREW_CTAS) : 0;
+    const double us = steps + model->ring_us + barriers + beside + stores - hidden;
+    if (us < plan->predicted_us) {
+        plan->launch_ctas = plan->linger ? plan->launch_ctas : plan->ctas;
+        plan->linger = true;
+        plan->ctas = crew;
+        plan->predicted_us = us;
+    }
 }
 
 void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines,
@@ -159,22 +192,16 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     plan->predicted_us = steps + model->launch_us + gpucoll_model_crowd_us(ctas, most) +
                          gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
-    const double crew = least(input->crew, most);
-    if (config->linger == 0 || crew == 0 || config->channels > crew ||
-        input->nranks > GPUCOLL_BELL_MAX_RANKS) {
+    if (config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
-    /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
-    const bool alone =
-        crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
-    const double stores = gpucoll_model_transfer_us(input, stored, alone ? 1 : ctas, crew, cta_bandwidth);
-    const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
-    const double lingering = steps + model->ring_us + (alone ? 0 : model->crew_us) + stores - hidden;
-    if (lingering < plan->predicted_us) {
-        plan->linger = true;
-        plan->launch_ctas = plan->ctas;
-        plan->ctas = (unsigned)crew;
-        plan->predicted_us = lingering;
+    const unsigned crew = (unsigned)least(least(input->crew, config->linger_ctas), most);
+    for (unsigned clusters = 1; clusters <= GPUCOLL_CREW_CLUSTERS; clusters *= 2) {
+        const unsigned whole = clusters * GPUCOLL_CLUSTER_CTAS;
+        const unsigned asked = clusters == 1 && crew < whole ? crew : whole;
+        if (asked >= 1 && asked <= crew && (unsigned)config->channels <= asked) {
+            try_crew(input, lines, asked, ctas, steps, plan);
+        }
     }
 }
 

@@ -43,6 +43,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
+    value = hash(value, &config->linger_ctas, sizeof config->linger_ctas);
     value = hash(value, &config->channels, sizeof config->channels);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
     value = hash(value, &config->chunk, sizeof config->chunk);

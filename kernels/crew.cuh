@@ -1,6 +1,7 @@
 /*
  * A crew: the CTAs that work on one call. Of an ordinary kernel that is the grid. A lingering kernel, which waits for further
- * calls, is one cluster of CTAs (one CTA where the GPU has no clusters), since it needs a barrier that costs little.
+ * calls, is made of clusters of CTAs (one CTA where the GPU has no clusters), since it needs a barrier that costs little. The
+ * clusters do not wait for each other: each has its part of a call and ends it by itself.
  */
 #ifndef GPUCOLL_KERNELS_CREW_CUH
 #define GPUCOLL_KERNELS_CREW_CUH
@@ -37,6 +38,21 @@ __device__ __forceinline__ uint32_t cluster_size()
     return value;
 }
 
+/* Which cluster of the grid this is, and of how many. */
+__device__ __forceinline__ uint32_t cluster_index()
+{
+    uint32_t value;
+    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(value));
+    return value;
+}
+
+__device__ __forceinline__ uint32_t cluster_count()
+{
+    uint32_t value;
+    asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(value));
+    return value;
+}
+
 /* All threads of the cluster; what was written before is visible after. (Not the .aligned form: threads of a warp may come
  * apart.) */
 __device__ __forceinline__ void cluster_barrier()
@@ -70,6 +86,16 @@ __device__ __forceinline__ uint32_t cluster_rank()
 }
 
 __device__ __forceinline__ uint32_t cluster_size()
+{
+    return 1;
+}
+
+__device__ __forceinline__ uint32_t cluster_index()
+{
+    return 0;
+}
+
+__device__ __forceinline__ uint32_t cluster_count()
 {
     return 1;
 }

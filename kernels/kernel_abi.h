@@ -39,7 +39,9 @@
 enum {
     GPUCOLL_MAX_LOCAL = 32,    /* ranks of one kernel */
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
-    GPUCOLL_CREW_CTAS = 8,     /* of a lingering kernel, at most: the portable size of a cluster */
+    GPUCOLL_CLUSTER_CTAS = 8,  /* of a cluster: the portable size */
+    GPUCOLL_CREW_CLUSTERS = 4, /* of a lingering kernel, at most */
+    GPUCOLL_CREW_CTAS = GPUCOLL_CREW_CLUSTERS * GPUCOLL_CLUSTER_CTAS,
     GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
     GPUCOLL_SERVICE_THREADS = 64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
     GPUCOLL_LEAST_SERVED_THREADS = GPUCOLL_SERVICE_THREADS + 32,
@@ -129,6 +131,8 @@ struct gpucoll_kernel_status {
     uint32_t began;     /* a CTA of it is resident */
     uint32_t ready;     /* all are, and none has stored anything */
     uint32_t retreated; /* by its last CTA instead of `done`: it has been told to end, and has */
+    /* By the clusters after the first, when their part of a call that lingering clusters share is done: its done_value. */
+    uint32_t done_beside[GPUCOLL_CREW_CLUSTERS - 1];
 };
 
 /*
@@ -139,7 +143,7 @@ struct gpucoll_kernel_status {
  * the order in which the chunks became visible.
  *
  *   chunk 0        send buffer | bytes
- *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE
+ *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of clusters that share the call
  *   chunk 2 + i    lane of rank i | its epoch
  *
  * An exchange has two more rows, a chunk for each rank and read together with the first: the run that is sent, place | bytes, and
@@ -167,18 +171,20 @@ struct gpucoll_kernel_peer {
 };
 
 /* Begins as a bell does, so that a lingering kernel puts what it has heard straight into its arguments: `send` and the low half of
- * `bytes` are chunk 0, `recv` and `kernel` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
+ * `bytes` are chunk 0, `recv`, `kernel` and `clusters` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
 struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
     void *recv;       /* any alignment */
-    uint32_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
+    uint16_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
+    uint16_t clusters; /* with a bell: so many of the crew share this call, unless its leader does it alone */
     uint32_t done_value;
     struct gpucoll_kernel_status *status; /* as the device sees it */
     const struct gpucoll_bell *bell;      /* likewise; NULL: the kernel ends after this call */
     int64_t linger_clocks; /* with a bell: how long the kernel waits for another call after each */
     uint32_t *arrived;     /* device memory, zero between kernels: counts the CTAs that are finished */
     uint32_t *gate; /* likewise, enum gpucoll_gate_word; NULL: the kernel does not ask the host before it begins */
+    uint64_t *crew; /* likewise, with a bell: a word of each cluster, by which they agree to leave (linger.cuh) */
     uint64_t data_bytes;   /* size of the data area of each lane, a multiple of 4096 */
     uint64_t round_begin;  /* two-shot: rounds [begin, end) of every channel; end = ~0 means all */
     uint64_t round_end;

@@ -1,11 +1,13 @@
 /*
  * Kernels that linger: after a call the kernel stays for a bounded time and takes further calls from a bell in host memory
- * (kernel_abi.h), which spares each of them the launch. The first CTA of the crew leads: its first warp polls the bell, copies the
- * call into every CTA's shared memory, and the crew's barrier starts it. A call small enough for the leader's threads is done
- * by the leader alone, while the others sleep in the barrier.
+ * (kernel_abi.h), which spares each of them the launch. Of each cluster of the crew the first CTA leads: its first warp polls the bell,
+ * copies the call into every CTA's shared memory, and the cluster's barrier starts it. The clusters hear the bell and end their parts
+ * by themselves, since telling each other would take longer than PCIe. A call small enough for the threads of one CTA is done
+ * by the first cluster's leader alone, while the others sleep in the barrier; and one may ask for fewer clusters than there are.
  *
- * Leaving: the leader alone decides, and says in status->left which call was its last. The host, having rung the bell, looks at
- * `done` and at `left`; if the kernel left before it heard the bell, the host launches it anew with the call.
+ * Leaving: the first cluster decides, and says in status->left which call was its last. The host, having rung the bell, looks at
+ * `done` and at `left`; if the kernel left before it heard the bell, the host launches it anew with the call. So all clusters must
+ * leave after the same call: see `parting`.
  *
  * Which calls a kernel takes its `Calls` say:
  *   has_runs                        they are exchanges: the bell has their runs, too
@@ -31,8 +33,8 @@ static_assert(GPUCOLL_BELL_CHUNKS >= GPUCOLL_MAX_LOCAL, "a run for each lane of 
 struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
-    uint32_t failed;          /* of the leader: a CTA of the crew gave up */
-    uint32_t last;            /* of the leader: the done_value of the latest call that succeeded */
+    uint32_t failed;          /* of a leader: a CTA of its cluster gave up */
+    uint32_t last;            /* of a leader: the done_value of the latest call that succeeded */
 };
 
 template <typename Calls> __device__ __forceinline__ bool is_small(const gpucoll_kernel_args &call)
@@ -45,6 +47,7 @@ struct heard_chunks {
     words head;
     words send;
     words recv;
+    uint32_t sequence;
 };
 
 __device__ __forceinline__ uint32_t value_of(words chunk)
@@ -79,48 +82,175 @@ __device__ __forceinline__ void put_run(linger_state &state, uint32_t cta, uint3
     store_cluster(run + 3, cta, static_cast<uint64_t>(value_of(heard.recv)));
 }
 
-/* The leading warp waits for the call after the latest: each lane gets its chunks, or such that say leave if none came. All rows
- * are asked for at once: one after another they would take two round trips. */
-template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call)
+/* All rows are asked for at once: one after another they would take two round trips. */
+template <bool Runs> __device__ __forceinline__ heard_chunks look_at_bell(const gpucoll_kernel_args &call)
 {
     const uint32_t lane = threadIdx.x;
-    const uint32_t next = call.done_value + 1;
-    const words none = {0, static_cast<uint64_t>(next) << 32};
-    const bool in_head = lane < call.nranks + 2;
-    const bool in_runs = Runs && lane < call.nranks;
+    heard_chunks heard = {};
+    if (lane < call.nranks + 2) {
+        heard.head = load_words(&call.bell->chunk[lane]);
+    }
+    if (Runs && lane < call.nranks) {
+        heard.send = load_words(&call.bell->send[lane]);
+        heard.recv = load_words(&call.bell->recv[lane]);
+    }
+    return heard;
+}
+
+/* Is that all of a call that is newer than the latest? (A cluster that a small call does not need may hear only the next.) */
+template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks &heard)
+{
+    const uint32_t lane = threadIdx.x;
+    const uint32_t sequence = __shfl_sync(whole_warp, sequence_of(heard.head), 0);
+    heard.sequence = sequence;
+    bool whole = static_cast<int32_t>(sequence - call.done_value) > 0 &&
+                 __all_sync(whole_warp, lane >= call.nranks + 2 || sequence_of(heard.head) == sequence);
+    if (Runs && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
+        whole = __all_sync(whole_warp, lane >= call.nranks ||
+                                           (sequence_of(heard.send) == sequence && sequence_of(heard.recv) == sequence));
+    }
+    return whole;
+}
+
+/*
+ * How the clusters of a crew leave after the same call, by a word of each in device memory. When its time is over the first one asks the
+ * others. One that has not heard a newer call answers, and then takes none before the first has said whether they stay or leave. If all
+ * have answered, they leave. If one does not, it has heard a newer call; then the first hears that, too, and they stay. By the leading
+ * warp of each cluster, all lanes alike.
+ */
+class parting {
+  public:
+    __device__ __forceinline__ explicit parting(const gpucoll_kernel_args &call)
+        : words_(call.crew), latest_(call.done_value), asked_(false)
+    {
+    }
+
+    /* The first cluster, whose time is over: do they leave? To be asked again until a call is heard. */
+    __device__ __forceinline__ bool all_leave()
+    {
+        const uint32_t lane = threadIdx.x;
+        const uint32_t clusters = cluster_count();
+        if (clusters > 1 && !asked_) {
+            say(0, ASKS);
+            asked_ = true;
+            return false;
+        }
+        const bool others = lane == 0 || lane >= clusters || load_relaxed(&words_[lane]) == word(ASKS);
+        const bool leave = __all_sync(whole_warp, others);
+        if (leave) {
+            say(0, LEAVES);
+        }
+        return leave;
+    }
+
+    /* The first cluster has heard a call, or has failed at one. */
+    __device__ __forceinline__ void end(bool leave)
+    {
+        if (leave || asked_) {
+            say(0, leave ? LEAVES : STAYS);
+        }
+    }
+
+    /* Another cluster, with what it has read of the first one's word. */
+    __device__ __forceinline__ bool leaves(uint64_t said)
+    {
+        said = __shfl_sync(whole_warp, said, 0);
+        if (said == word(ASKS)) {
+            say(cluster_index(), ASKS);
+            while (said == word(ASKS)) {
+                said = __shfl_sync(whole_warp, load_relaxed(words_), 0);
+            }
+        }
+        return said == word(LEAVES);
+    }
+
+  private:
+    enum : uint32_t { ASKS = 1, STAYS, LEAVES };
+
+    __device__ __forceinline__ uint64_t word(uint32_t what) const
+    {
+        return static_cast<uint64_t>(latest_) << 32 | what;
+    }
+
+    __device__ __forceinline__ void say(uint32_t cluster, uint32_t what) const
+    {
+        if (threadIdx.x == 0) {
+            store_relaxed(&words_[cluster], word(what));
+        }
+    }
+
+    uint64_t *words_;
+    uint32_t latest_;
+    bool asked_;
+};
+
+__device__ __forceinline__ heard_chunks told_to_leave()
+{
+    heard_chunks heard = {};
+    heard.head.high = GPUCOLL_BELL_LEAVE;
+    return heard;
+}
+
+/* The leading warp waits for a call after the latest: each lane gets its chunks, or such that say leave if none came. */
+template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call)
+{
+    const bool first = cluster_index() == 0;
+    parting party(call);
     const int64_t begin = clock64();
     for (;;) {
-        heard_chunks heard = {none, none, none};
-        if (in_head) {
-            heard.head = load_words(&call.bell->chunk[lane]);
-        }
-        if (in_runs) {
-            heard.send = load_words(&call.bell->send[lane]);
-            heard.recv = load_words(&call.bell->recv[lane]);
-        }
-        bool whole = __all_sync(whole_warp, sequence_of(heard.head) == next);
-        if (Runs && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
-            whole = __all_sync(whole_warp, sequence_of(heard.send) == next && sequence_of(heard.recv) == next);
-        }
-        if (whole) {
+        heard_chunks heard = look_at_bell<Runs>(call);
+        const uint64_t said = first ? 0 : load_relaxed(call.crew); /* is under way together with the chunks */
+        if (is_whole<Runs>(call, heard)) {
+            party.end(false);
             return heard;
         }
-        if (__any_sync(whole_warp, clock64() - begin > call.linger_clocks)) {
-            return {{0, GPUCOLL_BELL_LEAVE}, none, none};
+        const bool over = __any_sync(whole_warp, clock64() - begin > call.linger_clocks);
+        if (first ? over && party.all_leave() : party.leaves(said)) {
+            return told_to_leave();
         }
     }
 }
 
-/* The leading warp gives the call that it heard to the whole crew, or to the leader alone if it is small. */
+/* Does this cluster have a part in the call? */
+template <typename Calls>
+__device__ __forceinline__ bool is_asked(const gpucoll_kernel_args &call, const heard_chunks &heard)
+{
+    const uint32_t bytes = __shfl_sync(whole_warp, value_of(heard.head), 0);
+    const uint32_t kernel = __shfl_sync(whole_warp, value_of(heard.head), 1);
+    return cluster_index() == 0 || kernel == GPUCOLL_BELL_LEAVE ||
+           (cluster_index() < kernel >> 16 && !Calls::is_small(kernel & 0xffff, bytes, call.nranks));
+}
+
+/* The leading warp waits for a call that its cluster has a part in. */
+template <typename Calls> __device__ __forceinline__ heard_chunks hear_call(linger_state &state, bool good)
+{
+    if (!good) {
+        if (cluster_index() == 0) {
+            parting(state.call).end(true);
+        }
+        return told_to_leave();
+    }
+    heard_chunks heard = hear_bell<Calls::has_runs>(state.call);
+    while (!is_asked<Calls>(state.call, heard)) {
+        __syncwarp();
+        if (threadIdx.x == 0) {
+            state.call.done_value = heard.sequence;
+        }
+        __syncwarp();
+        heard = hear_bell<Calls::has_runs>(state.call);
+    }
+    return heard;
+}
+
+/* The leading warp gives the call that it heard to its whole cluster, or keeps it if it is small. */
 template <typename Calls> __device__ __forceinline__ void give_call(linger_state &state, const heard_chunks &heard)
 {
     const uint32_t lane = threadIdx.x;
     const uint32_t nranks = state.call.nranks;
-    const uint32_t next = state.call.done_value + 1;
     const uint32_t bytes = __shfl_sync(whole_warp, value_of(heard.head), 0);
     const uint32_t kernel = __shfl_sync(whole_warp, value_of(heard.head), 1);
     const bool leave = kernel == GPUCOLL_BELL_LEAVE;
-    const uint32_t ctas = !leave && Calls::is_small(kernel, bytes, nranks) ? 1 : cluster_size();
+    const uint32_t ctas = !leave && Calls::is_small(kernel & 0xffff, bytes, nranks) ? 1 : cluster_size();
     for (uint32_t cta = 0; cta < ctas; cta++) {
         if (lane < nranks + 2) {
             put_head(state, cta, lane, heard.head);
@@ -130,12 +260,12 @@ template <typename Calls> __device__ __forceinline__ void give_call(linger_state
         }
     }
     __syncwarp();
-    if (lane == 0) {
-        state.call.done_value = next;
+    if (lane == 0 && !leave) {
+        state.call.done_value = heard.sequence;
     }
 }
 
-/* After its part of a call: the leader tells the host, when all are done. False on the leader if anyone gave up. */
+/* After its part of a call: the leader of each cluster tells the host, when all of that are done. False on a leader if anyone gave up. */
 __device__ __forceinline__ bool end_call(linger_state &state, bool alone, bool failed)
 {
     bool good = !__syncthreads_or(failed);
@@ -147,14 +277,15 @@ __device__ __forceinline__ bool end_call(linger_state &state, bool alone, bool f
         good = !state.failed;
     }
     if (good && cluster_rank() == 0 && threadIdx.x == 0) {
+        gpucoll_kernel_status *const status = state.call.status;
         fence_system();
-        store_relaxed(&state.call.status->done, state.call.done_value);
+        store_relaxed(cluster_index() == 0 ? &status->done : &status->done_beside[cluster_index() - 1], state.call.done_value);
         state.last = state.call.done_value;
     }
     return good;
 }
 
-/* Waits for the next call; false: there is none, the crew ends. */
+/* Waits for the next call; false: there is none, the cluster ends. */
 template <typename Calls> __device__ __forceinline__ bool next_call(linger_state &state, bool good)
 {
     if (cluster_rank() != 0) {
@@ -163,15 +294,14 @@ template <typename Calls> __device__ __forceinline__ bool next_call(linger_state
     }
     if (threadIdx.x < warp_threads) {
         __syncwarp();
-        give_call<Calls>(state, good ? hear_bell<Calls::has_runs>(state.call)
-                                     : heard_chunks{{0, GPUCOLL_BELL_LEAVE}, {0, 0}, {0, 0}});
+        give_call<Calls>(state, hear_call<Calls>(state, good));
     }
     __syncthreads();
     const bool leave = state.call.kernel == GPUCOLL_BELL_LEAVE;
-    if (leave && threadIdx.x == 0) {
+    if (leave && cluster_index() == 0 && threadIdx.x == 0) {
         store_release(&state.call.status->left, state.last);
     }
-    if (leave || !is_small<Calls>(state.call)) {
+    if (leave || cluster_index() != 0 || !is_small<Calls>(state.call)) {
         cluster_barrier();
     }
     return !leave;
@@ -216,13 +346,14 @@ __device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, co
     take_first_call<Calls>(state, args, runs);
     const bool lingers = args.bell != nullptr;
     /* The first call came with the launch. (Not state.call: the leader may be at the second already.) */
-    bool mine = !lingers || cluster_rank() == 0 || !is_small<Calls>(args);
+    bool mine = !lingers || (cluster_rank() == 0 && cluster_index() == 0) || !is_small<Calls>(args);
     for (;;) {
         bool good = true;
         if (mine) {
             const bool alone = lingers && (cluster_size() == 1 || is_small<Calls>(state.call));
             const crew_share crew =
-                lingers ? crew_share{cluster_rank(), cluster_size()} : share_of_grid();
+                lingers ? crew_share{cluster_index() * cluster_size() + cluster_rank(), state.call.clusters * cluster_size()}
+                        : share_of_grid();
             const bool failed = !Calls::run(state.call, state.runs, alone ? crew_share{0, 1} : crew);
             if (!lingers) {
                 finish(args, failed);

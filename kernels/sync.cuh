@@ -46,6 +46,13 @@ __device__ __forceinline__ uint32_t load_relaxed(const uint32_t *from)
     return value;
 }
 
+__device__ __forceinline__ uint64_t load_relaxed(const uint64_t *from)
+{
+    uint64_t value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+    return value;
+}
+
 __device__ __forceinline__ uint64_t load_acquire(const uint64_t *from)
 {
     uint64_t value;

@@ -160,7 +160,7 @@ static const struct {
      parse_direct},
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
     {"link", "nvlink or pcie", parse_link},
-    {"crew", "0 to 8: CTAs of a lingering kernel", parse_crew},
+    {"crew", "0 to 32: CTAs of a lingering kernel", parse_crew},
     {"resident", "1 to 128: CTAs of a kernel that a GPU, or a slice of one, holds at once", parse_resident},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
     {"bandwidth", "GB/s out of one GPU to all its peers together", parse_bandwidth},

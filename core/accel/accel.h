@@ -121,7 +121,7 @@ struct gpucoll_accel_ops {
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;
     void (*device_close)(struct gpucoll_device *device);
     void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
-    /* How many CTAs can linger together on this device, at most GPUCOLL_CREW_CTAS; 0: kernels do not linger. */
+    /* How many CTAs can linger together on this device: whole clusters, or fewer than one; 0: kernels do not linger. */
     unsigned (*device_crew)(struct gpucoll_device *device);
     /* How many CTAs of any kernel are on this device at once: of one that waits for other ranks all have to be. */
     unsigned (*device_resident)(struct gpucoll_device *device);

@@ -39,7 +39,8 @@ struct gpucoll_cuda_device {
     struct gpucoll_device base;
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
-    unsigned crew;     /* CTAs of a lingering kernel */
+    unsigned cluster;  /* CTAs of a cluster of a lingering kernel */
+    unsigned crew;     /* CTAs of a lingering kernel, at most: whole clusters */
     unsigned resident; /* CTAs of any kernel that are on it at once */
     bool bulk;         /* its SMs copy in bulk, and the kernels are compiled for that */
     int clock_khz;     /* of its SMs */
@@ -125,6 +126,8 @@ gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device) GPU
 bool gpucoll_cuda_has_clusters(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 /* The same in the context of the device: fills `resident`. A slice of a GPU may have 14 SMs, and MPS may leave a process as few. */
 gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device) GPUCOLL_CHECKED;
+/* How many CTAs make a cluster, and how many linger together: `cluster` and `crew` of the device. */
+void gpucoll_cuda_find_crew(struct gpucoll_cuda_device *device);
 void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device);
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,
@@ -138,8 +141,6 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *stream,
                                  const struct gpucoll_pack_args *args) GPUCOLL_CHECKED;
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
-/* CTAs of one cluster of `function`, 1 where the GPU has no clusters. */
-unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *stream) GPUCOLL_CHECKED;
 
 gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *pointer,

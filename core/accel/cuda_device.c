@@ -58,8 +58,7 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
         status = gpucoll_cuda_find_resident(device);
     }
     if (status == GPUCOLL_OK) {
-        device->crew =
-            gpucoll_cuda_cluster(accel->cuda, device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32]);
+        gpucoll_cuda_find_crew(device);
     }
     return status;
 }

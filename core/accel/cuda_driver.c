@@ -29,6 +29,7 @@ static const struct symbol optional[] = {
     {"cuCtxGetId", offsetof(struct gpucoll_cuda_driver, context_number)},
     {"cuLaunchKernelEx", offsetof(struct gpucoll_cuda_driver, launch_cluster)},
     {"cuOccupancyMaxPotentialClusterSize", offsetof(struct gpucoll_cuda_driver, cluster_size)},
+    {"cuOccupancyMaxActiveClusters", offsetof(struct gpucoll_cuda_driver, cluster_count)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},
 };
 

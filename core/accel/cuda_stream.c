@@ -7,7 +7,8 @@
 
 /* Pinned host memory that kernels of the stream reach. */
 struct shared {
-    _Alignas(16) struct gpucoll_kernel_status status;
+    _Alignas(
+        64) struct gpucoll_kernel_status status; /* one line, for the host looks at several of its words */
     _Alignas(128) struct gpucoll_bell bell;
 };
 
@@ -16,7 +17,7 @@ struct cuda_stream {
     CUstream handle;
     struct shared *shared;
     CUdeviceptr device_shared;       /* the same, as kernels see it */
-    CUdeviceptr arrived;             /* device memory, and the gate behind it: see kernel_abi.h */
+    CUdeviceptr counters;            /* struct counters */
     CUfunction function;             /* of the latest call */
     struct gpucoll_kernel_args args; /* of the latest call */
     struct gpucoll_kernel_runs runs; /* of the latest exchange */
@@ -24,12 +25,18 @@ struct cuda_stream {
     unsigned ctas;
     unsigned cluster; /* CTAs of one; 1: none */
     unsigned shared_bytes;
-    CUfunction crew; /* the kernel that may be lingering; NULL: none */
+    unsigned enders; /* clusters that tell that they have done their part of the latest call */
+    CUfunction crew; /* the kernel that may be lingering, of `ctas`; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
 };
 
 static const unsigned warp = 32;
-static const size_t counter_bytes = (1 + GPUCOLL_GATE_WORDS) * sizeof(uint32_t);
+/* Device memory of a stream, zero at first. */
+struct counters {
+    uint32_t arrived;
+    uint32_t gate[GPUCOLL_GATE_WORDS];
+    uint64_t crew[GPUCOLL_CREW_CLUSTERS];
+};
 
 static void dismiss(struct cuda_stream *stream);
 
@@ -52,10 +59,10 @@ static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_stream 
         result = cuda->cuMemHostGetDevicePointer(&stream->device_shared, stream->shared, 0);
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemAlloc(&stream->arrived, counter_bytes);
+        result = cuda->cuMemAlloc(&stream->counters, sizeof(struct counters));
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda->cuMemsetD8Async(stream->arrived, 0, counter_bytes, stream->handle);
+        result = cuda->cuMemsetD8Async(stream->counters, 0, sizeof(struct counters), stream->handle);
     }
     return result == CUDA_SUCCESS ? cuda->cuStreamSynchronize(stream->handle) : result;
 }
@@ -112,8 +119,8 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
         (void)accel->cuda->cuStreamSynchronize(stream->handle);
         (void)accel->cuda->cuStreamDestroy(stream->handle);
     }
-    if (alive && stream->arrived) {
-        (void)accel->cuda->cuMemFree(stream->arrived);
+    if (alive && stream->counters) {
+        (void)accel->cuda->cuMemFree(stream->counters);
     }
     gpucoll_cuda_host_free(device->accel, stream->shared);
     gpucoll_cuda_leave(accel, entered);
@@ -184,7 +191,7 @@ static void ring(struct cuda_stream *stream)
     for (uint32_t i = 0; i < args->nranks; i++) {
         write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);
     }
-    write_chunk(&chunk[1], args->recv, args->kernel, args->done_value);
+    write_chunk(&chunk[1], args->recv, args->kernel | (uint32_t)args->clusters << 16, args->done_value);
     write_chunk(&chunk[0], args->send, (uint32_t)args->bytes, args->done_value);
     stream->rung = true;
 }
@@ -211,16 +218,50 @@ static bool has_left(const struct cuda_stream *stream)
     return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == stream->args.done_value - 1;
 }
 
-/* A kernel with a bell is one cluster, and lingers. Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the
+/* A kernel with a bell lingers, in clusters. Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the
  * application from its place (docs/design.md). */
-static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned threads,
-                         unsigned ctas)
+static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned cluster)
 {
     const bool bulk = launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK;
-    stream->threads = bulk ? GPUCOLL_BULK_THREADS : threads;
-    stream->ctas = ctas;
+    const bool lingers = launch->linger_ns > 0;
+    stream->threads = bulk ? GPUCOLL_BULK_THREADS : usable_threads(launch->threads);
+    stream->ctas = lingers ? stream->args.clusters * cluster : launch->ctas;
     stream->shared_bytes = bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;
-    stream->cluster = stream->args.bell ? ctas : bulk && ctas % 2 == 0 ? 2 : 1;
+    stream->cluster = lingers ? cluster : bulk && launch->ctas % 2 == 0 ? 2 : 1;
+}
+
+/* Is this call for the crew that the latest one went to: the same kernel and shape, for a team of as many ranks, and as many clusters at
+ * least? */
+static bool suits_crew(const struct cuda_stream *stream, const struct gpucoll_launch *launch,
+                       CUfunction function, unsigned cluster, unsigned clusters)
+{
+    const struct gpucoll_kernel_args *args = &stream->args;
+    const struct gpucoll_kernel_args *given = launch->args;
+    return launch->linger_ns > 0 && stream->crew == function &&
+           stream->threads == usable_threads(launch->threads) && stream->cluster == cluster &&
+           stream->ctas >= clusters * cluster && args->nranks == given->nranks && args->rank == given->rank &&
+           given->done_value == args->done_value + 1;
+}
+
+/* What the stream knows of a call beside what it was given. */
+static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned clusters)
+{
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(stream->base.device);
+    struct gpucoll_kernel_args *args = &stream->args;
+    const uintptr_t shared = (uintptr_t)stream->device_shared;
+    const uintptr_t counters = (uintptr_t)stream->counters;
+    const bool lingers = launch->linger_ns > 0;
+    args->kernel = (uint16_t)launch->kernel;
+    args->clusters = (uint16_t)clusters;
+    args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
+    args->status = (struct gpucoll_kernel_status *)shared;
+    args->bell = lingers ? (const struct gpucoll_bell *)(shared + offsetof(struct shared, bell)) : NULL;
+    args->arrived = (uint32_t *)(counters + offsetof(struct counters, arrived));
+    args->gate = launch->gate ? (uint32_t *)(counters + offsetof(struct counters, gate)) : NULL;
+    args->crew = (uint64_t *)(counters + offsetof(struct counters, crew));
+    const bool alone =
+        gpucoll_leader_suffices(args->kernel, args->bytes, args->nranks, usable_threads(launch->threads));
+    stream->enders = lingers && !alone ? clusters : 1;
 }
 
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
@@ -235,36 +276,24 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
         return GPUCOLL_ERR_INVALID;
     }
     CUfunction function = device->functions[launch->kernel][launch->functor];
-    struct gpucoll_kernel_args *args = &stream->args;
-    const unsigned threads = usable_threads(launch->threads);
-    const bool lingers = launch->linger_ns > 0;
-    const unsigned ctas = lingers && launch->ctas > device->crew ? device->crew : launch->ctas;
-    /* The bell goes to a crew of the same kernel and shape, for a team of as many ranks. */
-    const bool same = lingers && stream->crew == function && stream->threads == threads &&
-                      stream->ctas == ctas && args->nranks == given->nranks && args->rank == given->rank &&
-                      given->done_value == args->done_value + 1;
-    if (!same) {
+    const unsigned ctas = launch->ctas < device->crew ? launch->ctas : device->crew;
+    const unsigned cluster = ctas < device->cluster ? ctas : device->cluster;
+    const unsigned clusters = ctas / cluster;
+    const bool suits = suits_crew(stream, launch, function, cluster, clusters);
+    if (!suits) {
         dismiss(stream);
     }
-    memcpy(args, given, gpucoll_kernel_args_bytes(given->nranks));
+    memcpy(&stream->args, given, gpucoll_kernel_args_bytes(given->nranks));
     if (launch->runs) {
         memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
     }
-    args->kernel = launch->kernel;
-    args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
-    args->status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;
-    args->bell =
-        lingers
-            ? (const struct gpucoll_bell *)(uintptr_t)(stream->device_shared + offsetof(struct shared, bell))
-            : NULL;
-    args->arrived = (uint32_t *)(uintptr_t)stream->arrived;
-    args->gate = launch->gate ? args->arrived + 1 : NULL;
+    fill_args(stream, launch, clusters);
     stream->function = function;
-    shape_launch(stream, launch, threads, ctas);
-    if (same && !has_left(stream)) {
+    if (suits && !has_left(stream)) {
         ring(stream);
         return GPUCOLL_OK;
     }
+    shape_launch(stream, launch, cluster);
     return start(stream, function);
 }
 
@@ -287,7 +316,7 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
     dismiss(stream);
     struct gpucoll_pack_args args = *given;
     args.status = (struct gpucoll_kernel_status *)(uintptr_t)stream->device_shared;
-    args.arrived = (uint32_t *)(uintptr_t)stream->arrived;
+    args.arrived = (uint32_t *)(uintptr_t)stream->counters;
     const unsigned threads = usable_threads((unsigned)config->threads);
     const uint64_t units = args.job[args.jobs - 1].end / args.width;
     const uint64_t wanted = (units + threads - 1) / threads;
@@ -299,37 +328,34 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
                                                   parameters, NULL);
     gpucoll_cuda_leave(accel, entered);
     stream->args.done_value = args.done_value;
+    stream->enders = 1;
     stream->rung = false;
     return gpucoll_cuda_check(accel, base->device->ordinal, "launching a kernel that packs", result);
+}
+
+static bool is_done(const struct cuda_stream *stream)
+{
+    const struct gpucoll_kernel_status *status = &stream->shared->status;
+    const uint32_t done = stream->args.done_value;
+    bool all = __atomic_load_n(&status->done, __ATOMIC_ACQUIRE) == done;
+    for (unsigned i = 1; i < stream->enders && all; i++) {
+        all = __atomic_load_n(&status->done_beside[i - 1], __ATOMIC_ACQUIRE) == done;
+    }
+    return all;
 }
 
 gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
-    if (__atomic_load_n(&stream->shared->status.done, __ATOMIC_ACQUIRE) == stream->args.done_value) {
+    if (is_done(stream)) {
         return GPUCOLL_OK;
     }
     if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
+        stream->ctas = stream->args.clusters * stream->cluster;
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
     }
     return GPUCOLL_IN_PROGRESS;
-}
-
-unsigned gpucoll_cuda_cluster(const struct gpucoll_cuda_driver *cuda, CUfunction function)
-{
-    const CUlaunchConfig config = {.gridDimX = GPUCOLL_CREW_CTAS,
-                                   .gridDimY = 1,
-                                   .gridDimZ = 1,
-                                   .blockDimX = GPUCOLL_MAX_THREADS,
-                                   .blockDimY = 1,
-                                   .blockDimZ = 1};
-    int most = 0;
-    if (!gpucoll_cuda_has_clusters(cuda, function) || !cuda->cluster_size ||
-        cuda->cluster_size(&most, function, &config) != CUDA_SUCCESS || most < 1) {
-        return 1;
-    }
-    return most < GPUCOLL_CREW_CTAS ? (unsigned)most : GPUCOLL_CREW_CTAS;
 }
 
 struct gpucoll_kernel_status *gpucoll_cuda_stream_status(struct gpucoll_stream *base)

@@ -104,6 +104,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
+    ROW(linger_ctas, INT, "32", "1..32", 5,
+        "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
+        "longer for calls of some 100 KiB and more."),
     ROW(channels, INT, "0", "0..128", 5,
         "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
         "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),

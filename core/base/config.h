@@ -32,6 +32,7 @@ struct gpucoll_config {
     char *protocol;
     char *tuning_file; /* path; empty: none */
     int linger;        /* microseconds */
+    int linger_ctas;
     int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
     char *gates;          /* auto | always | never: kernels that wait ask the host first */

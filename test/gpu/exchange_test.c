@@ -125,6 +125,7 @@ static void call_in_row(struct exchange *exchange, struct call *call, const stru
     call->functor = kind->functor;
     call->runs = exchange->runs;
     call->linger_ns = lines ? lingers[exchange_below(exchange, 8)] : 0;
+    call->ctas = GPUCOLL_CLUSTER_CTAS << exchange_below(exchange, 3);
     if (kind->kernel == GPUCOLL_KERNEL_ONESHOT) {
         exchange_plan_all(exchange, most, unit, call);
     } else if (reduces) {
@@ -145,8 +146,7 @@ static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
 {
     const struct rank *first = &exchange->ranks.rank[0];
     const size_t room = (exchange->ranks.size + 1) * 2 * EXCHANGE_GAP;
-    struct call call = {.ctas = GPUCOLL_CREW_CTAS,
-                        .threads = threads,
+    struct call call = {.threads = threads,
                         .data_bytes = data_bytes,
                         .stages = GPUCOLL_STAGE_ALL,
                         .round_end = UINT64_MAX};

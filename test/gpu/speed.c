@@ -181,12 +181,12 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
         set_runs(sweep, kernel, bytes);
     }
     unsigned shapes = sizeof(ctas) / sizeof(ctas[0]) * 3 * scratches;
-    const unsigned crews = 2;
+    const unsigned crews = 6;
     for (unsigned shape = lingers ? 0 : crews; shape < shapes + crews; shape++) {
         bool crew = shape < crews;
         unsigned i = crew ? 0 : shape - crews;
-        unsigned c = crew ? GPUCOLL_CREW_CTAS : ctas[i / 3 / scratches];
-        unsigned t = crew ? 256u << shape : threads[i / scratches % 3];
+        unsigned c = crew ? (unsigned)GPUCOLL_CLUSTER_CTAS << shape / 2 : ctas[i / 3 / scratches];
+        unsigned t = crew ? 256u << shape % 2 : threads[i / scratches % 3];
         if (!crew && !is_sensible(kernel, bytes, c, t)) {
             continue;
         }

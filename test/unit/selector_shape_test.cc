@@ -22,6 +22,25 @@ TEST(selector, small_calls_linger_unless_told_otherwise)
     EXPECT_FALSE(plan_of(input).linger);
 }
 
+/* More clusters where there is more to store, as many as the GPUs and the parameters allow, and whole ones. */
+TEST(selector, crews_grow_with_the_message)
+{
+    Input input(4096, 2);
+    EXPECT_EQ(plan_of(input).ctas, unsigned{GPUCOLL_CLUSTER_CTAS});
+    input.bytes = 1 << 20;
+    EXPECT_TRUE(plan_of(input).linger);
+    EXPECT_EQ(plan_of(input).ctas, unsigned{GPUCOLL_CREW_CTAS});
+    input.bytes = 256 << 10;
+    input.crew = 3 * GPUCOLL_CLUSTER_CTAS;
+    EXPECT_EQ(plan_of(input).ctas, 2u * GPUCOLL_CLUSTER_CTAS);
+    input.bytes = 32 << 10;
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "linger_ctas", "12"), GPUCOLL_OK);
+    EXPECT_EQ(plan_of(input).ctas, unsigned{GPUCOLL_CLUSTER_CTAS});
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "linger_ctas", "5"), GPUCOLL_OK);
+    input.bytes = 4096;
+    EXPECT_EQ(plan_of(input).ctas, 5u);
+}
+
 /* Every collective whose kernel is of LL, and none whose kernel is not. */
 TEST(selector, small_exchanges_linger_too)
 {
@@ -31,7 +50,7 @@ TEST(selector, small_exchanges_linger_too)
             input.coll = static_cast<gpucoll_coll>(coll);
             const gpucoll_plan small = plan_of(input);
             EXPECT_TRUE(small.linger) << gpucoll_coll_name(input.coll);
-            EXPECT_EQ(small.ctas, unsigned{GPUCOLL_CREW_CTAS});
+            EXPECT_EQ(small.ctas % GPUCOLL_CLUSTER_CTAS, 0u);
             ASSERT_EQ(gpucoll_config_set(&input.settings, "linger", "0"), GPUCOLL_OK);
             const gpucoll_plan launched = plan_of(input);
             EXPECT_FALSE(launched.linger);

@@ -98,25 +98,28 @@ static CUresult map_piece(const struct gpucoll_cuda_driver *cuda, CUdeviceptr at
     return result;
 }
 
-/* False if a descriptor could not be had, which has been shown. `count` are mapped. */
-static bool map_pieces(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
-                       CUdeviceptr at, uint32_t *count, CUresult *result)
+/* All, or none. */
+static CUresult map_pieces(const struct gpucoll_cuda_driver *cuda, const struct gpucoll_memory_handle *handle,
+                           const int *fds, CUdeviceptr begin, int ordinal)
 {
-    *result = CUDA_SUCCESS;
-    for (*count = 0; *count < handle->piece_count; ++*count) {
-        const size_t bytes = (size_t)handle->pieces[*count].bytes;
-        int fd = gpucoll_pieces_take(accel, handle, *count);
-        if (fd < 0) {
-            return false;
-        }
-        *result = map_piece(gpucoll_cuda_accel(accel)->cuda, at, bytes, fd);
-        close(fd);
-        if (*result != CUDA_SUCCESS) {
-            return true;
-        }
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr at = begin;
+    CUresult result = CUDA_SUCCESS;
+    uint32_t count = 0;
+    while (count < handle->piece_count && result == CUDA_SUCCESS) {
+        const size_t bytes = (size_t)handle->pieces[count].bytes;
+        result = map_piece(cuda, at, bytes, fds[count]);
+        count += result == CUDA_SUCCESS;
         at += bytes;
     }
-    return true;
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuMemSetAccess(begin, (size_t)handle->bytes, &access, 1);
+    }
+    if (result != CUDA_SUCCESS) {
+        unmap_pieces(cuda, handle, begin, count);
+    }
+    return result;
 }
 
 static void show(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle, CUresult result)
@@ -133,29 +136,25 @@ gpucoll_status gpucoll_cuda_import_pieces(struct gpucoll_device *device,
                                           const struct gpucoll_memory_handle *handle, void **pointer)
 {
     const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_accel(device->accel)->cuda;
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    int fds[GPUCOLL_HANDLE_PIECES_MAX];
     CUdeviceptr begin = 0;
-    uint32_t count = 0;
     if (!has_pieces(cuda)) {
         return GPUCOLL_ERR_UNSUPPORTED;
     }
+    if (!gpucoll_pieces_take(device->accel, handle, fds)) {
+        return GPUCOLL_ERR_SYSTEM;
+    }
     CUresult result = cuda->cuMemAddressReserve(&begin, (size_t)handle->bytes, 0, 0, 0);
+    if (result == CUDA_SUCCESS) {
+        result = map_pieces(cuda, handle, fds, begin, device->ordinal);
+        if (result != CUDA_SUCCESS) {
+            (void)cuda->cuMemAddressFree(begin, (size_t)handle->bytes);
+        }
+    }
+    gpucoll_pieces_drop(fds, handle->piece_count);
     if (result != CUDA_SUCCESS) {
         show(device->accel, handle, result);
         return GPUCOLL_ERR_DEVICE;
-    }
-    bool taken = map_pieces(device->accel, handle, begin, &count, &result);
-    if (taken && result == CUDA_SUCCESS) {
-        result = cuda->cuMemSetAccess(begin, (size_t)handle->bytes, &access, 1);
-    }
-    if (!taken || result != CUDA_SUCCESS) {
-        unmap_pieces(cuda, handle, begin, count);
-        (void)cuda->cuMemAddressFree(begin, (size_t)handle->bytes);
-        if (taken) {
-            show(device->accel, handle, result);
-        }
-        return taken ? GPUCOLL_ERR_DEVICE : GPUCOLL_ERR_SYSTEM;
     }
     *pointer = (void *)(uintptr_t)begin;
     return GPUCOLL_OK;

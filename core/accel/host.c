@@ -307,19 +307,12 @@ static void host_scratch_free(struct gpucoll_device *device, void *pointer)
     drop(&((struct host_device *)device)->scratch, pointer);
 }
 
-static bool map_pieces(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle, char *at)
+/* The mappings keep the memory. */
+static bool map_pieces(const struct gpucoll_memory_handle *handle, const int *fds, char *at)
 {
     for (uint32_t i = 0; i < handle->piece_count; i++) {
         const size_t bytes = (size_t)handle->pieces[i].bytes;
-        int fd = gpucoll_pieces_take(accel, handle, i);
-        if (fd < 0) {
-            return false;
-        }
-        void *map = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-        int error = errno;
-        close(fd); /* the mapping keeps the memory */
-        if (map == MAP_FAILED) {
-            gpucoll_pieces_show(accel, handle, strerror(error));
+        if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fds[i], 0) == MAP_FAILED) {
             return false;
         }
         at += bytes;
@@ -330,18 +323,22 @@ static bool map_pieces(struct gpucoll_accel *accel, const struct gpucoll_memory_
 static gpucoll_status import_pieces(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
                                     void **pointer)
 {
-    void *begin =
-        mmap(NULL, (size_t)handle->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (begin == MAP_FAILED) {
-        gpucoll_pieces_show(accel, handle, strerror(errno));
-        return GPUCOLL_ERR_NO_MEMORY;
-    }
-    if (!map_pieces(accel, handle, begin)) {
-        munmap(begin, (size_t)handle->bytes);
+    const size_t bytes = (size_t)handle->bytes;
+    int fds[GPUCOLL_HANDLE_PIECES_MAX];
+    if (!gpucoll_pieces_take(accel, handle, fds)) {
         return GPUCOLL_ERR_SYSTEM;
     }
+    void *begin = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool mapped = begin != MAP_FAILED && map_pieces(handle, fds, begin);
+    if (!mapped) {
+        gpucoll_pieces_show(accel, handle, strerror(errno));
+        if (begin != MAP_FAILED) {
+            munmap(begin, bytes);
+        }
+    }
+    gpucoll_pieces_drop(fds, handle->piece_count);
     *pointer = begin;
-    return GPUCOLL_OK;
+    return mapped ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
 }
 
 static gpucoll_status host_import(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle,

@@ -53,18 +53,34 @@ void gpucoll_pieces_close(const struct gpucoll_memory_handle *handle)
     }
 }
 
-int gpucoll_pieces_take(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
-                        uint32_t piece)
+bool gpucoll_pieces_take(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
+                         int fds[GPUCOLL_HANDLE_PIECES_MAX])
 {
+    struct gpucoll_remote remote;
     const char *reason = NULL;
-    int fd = gpucoll_remote_fd(&handle->owner, handle->pieces[piece].fd, &reason);
-    if (fd < 0) {
+    uint32_t count = 0;
+    bool all = gpucoll_remote_open(&remote, &handle->owner, &reason);
+    while (all && count < handle->piece_count) {
+        fds[count] = gpucoll_remote_fd(&remote, handle->pieces[count].fd, &reason);
+        all = fds[count] >= 0;
+        count += all;
+    }
+    if (!all) {
         if (errno == EPERM || errno == ENOSYS) {
             atomic_store(&refused, true);
         }
         gpucoll_pieces_show(accel, handle, reason);
+        gpucoll_pieces_drop(fds, count);
     }
-    return fd;
+    gpucoll_remote_close(&remote);
+    return all;
+}
+
+void gpucoll_pieces_drop(const int *fds, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        close(fds[i]);
+    }
 }
 
 void gpucoll_pieces_show(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,

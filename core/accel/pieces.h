@@ -16,9 +16,10 @@ bool gpucoll_pieces_add(struct gpucoll_memory_handle *handle, int fd, uint64_t b
 /* Closes its descriptors; harmless on a handle of another kind. */
 void gpucoll_pieces_close(const struct gpucoll_memory_handle *handle);
 
-/* A descriptor of this process for a piece of a peer's handle, which the caller closes; -1 if it cannot be had, which is shown. */
-int gpucoll_pieces_take(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
-                        uint32_t piece);
+/* Descriptors of this process for the pieces of a peer's handle, in order. False if they cannot be had, which is shown. */
+bool gpucoll_pieces_take(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
+                         int fds[GPUCOLL_HANDLE_PIECES_MAX]);
+void gpucoll_pieces_drop(const int *fds, uint32_t count);
 /* Shows topic "memory-pieces", once a process: the others' memory cannot be mapped here. */
 void gpucoll_pieces_show(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
                          const char *reason);

@@ -25,50 +25,60 @@ static const char *explain(int error)
         return "the kernel has no pidfd_getfd: Linux 5.6 or newer is needed";
     case EPERM:
         return "pidfd_getfd is not permitted: by Yama (kernel.yama.ptrace_scope) or by the container";
+    case ESRCH:
+        return "that process has ended, or is in another PID namespace (container)";
     default:
         return strerror(error);
     }
 }
 
-/* The process is looked at after it has been opened: what is seen then was there before, so a reused ID is noticed. */
-static int take(const struct gpucoll_process_id *owner, int process, int fd, const char **reason)
+static bool refuse(int error, const char **reason)
 {
-    if (gpucoll_process_gone(owner)) {
-        *reason = "that process has ended";
-        errno = ESRCH;
-        return -1;
+    *reason = explain(error);
+    errno = error;
+    return false;
+}
+
+bool gpucoll_remote_open(struct gpucoll_remote *remote, const struct gpucoll_process_id *owner,
+                         const char **reason)
+{
+    struct gpucoll_process_id self;
+    gpucoll_process_id_self(&self);
+    remote->process = -1;
+    if (gpucoll_process_same(&self, owner)) {
+        return true;
     }
-    int taken = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+    if (!gpucoll_process_same_host(&self, owner) || self.pid_space != owner->pid_space) {
+        return refuse(ESRCH, reason);
+    }
+    remote->process = (int)syscall(SYS_pidfd_open, (pid_t)owner->pid, 0);
+    if (remote->process < 0) {
+        return refuse(errno, reason);
+    }
+    /* Looked at after it has been opened: what is seen now was there then, so that a reused ID is noticed. */
+    if (gpucoll_process_gone(owner)) {
+        gpucoll_remote_close(remote);
+        return refuse(ESRCH, reason);
+    }
+    return true;
+}
+
+int gpucoll_remote_fd(const struct gpucoll_remote *remote, int fd, const char **reason)
+{
+    int taken = remote->process < 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+                                    : (int)syscall(SYS_pidfd_getfd, remote->process, fd, 0);
     if (taken < 0) {
-        *reason = explain(errno);
+        (void)refuse(errno, reason);
     }
     return taken;
 }
 
-int gpucoll_remote_fd(const struct gpucoll_process_id *owner, int fd, const char **reason)
+void gpucoll_remote_close(struct gpucoll_remote *remote)
 {
-    struct gpucoll_process_id self;
-    gpucoll_process_id_self(&self);
-    if (gpucoll_process_same(&self, owner)) {
-        int twin = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        *reason = twin < 0 ? strerror(errno) : NULL;
-        return twin;
+    if (remote->process >= 0) {
+        close(remote->process);
+        remote->process = -1;
     }
-    if (!gpucoll_process_same_host(&self, owner) || self.pid_space != owner->pid_space) {
-        *reason = "that process is on another host or in another PID namespace (container)";
-        errno = ESRCH;
-        return -1;
-    }
-    int process = (int)syscall(SYS_pidfd_open, (pid_t)owner->pid, 0);
-    if (process < 0) {
-        *reason = explain(errno);
-        return -1;
-    }
-    int taken = take(owner, process, fd, reason);
-    int error = errno;
-    close(process);
-    errno = error;
-    return taken;
 }
 
 static bool yama_restricts(void)

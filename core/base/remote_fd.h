@@ -8,10 +8,17 @@
 #include "core/base/log.h"
 #include "core/base/segment.h"
 
-/* A descriptor of this process for what `fd` is in the process `owner`, which may be this one; the caller closes it. -1 if there is none:
- * then *reason is a clause that says why, and errno is EPERM
- * or ENOSYS if the kernel will not give this process any. */
-int gpucoll_remote_fd(const struct gpucoll_process_id *owner, int fd, const char **reason);
+/* A process whose descriptors are taken. */
+struct gpucoll_remote {
+    int process; /* a descriptor of it; -1: this process */
+};
+
+/* Where the next two fail, *reason is a clause that says why, and errno is EPERM or ENOSYS if the kernel will give this process none at all. */
+bool gpucoll_remote_open(struct gpucoll_remote *remote, const struct gpucoll_process_id *owner,
+                         const char **reason);
+/* A descriptor of this process for what `fd` is there, which the caller closes; -1: none. */
+int gpucoll_remote_fd(const struct gpucoll_remote *remote, int fd, const char **reason);
+void gpucoll_remote_close(struct gpucoll_remote *remote);
 
 /* To be called before another process is told of a descriptor: lets processes of the same user take it where Yama would let the parent only. */
 void gpucoll_remote_fds_allow(const struct gpucoll_log *log);

@@ -64,12 +64,12 @@ gpucoll_status gpucoll_cuda_export_pieces(struct gpucoll_device *device, const v
         cuda->cuMemGetAddressRange(&begin, &piece, at) != CUDA_SUCCESS) {
         return GPUCOLL_ERR_UNSUPPORTED;
     }
-    gpucoll_pieces_begin(accel, begin, handle);
+    gpucoll_pieces_begin(begin, handle);
     for (at = begin; at < end; at = begin + piece) {
         int fd = cuda->cuMemGetAddressRange(&begin, &piece, at) == CUDA_SUCCESS && begin == at
                      ? export_piece(cuda, begin, piece)
                      : -1;
-        if (fd < 0 || !gpucoll_pieces_add(handle, fd, piece)) {
+        if (fd < 0 || !gpucoll_pieces_add(accel, handle, fd, piece)) {
             gpucoll_pieces_close(handle);
             return GPUCOLL_ERR_UNSUPPORTED;
         }

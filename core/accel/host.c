@@ -251,11 +251,11 @@ static gpucoll_status export_pieces(struct gpucoll_accel *accel, const void *poi
     if (gpucoll_pieces_refused() || !gpucoll_host_arena_extent(pointer, &begin, &piece_bytes)) {
         return GPUCOLL_ERR_UNSUPPORTED;
     }
-    gpucoll_pieces_begin(accel, begin, handle);
+    gpucoll_pieces_begin(begin, handle);
     for (uintptr_t at = begin; at < end; at = begin + piece_bytes) {
         int fd = gpucoll_host_arena_piece((const void *)at);
         if (fd < 0 || !gpucoll_host_arena_extent((const void *)at, &begin, &piece_bytes) ||
-            !gpucoll_pieces_add(handle, fd, piece_bytes)) {
+            !gpucoll_pieces_add(accel, handle, fd, piece_bytes)) {
             gpucoll_pieces_close(handle);
             return GPUCOLL_ERR_UNSUPPORTED;
         }

@@ -22,21 +22,22 @@ static unsigned most_fds(void)
     return (unsigned)(limit.rlim_cur / 4 < most ? limit.rlim_cur / 4 : most);
 }
 
-void gpucoll_pieces_begin(struct gpucoll_accel *accel, uint64_t address, struct gpucoll_memory_handle *handle)
+void gpucoll_pieces_begin(uint64_t address, struct gpucoll_memory_handle *handle)
 {
-    gpucoll_remote_fds_allow(accel->log);
     memset(handle, 0, sizeof(*handle));
     gpucoll_process_id_self(&handle->owner);
     handle->address = address;
     handle->kind = GPUCOLL_HANDLE_PIECES;
 }
 
-bool gpucoll_pieces_add(struct gpucoll_memory_handle *handle, int fd, uint64_t bytes)
+bool gpucoll_pieces_add(struct gpucoll_accel *accel, struct gpucoll_memory_handle *handle, int fd,
+                        uint64_t bytes)
 {
     if (handle->piece_count == GPUCOLL_HANDLE_PIECES_MAX || atomic_load(&open_fds) >= most_fds()) {
         close(fd);
         return false;
     }
+    gpucoll_remote_fds_allow(accel->log);
     /* Programs that the application starts do not get it: they would keep the memory. */
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     atomic_fetch_add(&open_fds, 1);

@@ -7,12 +7,12 @@
 
 #include "core/accel/accel.h"
 
-/* A handle of this process for what begins at `address`, without a piece yet. Peers may take its descriptors from now on. */
-void gpucoll_pieces_begin(struct gpucoll_accel *accel, uint64_t address,
-                          struct gpucoll_memory_handle *handle);
-/* Adds a piece. The descriptor is the handle's, and closed in case of false: too many pieces, or so many descriptors are open for
- * peers in this process that the application might run out of them. */
-bool gpucoll_pieces_add(struct gpucoll_memory_handle *handle, int fd, uint64_t bytes);
+/* A handle of this process for what begins at `address`, without a piece yet. */
+void gpucoll_pieces_begin(uint64_t address, struct gpucoll_memory_handle *handle);
+/* Adds a piece, whose descriptor peers may take from now on. It is the handle's, and closed in case of false: too many pieces, or so many
+ * descriptors are open for peers in this process that the application might run out of them. */
+bool gpucoll_pieces_add(struct gpucoll_accel *accel, struct gpucoll_memory_handle *handle, int fd,
+                        uint64_t bytes);
 /* Closes its descriptors; harmless on a handle of another kind. */
 void gpucoll_pieces_close(const struct gpucoll_memory_handle *handle);
 

@@ -93,6 +93,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
         gpucoll_gpu_close(context->gpus[i]);
     }
+    gpucoll_exports_close(&context->exports, &context->board, context->accel);
     gpucoll_board_close(&context->board);
     gpucoll_accel_close(context->accel);
     gpucoll_topology_free(context->topology);

@@ -147,13 +147,10 @@ static struct gpucoll_export *take(struct gpucoll_request *request, uintptr_t be
                                    uint64_t fresh, uint64_t *id)
 {
     struct gpucoll_context *context = request->team->context;
-    struct gpucoll_buffer buffer;
-    context->accel->ops->classify(context->accel, (const void *)begin, &buffer);
-    *id = buffer.id;
-    return buffer.id != 0 && buffer.id == fresh
-               ? NULL
-               : gpucoll_export_take(&context->exports, &context->board, request->gpu, &buffer,
-                                     (const void *)begin, end - begin);
+    *id = gpucoll_export_identify(&context->exports, request->gpu, (const void *)begin, end - begin);
+    return *id != 0 && *id == fresh ? NULL
+                                    : gpucoll_export_take(&context->exports, &context->board, request->gpu,
+                                                          *id, (const void *)begin, end - begin);
 }
 
 /* Nobody may write to what others read: the own result of a reduce-scatter may take the place of the own block, which no other

@@ -22,6 +22,8 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_sync.h \
 	core/accel/nvml.c \
 	core/accel/nvml.h \
+	core/accel/pieces.c \
+	core/accel/pieces.h \
 	core/agreement.c \
 	core/agreement.h \
 	core/algorithm.h \
@@ -41,6 +43,8 @@ libgpucoll_la_SOURCES += \
 	core/base/log.h \
 	core/base/number.c \
 	core/base/number.h \
+	core/base/remote_fd.c \
+	core/base/remote_fd.h \
 	core/base/segment.c \
 	core/base/segment.h \
 	core/base/status.c \
@@ -191,5 +195,6 @@ libgpucoll_la_SOURCES += \
 	core/accel/cuda_driver.c \
 	core/accel/cuda_driver.h \
 	core/accel/cuda_kernels.c \
+	core/accel/cuda_pieces.c \
 	core/accel/cuda_stream.c
 endif

@@ -152,10 +152,19 @@ void *gpucoll_peer_map(struct gpucoll_peer *peer, struct gpucoll_connection *con
     }
     sweep(peer, connection);
     struct gpucoll_device *device = connection->gpu->device;
-    if (mapping->key != 0 || !gpucoll_board_read_export(&peer->board, key, &mapping->handle) ||
-        device->accel->ops->import(device, &mapping->handle, &mapping->base) != GPUCOLL_OK) {
+    if (mapping->key != 0 || !gpucoll_board_read_export(&peer->board, key, &mapping->handle)) {
+        return NULL;
+    }
+    mapping->handle.owner = peer->process; /* as this process sees it */
+    if (device->accel->ops->import(device, &mapping->handle, &mapping->base) != GPUCOLL_OK) {
         return NULL;
     }
     mapping->key = key;
+    /* Had the peer taken it back meanwhile, as when it has given the call up, what a descriptor's number meant may be something else. */
+    struct gpucoll_memory_handle now;
+    if (!gpucoll_board_read_export(&peer->board, key, &now)) {
+        unmap(connection, mapping);
+        return NULL;
+    }
     return mapping->base;
 }

@@ -31,12 +31,33 @@ struct gpucoll_buffer {
     uint64_t id;                /* of the allocation, never reused in a process; 0 if the driver gives none */
 };
 
-/* A piece of device memory as a peer process can map it; plain data, exchanged as bytes. */
+/* By what a peer process maps memory. */
+enum gpucoll_handle_kind {
+    GPUCOLL_HANDLE_OPAQUE, /* one allocation, by what the accelerator has put into `opaque` (CUDA IPC) */
+    GPUCOLL_HANDLE_PIECES /* allocations one behind the other, each by a file descriptor (core/accel/pieces.h) */
+};
+
+/* The most allocations that are mapped as one. PyTorch's expandable segments have pieces of 20 MiB: enough for 1.2 GiB. */
+enum { GPUCOLL_HANDLE_PIECES_MAX = 64 };
+
+struct gpucoll_memory_piece {
+    uint64_t bytes;
+    int32_t fd; /* in the owner, which keeps it open as long as peers may map the memory */
+    uint32_t reserved;
+};
+
+/* Device memory as a peer process can map it; plain data, exchanged as bytes. */
 struct gpucoll_memory_handle {
     struct gpucoll_process_id owner;
-    uint64_t address; /* in the owner: used as is by a peer in the same process */
+    uint64_t
+        address; /* in the owner: used as is by a peer in the same process, but not if it lies in pieces */
     uint64_t bytes;
-    unsigned char opaque[64];
+    uint32_t kind;        /* enum gpucoll_handle_kind */
+    uint32_t piece_count; /* PIECES */
+    union {
+        unsigned char opaque[64];
+        struct gpucoll_memory_piece pieces[GPUCOLL_HANDLE_PIECES_MAX]; /* they add up to `bytes` */
+    };
 };
 
 /* Identifies a GPU across processes, whatever CUDA_VISIBLE_DEVICES says in each. */
@@ -135,10 +156,14 @@ struct gpucoll_accel_ops {
     gpucoll_status (*import)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                              void **pointer) GPUCOLL_CHECKED;
     void (*release)(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle, void *pointer);
-    /* The allocation of the application that holds `pointer`, as peers can import it: all of it, and nothing else.
-     * GPUCOLL_ERR_UNSUPPORTED, without a word, for memory that cannot be shared so. */
-    gpucoll_status (*export_memory)(struct gpucoll_device *device, const void *pointer,
+    /* The allocation of the application that holds device memory `pointer`. False if the driver does not tell. */
+    bool (*extent)(struct gpucoll_device *device, const void *pointer, uintptr_t *begin, uint64_t *bytes);
+    /* The allocation of the application that holds [pointer, pointer + bytes), or those, as peers can import them: all of them, and nothing
+     * else. GPUCOLL_ERR_UNSUPPORTED, without a word, for memory that cannot be shared so. To be taken back by unexport_memory once no
+     * peer begins to import it any more; those that have done so keep it. */
+    gpucoll_status (*export_memory)(struct gpucoll_device *device, const void *pointer, uint64_t bytes,
                                     struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
+    void (*unexport_memory)(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle);
 
     /* Memory of this process's own, with any content. A failure is not shown. */
     gpucoll_status (*memory_alloc)(struct gpucoll_device *device, size_t bytes,
@@ -227,6 +252,12 @@ size_t gpucoll_host_functor_size(int functor);
 /* The host accelerator's own allocator: memory that counts as `memory` whatever coll_gpucoll_host_memory says, in any
  * context of this process. Exported for tests and for programs that want device-like buffers without a GPU. */
 void *gpucoll_host_malloc(size_t bytes, enum gpucoll_memory memory);
+/* Device memory as applications make it by cuMemCreate and cuMemMap: at addresses that lie one behind the other, pieces of `piece_bytes`
+ * (whole pages), each an allocation of its own. Peers can map it if it is `shared`. NULL: no memory, or too little of something else. */
+void *gpucoll_host_malloc_pieces(size_t bytes, size_t piece_bytes, bool shared);
+/* Other memory, filled with zeros, at the addresses of the piece that holds `pointer` and of those behind it. False: there is none, and
+ * the program had better end. */
+bool gpucoll_host_remap_pieces(void *pointer);
 void gpucoll_host_free(void *pointer);
 
 #endif

@@ -4,6 +4,7 @@
  *   cuda_context.c is there a context, which GPU does the process use
  *   cuda_copy.c    contexts that are used, copies, pinned host memory
  *   cuda_device.c  a bound GPU: identity, scratch, peers' scratch
+ *   cuda_pieces.c  memory of cuMemCreate as peers map it
  *   cuda_kernels.c loading kernels
  *   cuda_stream.c  launching them, completion
  */
@@ -97,8 +98,19 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device);
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device);
-gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer,
-                                          struct gpucoll_memory_handle *handle);
+bool gpucoll_cuda_extent(struct gpucoll_device *device, const void *pointer, uintptr_t *begin,
+                         uint64_t *bytes);
+gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer, uint64_t bytes,
+                                          struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
+void gpucoll_cuda_unexport_memory(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle);
+/* Export, import and release of memory that is mapped by file descriptors; in the device's context. */
+gpucoll_status gpucoll_cuda_export_pieces(struct gpucoll_device *device, const void *pointer, uint64_t bytes,
+                                          struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_import_pieces(struct gpucoll_device *device,
+                                          const struct gpucoll_memory_handle *handle,
+                                          void **pointer) GPUCOLL_CHECKED;
+void gpucoll_cuda_release_pieces(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
+                                 void *pointer);
 gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, struct gpucoll_copier **copier);
 void gpucoll_cuda_copier_close(struct gpucoll_copier *copier);
 gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,

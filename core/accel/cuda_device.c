@@ -1,5 +1,6 @@
 #include "core/accel/cuda_accel.h"
 #include "core/accel/nvml.h"
+#include "core/accel/pieces.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,21 +243,30 @@ void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer)
     gpucoll_cuda_memory_free(device, pointer);
 }
 
-/* Allocations below the granularity share a block of the driver's, of which a peer would map the whole. */
-gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const void *pointer,
-                                          struct gpucoll_memory_handle *handle)
+bool gpucoll_cuda_extent(struct gpucoll_device *base, const void *pointer, uintptr_t *begin, uint64_t *bytes)
 {
-    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    CUdeviceptr first = 0;
+    size_t whole = 0;
+    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    CUresult result = accel->cuda->cuMemGetAddressRange(&first, &whole, (CUdeviceptr)(uintptr_t)pointer);
+    gpucoll_cuda_leave(accel, entered);
+    *begin = (uintptr_t)first;
+    *bytes = whole;
+    return result == CUDA_SUCCESS;
+}
+
+/* Allocations below the granularity share a block of the driver's, of which a peer would map the whole. */
+static gpucoll_status export_opaque(const struct gpucoll_cuda_driver *cuda, const void *pointer,
+                                    struct gpucoll_memory_handle *handle)
+{
     CUdeviceptr begin = 0;
     size_t bytes = 0;
     CUipcMemHandle opaque;
-    bool entered = gpucoll_cuda_enter(accel, context_of(device));
-    CUresult result = accel->cuda->cuMemGetAddressRange(&begin, &bytes, (CUdeviceptr)(uintptr_t)pointer);
+    CUresult result = cuda->cuMemGetAddressRange(&begin, &bytes, (CUdeviceptr)(uintptr_t)pointer);
     if (result == CUDA_SUCCESS && bytes >= granularity) {
-        result = accel->cuda->cuIpcGetMemHandle(&opaque, begin);
+        result = cuda->cuIpcGetMemHandle(&opaque, begin);
     }
-    gpucoll_cuda_leave(accel, entered);
     if (result != CUDA_SUCCESS || bytes < granularity) {
         return GPUCOLL_ERR_UNSUPPORTED;
     }
@@ -266,6 +276,25 @@ gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const voi
     handle->bytes = bytes;
     memcpy(handle->opaque, &opaque, sizeof(opaque));
     return GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const void *pointer, uint64_t bytes,
+                                          struct gpucoll_memory_handle *handle)
+{
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    gpucoll_status status = export_opaque(accel->cuda, pointer, handle);
+    if (status != GPUCOLL_OK) {
+        status = gpucoll_cuda_export_pieces(base, pointer, bytes, handle);
+    }
+    gpucoll_cuda_leave(accel, entered);
+    return status;
+}
+
+void gpucoll_cuda_unexport_memory(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle)
+{
+    (void)accel;
+    gpucoll_pieces_close(handle);
 }
 
 /* Of this process: the address is the same, the contexts may have to be introduced to each other. */
@@ -309,6 +338,11 @@ gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpu
     CUcontext context = context_of(gpucoll_cuda_device(base));
     CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context);
+    if (handle->kind == GPUCOLL_HANDLE_PIECES) {
+        gpucoll_status status = gpucoll_cuda_import_pieces(base, handle, pointer);
+        gpucoll_cuda_leave(accel, entered);
+        return status;
+    }
     if (is_own(handle)) {
         *pointer = (void *)(uintptr_t)handle->address;
         result = reach_own(accel->cuda, context, (CUdeviceptr)handle->address);
@@ -330,11 +364,16 @@ void gpucoll_cuda_release(struct gpucoll_device *base, const struct gpucoll_memo
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    const bool in_pieces = handle->kind == GPUCOLL_HANDLE_PIECES;
     /* Other mappings of this process may still use the way between two of its contexts. */
-    if (is_own(handle) || !gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
+    if ((!in_pieces && is_own(handle)) || !gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
         return;
     }
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
-    (void)accel->cuda->cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)pointer);
+    if (in_pieces) {
+        gpucoll_cuda_release_pieces(base, handle, pointer);
+    } else {
+        (void)accel->cuda->cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)pointer);
+    }
     gpucoll_cuda_leave(accel, entered);
 }

@@ -23,7 +23,8 @@ struct symbol {
 #define TEXT(name) #name
 #define SYMBOL(name) {TEXT(name), offsetof(struct gpucoll_cuda_driver, name)},
 static const struct symbol needed[] = {GPUCOLL_CUDA_FUNCTIONS(SYMBOL)};
-static const struct symbol optional[] = {
+static const struct symbol optional[] = {GPUCOLL_CUDA_OPTIONAL(SYMBOL)};
+static const struct symbol named[] = {
     {"cuDeviceGetUuid", offsetof(struct gpucoll_cuda_driver, uuid_of_device)},
     {"cuDeviceGetUuid_v2", offsetof(struct gpucoll_cuda_driver, uuid_of_slice)},
     {"cuCtxGetId", offsetof(struct gpucoll_cuda_driver, context_number)},
@@ -57,6 +58,9 @@ static void load(void)
     }
     for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++) {
         find(handle, &optional[i]);
+    }
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        find(handle, &named[i]);
     }
     loaded = true;
 }

@@ -63,10 +63,23 @@
     F(cuStreamQuery)                                                                                         \
     F(cuStreamSynchronize)
 
+/* NULL in drivers that are older than the function, and so are those with names of our own below. */
+#define GPUCOLL_CUDA_OPTIONAL(F)                                                                             \
+    F(cuMemAddressFree)                                                                                      \
+    F(cuMemAddressReserve)                                                                                   \
+    F(cuMemExportToShareableHandle)                                                                          \
+    F(cuMemGetAllocationPropertiesFromHandle)                                                                \
+    F(cuMemImportFromShareableHandle)                                                                        \
+    F(cuMemMap)                                                                                              \
+    F(cuMemRelease)                                                                                          \
+    F(cuMemRetainAllocationHandle)                                                                           \
+    F(cuMemSetAccess)                                                                                        \
+    F(cuMemUnmap)
+
 #define GPUCOLL_CUDA_FIELD(name) __typeof__(name) *name;
 struct gpucoll_cuda_driver {
     GPUCOLL_CUDA_FUNCTIONS(GPUCOLL_CUDA_FIELD)
-    /* NULL in drivers that are older than the function. */
+    GPUCOLL_CUDA_OPTIONAL(GPUCOLL_CUDA_FIELD)
     CUresult(CUDAAPI *uuid_of_device)(CUuuid *uuid, CUdevice device);
     CUresult(CUDAAPI *uuid_of_slice)(CUuuid *uuid, CUdevice device); /* tells MIG slices of one GPU apart */
     CUresult(CUDAAPI *context_number)(CUcontext context, unsigned long long *number); /* never used again */

@@ -1,9 +1,16 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#endif
 #include "core/accel/host.h"
 #include "core/accel/host_arena.h"
 #include "core/accel/host_stream.h"
+#include "core/accel/pieces.h"
 #include "kernels/functors.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct host_accel {
     struct gpucoll_accel base;
@@ -229,16 +236,50 @@ static void fill_handle(const struct gpucoll_segment_name *name, struct gpucoll_
     memcpy(handle->opaque, name, sizeof(*name));
 }
 
-static gpucoll_status host_export_memory(struct gpucoll_device *device, const void *pointer,
+static bool host_extent(struct gpucoll_device *device, const void *pointer, uintptr_t *begin, uint64_t *bytes)
+{
+    (void)device;
+    return gpucoll_host_arena_extent(pointer, begin, bytes);
+}
+
+static gpucoll_status export_pieces(struct gpucoll_accel *accel, const void *pointer, uint64_t bytes,
+                                    struct gpucoll_memory_handle *handle)
+{
+    const uintptr_t end = (uintptr_t)pointer + bytes;
+    uintptr_t begin = 0;
+    uint64_t piece_bytes = 0;
+    if (gpucoll_pieces_refused() || !gpucoll_host_arena_extent(pointer, &begin, &piece_bytes)) {
+        return GPUCOLL_ERR_UNSUPPORTED;
+    }
+    gpucoll_pieces_begin(begin, handle);
+    for (uintptr_t at = begin; at < end; at = begin + piece_bytes) {
+        int fd = gpucoll_host_arena_piece((const void *)at);
+        if (fd < 0 || !gpucoll_host_arena_extent((const void *)at, &begin, &piece_bytes) ||
+            !gpucoll_pieces_add(accel, handle, fd, piece_bytes)) {
+            gpucoll_pieces_close(handle);
+            return GPUCOLL_ERR_UNSUPPORTED;
+        }
+    }
+    return GPUCOLL_OK;
+}
+
+static gpucoll_status host_export_memory(struct gpucoll_device *device, const void *pointer, uint64_t bytes,
                                          struct gpucoll_memory_handle *handle)
 {
     struct gpucoll_segment_name name;
-    (void)device;
+    uintptr_t begin;
     if (!gpucoll_host_arena_share(pointer, &name)) {
-        return GPUCOLL_ERR_UNSUPPORTED;
+        return export_pieces(device->accel, pointer, bytes, handle);
     }
     fill_handle(&name, handle);
-    return GPUCOLL_OK;
+    /* The segment ends with a page, where the allocation may not. */
+    return gpucoll_host_arena_extent(pointer, &begin, &handle->bytes) ? GPUCOLL_OK : GPUCOLL_ERR_UNSUPPORTED;
+}
+
+static void host_unexport_memory(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle)
+{
+    (void)accel;
+    gpucoll_pieces_close(handle);
 }
 
 static gpucoll_status host_scratch_alloc(struct gpucoll_device *base, size_t bytes, void **pointer,
@@ -266,10 +307,47 @@ static void host_scratch_free(struct gpucoll_device *device, void *pointer)
     drop(&((struct host_device *)device)->scratch, pointer);
 }
 
+/* The mappings keep the memory. */
+static bool map_pieces(const struct gpucoll_memory_handle *handle, const int *fds, char *at)
+{
+    for (uint32_t i = 0; i < handle->piece_count; i++) {
+        const size_t bytes = (size_t)handle->pieces[i].bytes;
+        if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fds[i], 0) == MAP_FAILED) {
+            return false;
+        }
+        at += bytes;
+    }
+    return true;
+}
+
+static gpucoll_status import_pieces(struct gpucoll_accel *accel, const struct gpucoll_memory_handle *handle,
+                                    void **pointer)
+{
+    const size_t bytes = (size_t)handle->bytes;
+    int fds[GPUCOLL_HANDLE_PIECES_MAX];
+    if (!gpucoll_pieces_take(accel, handle, fds)) {
+        return GPUCOLL_ERR_SYSTEM;
+    }
+    void *begin = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool mapped = begin != MAP_FAILED && map_pieces(handle, fds, begin);
+    if (!mapped) {
+        gpucoll_pieces_show(accel, handle, strerror(errno));
+        if (begin != MAP_FAILED) {
+            munmap(begin, bytes);
+        }
+    }
+    gpucoll_pieces_drop(fds, handle->piece_count);
+    *pointer = begin;
+    return mapped ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
+}
+
 static gpucoll_status host_import(struct gpucoll_device *base, const struct gpucoll_memory_handle *handle,
                                   void **pointer)
 {
     struct host_device *device = (struct host_device *)base;
+    if (handle->kind == GPUCOLL_HANDLE_PIECES) {
+        return import_pieces(base->accel, handle, pointer);
+    }
     struct mapping *mapping = calloc(1, sizeof(*mapping));
     if (!mapping) {
         return GPUCOLL_ERR_NO_MEMORY;
@@ -290,7 +368,10 @@ static gpucoll_status host_import(struct gpucoll_device *base, const struct gpuc
 static void host_release(struct gpucoll_device *device, const struct gpucoll_memory_handle *handle,
                          void *pointer)
 {
-    (void)handle;
+    if (handle->kind == GPUCOLL_HANDLE_PIECES) {
+        munmap(pointer, (size_t)handle->bytes);
+        return;
+    }
     drop(&((struct host_device *)device)->imports, pointer);
 }
 
@@ -355,7 +436,9 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .release = host_release,
     .memory_alloc = host_memory_alloc,
     .memory_free = host_memory_free,
+    .extent = host_extent,
     .export_memory = host_export_memory,
+    .unexport_memory = host_unexport_memory,
     .copier_open = gpucoll_host_copier_open,
     .copier_close = gpucoll_host_copier_close,
     .copier_queue = gpucoll_host_copier_queue,

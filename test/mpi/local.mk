@@ -21,6 +21,7 @@ check_PROGRAMS += \
 	test/mpi/observed \
 	test/mpi/passcost \
 	test/mpi/persistent \
+	test/mpi/pieces \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
 	test/mpi/spawn \
@@ -163,6 +164,9 @@ test_mpi_passcost_LDADD = $(mpi_test_libs)
 
 test_mpi_persistent_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_persistent_LDADD = $(mpi_test_libs)
+
+test_mpi_pieces_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_pieces_LDADD = $(mpi_test_libs)
 
 test_mpi_pvars_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_pvars_LDADD = $(mpi_test_libs)

@@ -8,13 +8,13 @@
 #include "test/mpi/cuda_driver.h"
 #include "test/mpi/support.h"
 
-enum { GUARD_BYTES = 256, MANAGED_MAX = 1 << 20 };
+enum { GUARD_BYTES = 256, MANAGED_MAX = 1 << 20, HOST_PIECE = 256 << 10 };
 
 /* What --memory may say beyond one kind. */
 enum { MEMORY_MIXED = TEST_MEMORY_KINDS, MEMORY_SPLIT, MEMORY_DRAWN };
 
-static const char *const kind_names[] = {"host",    "pinned", "device", "pool", "vmm",
-                                         "managed", "mixed",  "split",  "drawn"};
+static const char *const kind_names[] = {"host",   "pinned",  "device", "pool",  "vmm",
+                                         "pieces", "managed", "mixed",  "split", "drawn"};
 
 /* Where this process's device memory comes from. */
 static struct {
@@ -26,7 +26,10 @@ static struct {
     int gpus;      /* that this process sees */
     void *context; /* NULL until the first buffer is made: MPI_Init must not need it */
     struct cuda_driver cuda;
+    size_t piece_bytes;                             /* of TEST_PIECES, once one was made */
     void *(*host_malloc)(size_t bytes, int memory); /* of the component's host accelerator, or NULL */
+    void *(*host_malloc_pieces)(size_t bytes, size_t piece_bytes, bool shared);
+    bool (*host_remap_pieces)(void *pointer);
     void (*host_free)(void *pointer);
 } memory = {.asked = TEST_DEVICE};
 
@@ -108,6 +111,9 @@ static void find_component(void)
         if (library == NULL)
             continue;
         memory.host_malloc = (void *(*)(size_t, int))dlsym(library, "gpucoll_host_malloc");
+        memory.host_malloc_pieces =
+            (void *(*)(size_t, size_t, bool))dlsym(library, "gpucoll_host_malloc_pieces");
+        memory.host_remap_pieces = (bool (*)(void *))dlsym(library, "gpucoll_host_remap_pieces");
         memory.host_free = (void (*)(void *))dlsym(library, "gpucoll_host_free");
     }
     if (maps != NULL)
@@ -188,6 +194,54 @@ static void vmm_alloc(struct test_buffer *buffer, cuda_pointer *pointer)
     check(memory.cuda.mem_set_access(*pointer, buffer->vmm_bytes, &access, 1), "cuMemSetAccess");
 }
 
+static struct cuda_allocation_prop piece_prop(void)
+{
+    return (struct cuda_allocation_prop){
+        .type = 1, .handle_types = 1, .location = {.type = 1, .id = memory.device}};
+}
+
+static size_t piece_bytes(void)
+{
+    struct cuda_allocation_prop prop;
+
+    if (memory.piece_bytes == 0 && !test_memory_has_gpu())
+        memory.piece_bytes = HOST_PIECE;
+    if (memory.piece_bytes == 0) {
+        test_memory_thread();
+        prop = piece_prop();
+        check(memory.cuda.granularity(&memory.piece_bytes, &prop, 0), "cuMemGetAllocationGranularity");
+    }
+    return memory.piece_bytes;
+}
+
+/* The mapping keeps the memory. */
+static void pieces_map(const struct test_buffer *buffer, cuda_pointer begin, cuda_pointer end)
+{
+    struct cuda_allocation_prop prop = piece_prop();
+    struct cuda_access access = {.location = prop.location, .flags = 3};
+    unsigned long long handle;
+
+    for (cuda_pointer at = begin; at < end; at += buffer->piece_bytes) {
+        check(memory.cuda.mem_create(&handle, buffer->piece_bytes, &prop, 0), "cuMemCreate");
+        check(memory.cuda.mem_map(at, buffer->piece_bytes, 0, handle, 0), "cuMemMap");
+        check(memory.cuda.mem_release(handle), "cuMemRelease");
+    }
+    check(memory.cuda.mem_set_access(begin, (size_t)(end - begin), &access, 1), "cuMemSetAccess");
+}
+
+static void pieces_unmap(const struct test_buffer *buffer, cuda_pointer begin, cuda_pointer end)
+{
+    for (cuda_pointer at = begin; at < end; at += buffer->piece_bytes)
+        check(memory.cuda.mem_unmap(at, buffer->piece_bytes), "cuMemUnmap");
+}
+
+static void pieces_alloc(struct test_buffer *buffer, cuda_pointer *pointer)
+{
+    buffer->vmm_bytes = (buffer->total + buffer->piece_bytes - 1) / buffer->piece_bytes * buffer->piece_bytes;
+    check(memory.cuda.address_reserve(pointer, buffer->vmm_bytes, 0, 0, 0), "cuMemAddressReserve");
+    pieces_map(buffer, *pointer, *pointer + buffer->vmm_bytes);
+}
+
 static void gpu_alloc(struct test_buffer *buffer)
 {
     cuda_pointer pointer = 0;
@@ -206,6 +260,9 @@ static void gpu_alloc(struct test_buffer *buffer)
         break;
     case TEST_VMM:
         vmm_alloc(buffer, &pointer);
+        break;
+    case TEST_PIECES:
+        pieces_alloc(buffer, &pointer);
         break;
     case TEST_MANAGED:
         check(memory.cuda.mem_alloc_managed(&pointer, buffer->total, 1), "cuMemAllocManaged");
@@ -233,6 +290,10 @@ static void gpu_free(struct test_buffer *buffer)
         check(memory.cuda.address_free(pointer, buffer->vmm_bytes), "cuMemAddressFree");
         check(memory.cuda.mem_release(buffer->vmm_handle), "cuMemRelease");
         break;
+    case TEST_PIECES:
+        pieces_unmap(buffer, pointer, pointer + buffer->vmm_bytes);
+        check(memory.cuda.address_free(pointer, buffer->vmm_bytes), "cuMemAddressFree");
+        break;
     default:
         check(memory.cuda.mem_free(pointer), "cuMemFree");
         break;
@@ -245,6 +306,8 @@ static void host_alloc(struct test_buffer *buffer)
 
     if (memory.host_malloc == NULL || buffer->kind == TEST_POOL)
         buffer->base = malloc(buffer->total);
+    else if (buffer->kind == TEST_PIECES && memory.host_malloc_pieces != NULL)
+        buffer->base = memory.host_malloc_pieces(buffer->total, buffer->piece_bytes, true);
     else
         buffer->base = memory.host_malloc(buffer->total, is_host ? 0 : 1);
     if (buffer->base == NULL)
@@ -319,6 +382,11 @@ void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t 
     buffer->kind = kind;
     buffer->bytes = bytes;
     buffer->front = at_base && offset == 0 ? 0 : GUARD_BYTES + offset;
+    if (kind == TEST_PIECES) {
+        buffer->piece_bytes = piece_bytes();
+        if (buffer->front != 0 && bytes / 2 + GUARD_BYTES <= buffer->piece_bytes)
+            buffer->front += buffer->piece_bytes - GUARD_BYTES - bytes / 2 / GUARD_BYTES * GUARD_BYTES;
+    }
     /* malloc aligns to 16 only: room to move the data up to a 256-byte boundary. */
     buffer->total = buffer->front + bytes + 2 * GUARD_BYTES;
     if (kind != TEST_HOST && test_memory_has_gpu())
@@ -377,4 +445,18 @@ void test_buffer_free(struct test_buffer *buffer)
     else
         host_release(buffer);
     memset(buffer, 0, sizeof *buffer);
+}
+
+void test_buffer_remap(struct test_buffer *buffer)
+{
+    if (on_gpu(buffer)) {
+        const cuda_pointer begin = (cuda_pointer)(uintptr_t)buffer->base;
+        pieces_unmap(buffer, begin + buffer->piece_bytes, begin + buffer->vmm_bytes);
+        pieces_map(buffer, begin + buffer->piece_bytes, begin + buffer->vmm_bytes);
+    } else if (memory.host_remap_pieces != NULL &&
+               !memory.host_remap_pieces(buffer->base + buffer->piece_bytes)) {
+        die("other memory for a buffer's pieces", "out of memory");
+    }
+    fill(buffer, buffer->base, TEST_GUARD, buffer->total);
+    test_buffer_poison(buffer);
 }

@@ -17,6 +17,7 @@ enum test_memory {
     TEST_DEVICE,  /* cuMemAlloc; host accelerator: memory that counts as device */
     TEST_POOL,    /* cuMemAllocAsync; host accelerator: malloc, whatever that counts as */
     TEST_VMM,     /* cuMemCreate and cuMemMap, not exportable; host accelerator: as TEST_DEVICE */
+    TEST_PIECES,  /* the same in several pieces, exportable; host accelerator: likewise */
     TEST_MANAGED, /* cuMemAllocManaged (above 1 MiB: cuMemAlloc); host accelerator: as TEST_DEVICE */
     TEST_MEMORY_KINDS
 };
@@ -30,8 +31,9 @@ struct test_buffer {
     size_t front;
     size_t total;
     enum test_memory kind;
-    unsigned long long vmm_handle;
+    unsigned long long vmm_handle; /* TEST_VMM */
     size_t vmm_bytes;
+    size_t piece_bytes; /* TEST_PIECES */
 };
 
 /* Options: `--memory=` and `--gpu-map=`. False if the text is not understood. */
@@ -56,7 +58,8 @@ bool test_memory_drawn(void);
 const char *test_memory_name(enum test_memory kind);
 
 /* `data` will stand `offset` bytes behind a 256-byte boundary; `at_base` puts it at the very start of its
- * allocation where offset is 0 (then there is no guard before it). Failure to allocate ends the program. */
+ * allocation where offset is 0 (then there is no guard before it); else TEST_PIECES has the middle of a small buffer where two pieces
+ * meet. Failure to allocate ends the program. */
 void test_buffer_make(struct test_buffer *buffer, enum test_memory kind, size_t bytes, size_t offset,
                       bool at_base);
 void test_buffer_write(struct test_buffer *buffer, size_t at, const void *from, size_t bytes);
@@ -65,6 +68,8 @@ void test_buffer_poison(struct test_buffer *buffer);
 /* False, with a failure noted that names `what`, if a guard byte changed. */
 bool test_buffer_check(const struct test_buffer *buffer, const char *what);
 void test_buffer_free(struct test_buffer *buffer);
+/* Of a TEST_PIECES buffer: other memory at the same addresses, but for the first piece's; poisoned. */
+void test_buffer_remap(struct test_buffer *buffer);
 
 /* A stream of this process's GPU, in the thread's context, that waits for no other; where there is a GPU only. */
 void *test_stream_open(void);

@@ -48,6 +48,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/net_process_test.cc \
 	test/unit/net_test.cc \
 	test/unit/packing_test.cc \
+	test/unit/pieces_test.cc \
 	test/unit/queue_test.cc \
 	test/unit/rail_hosts.h \
 	test/unit/rail_test.cc \

@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
+	test/mpi/init_only \
 	test/mpi/interrupted \
 	test/mpi/neighbors \
 	test/mpi/nonblocking \
@@ -34,6 +35,7 @@ mpi_test_scripts = \
 	test/mpi/communicators.sh \
 	test/mpi/derived.sh \
 	test/mpi/faults.sh \
+	test/mpi/init_only.sh \
 	test/mpi/loading.sh \
 	test/mpi/observe.sh \
 	test/mpi/passcost.sh \
@@ -131,6 +133,9 @@ test_mpi_freed_SOURCES = \
 	test/mpi/sums.h
 test_mpi_freed_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_freed_LDADD = $(mpi_test_libs)
+
+test_mpi_init_only_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_init_only_LDADD = $(mpi_test_libs)
 
 test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_interrupted_LDADD = $(mpi_test_libs)

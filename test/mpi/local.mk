@@ -41,7 +41,8 @@ mpi_test_scripts = \
 	test/mpi/passcost.sh \
 	test/mpi/script.sh \
 	test/mpi/stacks.sh \
-	test/mpi/tests.list
+	test/mpi/tests.list \
+	test/mpi/visible.sh
 installed_test_files += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
 

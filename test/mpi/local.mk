@@ -48,6 +48,7 @@ EXTRA_DIST += $(mpi_test_scripts)
 
 libtestmpi_la_SOURCES = \
 	test/mpi/collective.h \
+	test/mpi/collective_call.c \
 	test/mpi/collective_issue.c \
 	test/mpi/collective_move.c \
 	test/mpi/collective_reduce.c \

@@ -54,10 +54,11 @@ static bool is_pass_wanted(const struct compare *compare, int pass)
     return bench_is_listed(compare->options.passes, passes[pass].name);
 }
 
-/* Beside another pass, only the first is measured at every size. */
-static bool is_size_wanted(const struct compare *compare, int pass, size_t bytes)
+/* Beside another pass, only the first is measured at every size; of further collectives none is. */
+static bool is_size_wanted(const struct compare *compare, int pass, const struct bench_coll *coll,
+                           size_t bytes)
 {
-    bool sparse = false;
+    bool sparse = coll->further && !compare->options.doubling;
     if (passes[pass].beside)
         return bytes >= OVERLAP_LEAST || bytes == compare->options.max;
     for (int i = 0; i < pass; i++)
@@ -232,12 +233,13 @@ static void set_cases(struct compare *compare, const struct pass *pass, const st
     }
 }
 
-static int count_sizes(const struct compare *compare, int pass, size_t max, size_t room)
+static int count_sizes(const struct compare *compare, int pass, const struct bench_coll *coll, size_t max,
+                       size_t room)
 {
     int count = 0;
     for (size_t bytes = compare->options.min; bytes && bytes <= room;
          bytes = bench_next_size(bytes, max, compare->options.doubling))
-        count += is_size_wanted(compare, pass, bytes);
+        count += is_size_wanted(compare, pass, coll, bytes);
     return count;
 }
 
@@ -251,10 +253,10 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     size_t max = coll->has_data ? options->max : options->min;
     size_t room = largest(compare, pass);
     if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
-        (pass->beside && !bench_overlap_can(coll)))
+        !bench_coll_has_form(coll, pass->form) || (pass->beside && !bench_overlap_can(coll)))
         return;
     if (count_only || compare->spent) {
-        int count = count_sizes(compare, index, max, room);
+        int count = count_sizes(compare, index, coll, max, room);
         *(count_only ? &compare->points : &compare->report.left_out) += count;
         return;
     }
@@ -265,7 +267,7 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
         print_head(compare, coll, pass);
     for (size_t bytes = options->min; bytes && bytes <= room;
          bytes = bench_next_size(bytes, max, options->doubling)) {
-        if (!is_size_wanted(compare, index, bytes))
+        if (!is_size_wanted(compare, index, coll, bytes))
             continue;
         double left = compare->deadline > 0 && !compare->spent ? seconds_left(compare) : 0;
         compare->spent = compare->deadline > 0 && left <= 0;
@@ -283,7 +285,7 @@ static void run_passes(struct compare *compare, bool count_only)
     const struct bench_coll *coll;
     for (int pass = 0; pass < PASS_COUNT; pass++)
         for (int i = 0; is_pass_wanted(compare, pass) && (coll = bench_coll_row(i)) != NULL; i++)
-            if (bench_is_listed(compare->options.collectives, coll->name))
+            if (bench_is_wanted(&compare->options, coll))
                 run_sizes(compare, pass, coll, count_only);
 }
 

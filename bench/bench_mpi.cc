@@ -175,6 +175,7 @@ void register_sizes(point at)
 bool is_measured(const point &at)
 {
     return bench_is_listed(options.forms, bench_form_name(at.form)) &&
+           bench_coll_has_form(at.coll, at.form) &&
            bench_is_listed(options.buffers, at.on_host ? "host" : "device") &&
            bench_is_listed(options.calls, calls_names[at.called]) &&
            (!at.in_place || bench_coll_can_be_in_place(at.coll)) &&
@@ -190,7 +191,7 @@ void register_all()
         for (int j = 0; j < BENCH_FORM_COUNT * CALLS_COUNT * 4; j++) {
             point at = {coll,         static_cast<bench_form>(j / 4 / CALLS_COUNT), (j & 1) != 0,
                         (j & 2) != 0, static_cast<calls>(j / 4 % CALLS_COUNT),      0};
-            if (bench_is_listed(options.collectives, coll->name) && is_measured(at))
+            if (bench_is_wanted(&options, coll) && is_measured(at))
                 register_sizes(at);
         }
     }

@@ -10,14 +10,32 @@ size_t bench_case_bytes(const struct bench_case *measured)
     return measured->coll->has_data ? measured->count * measured->type->size : 0;
 }
 
+size_t bench_case_offset(const struct bench_case *measured, int holder, int index)
+{
+    return bench_coll_offset(measured->coll, measured->block, measured->group->size, holder, index);
+}
+
+size_t bench_case_length(const struct bench_case *measured, int holder, int index)
+{
+    return bench_case_offset(measured, holder, index + 1) - bench_case_offset(measured, holder, index);
+}
+
+/* The vector; or this rank's block, where `vectors` are held by the other side only. */
+static size_t extent(const struct bench_case *measured, enum bench_flow vectors)
+{
+    int rank = measured->group->rank;
+    bool block = bench_coll_has(measured->coll, vectors) && !bench_coll_is_alltoall(measured->coll);
+    return block ? bench_case_length(measured, rank, rank) : measured->count;
+}
+
 size_t bench_case_send_extent(const struct bench_case *measured)
 {
-    return bench_coll_send_extent(measured->coll, measured->count, measured->group->size);
+    return extent(measured, BENCH_GATHERS);
 }
 
 size_t bench_case_recv_extent(const struct bench_case *measured)
 {
-    return bench_coll_recv_extent(measured->coll, measured->count, measured->group->size);
+    return extent(measured, BENCH_SCATTERS);
 }
 
 bool bench_case_is_in_place(const struct bench_case *measured)
@@ -27,9 +45,9 @@ bool bench_case_is_in_place(const struct bench_case *measured)
 
 size_t bench_case_contribution_at(const struct bench_case *measured)
 {
-    bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS);
-    bool scatters = bench_coll_has(measured->coll, BENCH_SCATTERS);
-    return gathers && !scatters ? (size_t)measured->group->rank * measured->block : 0;
+    int rank = measured->group->rank;
+    bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS) && !bench_coll_is_alltoall(measured->coll);
+    return gathers ? bench_case_offset(measured, rank, rank) : 0;
 }
 
 double bench_row_busbw(const struct bench_row *row, int ranks)
@@ -51,6 +69,7 @@ static void set_args(struct bench_case *measured, void *send, void *recv)
     struct bench_args *args = &measured->args;
     const struct bench_coll *coll = measured->coll;
     bool in_place = bench_case_is_in_place(measured);
+    int rank = measured->group->rank;
     bool blocks = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS);
     args->send = in_place ? MPI_IN_PLACE : send;
     args->recv = recv;
@@ -58,10 +77,17 @@ static void set_args(struct bench_case *measured, void *send, void *recv)
         args->send = send;
         args->recv = MPI_IN_PLACE;
     }
-    args->count = (int)(blocks ? measured->block : measured->count);
-    for (int i = 0; i < measured->group->size; i++)
-        measured->counts[i] = (int)measured->block;
+    args->count = (int)(blocks ? bench_case_length(measured, rank, rank) : measured->count);
+    for (int i = 0; i < measured->group->size && blocks; i++) {
+        measured->counts[i] = (int)bench_case_length(measured, rank, i);
+        measured->displs[i] = (int)bench_case_offset(measured, rank, i);
+        measured->byte_displs[i] = measured->displs[i] * (int)measured->type->size;
+        measured->types[i] = measured->type->mpi;
+    }
     args->counts = measured->counts;
+    args->displs = measured->displs;
+    args->byte_displs = measured->byte_displs;
+    args->types = measured->types;
     args->type = measured->type->mpi;
     args->op = measured->op->mpi;
     args->comm = measured->comm;
@@ -103,6 +129,8 @@ static void call_mpi_staged(struct bench_case *measured)
         bench_device_copy(measured->device,
                           in_place ? (char *)measured->host[1] + offset : (char *)measured->host[0],
                           in_place ? (char *)measured->recv + offset : (char *)measured->send, send_bytes);
+    if (bench_coll_has(coll, BENCH_LOCAL))
+        bench_device_copy(measured->device, measured->host[1], measured->recv, recv_bytes);
     call_mpi(measured);
     if (bench_coll_receives(coll, rank) && measured->args.recv != MPI_IN_PLACE)
         bench_device_copy(measured->device, measured->recv, measured->host[1], recv_bytes);
@@ -132,8 +160,11 @@ void bench_case_open(struct bench_case *measured, struct bench_group *group, str
     measured->recv = recv ? recv : bench_device_alloc(device, room);
     measured->staging = bench_pinned_alloc(device, BENCH_STAGING_BYTES);
     measured->counts = calloc((size_t)group->size, sizeof(int));
-    if (!measured->counts)
-        bench_fail("out of memory");
+    measured->displs = calloc((size_t)group->size, sizeof(int));
+    measured->byte_displs = calloc((size_t)group->size, sizeof(int));
+    measured->types = calloc((size_t)group->size, sizeof(*measured->types));
+    if (!measured->counts || !measured->displs || !measured->byte_displs || !measured->types)
+        bench_fail("out of memory for the counts of %d ranks", group->size);
     measured->comm = MPI_COMM_WORLD;
     measured->persistent = MPI_REQUEST_NULL;
     measured->key = (struct bench_key){.seed = 1, .op = options->op->id, .ranks = group->size};
@@ -164,6 +195,9 @@ void bench_case_close(struct bench_case *measured)
         bench_device_free(measured->device, measured->send);
     }
     free(measured->counts);
+    free(measured->displs);
+    free(measured->byte_displs);
+    free(measured->types);
     free(measured->samples);
     memset(measured, 0, sizeof(*measured));
 }
@@ -183,7 +217,7 @@ static void restore(void *arg)
     struct bench_case *measured = arg;
     const struct bench_coll *coll = measured->coll;
     /* What is only gathered, or sent from where it stands, is still there. */
-    bool gathered = bench_coll_has(coll, BENCH_GATHERS) && !bench_coll_has(coll, BENCH_SCATTERS);
+    bool gathered = bench_coll_has(coll, BENCH_GATHERS) && !bench_coll_is_alltoall(coll);
     bool kept = gathered || bench_coll_has(coll, BENCH_ONE_BUFFER);
     if (!kept)
         contribute(measured);
@@ -195,6 +229,8 @@ static void poison(void *arg)
     if (measured->coll->has_data)
         bench_device_fill(measured->device, measured->recv, POISON, bench_case_bytes(measured));
     contribute(measured);
+    if (bench_coll_has(measured->coll, BENCH_LOCAL))
+        bench_check_fill(measured, measured->recv, measured->group->rank + 1);
 }
 
 static void run_call(void *arg)
@@ -224,7 +260,8 @@ void bench_case_begin(struct bench_case *measured, size_t bytes, struct bench_ro
     row->form = measured->form;
     row->in_place = measured->in_place;
     row->bytes = bench_case_bytes(measured);
-    bench_check_fill(measured);
+    if (bench_coll_sends(coll, measured->group->rank))
+        bench_check_fill(measured, measured->send, measured->group->rank);
     row->times.first_us = bench_once(measured->group, &call);
     row->check = bench_check_result(measured);
 }

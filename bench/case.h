@@ -33,8 +33,8 @@ struct bench_case {
     bool check_all; /* every element, however large the message */
     void *send;     /* the contribution; `call` never writes it, so an in-place run restores `recv` from it */
     void *recv;
-    size_t count; /* elements of the present size's vector: a block for each rank */
-    size_t block;
+    size_t count;     /* elements of the present size's vector: a block for each rank */
+    size_t block;     /* the mean, where blocks are uneven */
     size_t result_at; /* element of recv at which the result begins */
     /* The library's own answer to that; NULL: 0, as in MPI. */
     size_t (*place_of_result)(const struct bench_case *measured);
@@ -45,7 +45,10 @@ struct bench_case {
     void *host[2]; /* --stage: what MPI works on instead */
     size_t room;   /* bytes of each buffer */
     bool own;      /* send and recv were allocated here */
-    int *counts;
+    int *counts;   /* an entry for each rank, as the three that follow */
+    int *displs;
+    int *byte_displs;
+    MPI_Datatype *types;
     struct bench_args args;
     MPI_Comm comm; /* what MPI is called on */
     MPI_Request persistent;
@@ -106,6 +109,9 @@ void bench_case_measure(struct bench_case *measured, size_t bytes, int iteration
 void bench_case_start(struct bench_case *measured, MPI_Request *request);
 
 size_t bench_case_bytes(const struct bench_case *measured);
+/* Block `index` of a vector that `holder` sends or receives: an element, elements. */
+size_t bench_case_offset(const struct bench_case *measured, int holder, int index);
+size_t bench_case_length(const struct bench_case *measured, int holder, int index);
 size_t bench_case_send_extent(const struct bench_case *measured);
 size_t bench_case_recv_extent(const struct bench_case *measured);
 /* Whether this rank passes MPI_IN_PLACE. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "bench/case.h"
 
-/* Messages are compared whole up to twice what windows would cover; above, about WINDOWS of WINDOW_BYTES: the first elements of
+/* Blocks are compared whole up to twice what their windows would cover; above, about WINDOWS of WINDOW_BYTES in all: the first elements of
  * each block, the last, and some between them. */
 enum { WINDOWS = 64, WINDOW_BYTES = 16 << 10 };
 
@@ -25,44 +25,36 @@ static int blocks_sent(const struct bench_case *measured)
     return bench_coll_has(measured->coll, BENCH_SCATTERS) ? measured->group->size : 1;
 }
 
+/* Block `index` of them. */
+static struct span block_sent(const struct bench_case *measured, int sender, int index)
+{
+    if (bench_coll_has(measured->coll, BENCH_SCATTERS))
+        return (struct span){bench_case_offset(measured, sender, index),
+                             bench_case_length(measured, sender, index)};
+    bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS);
+    return (struct span){0, gathers ? bench_case_length(measured, sender, sender) : measured->count};
+}
+
 static int windows_a_block(const struct bench_case *measured)
 {
     int windows = WINDOWS / blocks_sent(measured);
     return windows > 2 ? windows : 2;
 }
 
-static int window_count(const struct bench_case *measured)
+/* Of block `block`, the first of its windows is all of it if it is short. */
+static struct span window(const struct bench_case *measured, int sender, int block, int index)
 {
-    int windows = windows_a_block(measured) * blocks_sent(measured);
-    size_t bytes = bench_case_send_extent(measured) * measured->type->size;
-    bool whole = measured->check_all || bytes <= 2 * (size_t)windows * WINDOW_BYTES;
-    return whole ? 1 : windows;
-}
-
-static struct span window(const struct bench_case *measured, int index)
-{
-    size_t length = bench_case_send_extent(measured) / (size_t)blocks_sent(measured);
+    struct span whole = block_sent(measured, sender, block);
     size_t count = WINDOW_BYTES / measured->type->size;
     int windows = windows_a_block(measured);
-    if (window_count(measured) == 1)
-        return (struct span){0, bench_case_send_extent(measured)};
-    size_t begin = (size_t)(index / windows) * length;
-    index %= windows;
+    if (measured->check_all || whole.count <= 2 * (size_t)windows * count)
+        return (struct span){whole.first, index == 0 ? whole.count : 0};
     if (index == windows - 1)
-        return (struct span){begin + length - count, count};
-    size_t stride = (length - count) / (size_t)(windows - 1);
+        return (struct span){whole.first + whole.count - count, count};
+    size_t stride = (whole.count - count) / (size_t)(windows - 1);
     /* Not always at the same places: the seed moves the inner ones. */
     size_t moved = index > 0 ? (size_t)(measured->key.seed * 8191) % (stride / 2) : 0;
-    return (struct span){begin + stride * (size_t)index + moved, count};
-}
-
-static struct span common(struct span a, struct span b)
-{
-    size_t first = a.first > b.first ? a.first : b.first;
-    size_t a_end = a.first + a.count;
-    size_t b_end = b.first + b.count;
-    size_t end = a_end < b_end ? a_end : b_end;
-    return (struct span){first, end > first ? end - first : 0};
+    return (struct span){whole.first + stride * (size_t)index + moved, count};
 }
 
 void bench_check_prime(struct bench_case *measured, size_t bytes)
@@ -75,21 +67,23 @@ void bench_check_prime(struct bench_case *measured, size_t bytes)
                           bytes - at < chunk ? bytes - at : chunk);
 }
 
-void bench_check_fill(struct bench_case *measured)
+static void fill_span(struct bench_case *measured, void *buffer, int rank, struct span span)
 {
     const struct bench_type *type = measured->type;
     size_t chunk = BENCH_STAGING_BYTES / type->size;
-    if (!bench_coll_sends(measured->coll, measured->group->rank))
-        return;
-    for (int i = 0; i < window_count(measured); i++) {
-        struct span span = window(measured, i);
-        for (size_t done = 0; done < span.count; done += chunk) {
-            size_t count = span.count - done < chunk ? span.count - done : chunk;
-            type->fill(measured->staging, span.first + done, count, &measured->key, measured->group->rank);
-            bench_device_copy(measured->device, (char *)measured->send + (span.first + done) * type->size,
-                              measured->staging, count * type->size);
-        }
+    for (size_t done = 0; done < span.count; done += chunk) {
+        size_t count = span.count - done < chunk ? span.count - done : chunk;
+        type->fill(measured->staging, span.first + done, count, &measured->key, rank);
+        bench_device_copy(measured->device, (char *)buffer + (span.first + done) * type->size,
+                          measured->staging, count * type->size);
     }
+}
+
+void bench_check_fill(struct bench_case *measured, void *buffer, int rank)
+{
+    for (int block = 0; block < blocks_sent(measured); block++)
+        for (int i = 0; i < windows_a_block(measured); i++)
+            fill_span(measured, buffer, rank, window(measured, rank, block, i));
 }
 
 /* Elements of recv from `at` on are to be those of `span`, from the ranks that the key names. */
@@ -108,24 +102,37 @@ static void examine_span(struct bench_case *measured, const struct bench_key *ke
     }
 }
 
+/* The ranks whose data the result, or its block from `block`, is made of. */
+static struct bench_key sources(const struct bench_case *measured, int block)
+{
+    const struct bench_coll *coll = measured->coll;
+    struct bench_key key = measured->key;
+    int rank = measured->group->rank;
+    key.first_rank = bench_coll_has(coll, BENCH_GATHERS) ? block : BENCH_ROOT;
+    if (!bench_coll_has(coll, BENCH_REDUCES))
+        key.ranks = 1;
+    if (bench_coll_has(coll, BENCH_SCANS))
+        key.ranks = bench_coll_has(coll, BENCH_BEFORE) ? rank : rank + 1;
+    if (bench_coll_has(coll, BENCH_LOCAL)) {
+        key.first_rank = rank;
+        key.ranks = 2;
+    }
+    return key;
+}
+
 /* A result is a run of blocks, one for each rank that it gathers from, or a single one. */
 static void examine(struct bench_case *measured, struct examined *examined)
 {
-    const struct bench_coll *coll = measured->coll;
-    const struct bench_group *group = measured->group;
-    bool gathers = bench_coll_has(coll, BENCH_GATHERS);
-    bool scatters = bench_coll_has(coll, BENCH_SCATTERS);
-    size_t length = gathers || scatters ? measured->block : measured->count;
-    struct span source = {scatters ? (size_t)group->rank * measured->block : 0, length};
-    struct bench_key key = measured->key;
-    if (!bench_coll_has(coll, BENCH_REDUCES))
-        key.ranks = 1;
-    for (int block = 0; block < (gathers ? group->size : 1); block++) {
-        size_t block_at = measured->result_at + (size_t)block * length;
-        key.first_rank = gathers ? block : BENCH_ROOT;
-        for (int i = 0; i < window_count(measured); i++) {
-            struct span span = common(source, window(measured, i));
-            examine_span(measured, &key, block_at + span.first - source.first, span, examined);
+    int rank = measured->group->rank;
+    bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS);
+    int sent = bench_coll_has(measured->coll, BENCH_SCATTERS) ? rank : 0;
+    for (int block = 0; block < (gathers ? measured->group->size : 1); block++) {
+        struct bench_key key = sources(measured, block);
+        struct span source = block_sent(measured, block, sent);
+        size_t at = measured->result_at + (gathers ? bench_case_offset(measured, rank, block) : 0);
+        for (int i = 0; i < windows_a_block(measured); i++) {
+            struct span span = window(measured, block, sent, i);
+            examine_span(measured, &key, at + span.first - source.first, span, examined);
         }
     }
 }

@@ -18,8 +18,8 @@ enum bench_check { BENCH_RIGHT, BENCH_RIGHT_BITS_DIFFER, BENCH_WRONG };
 
 /* Once, when the buffers are new: `bytes` of valid elements. */
 void bench_check_prime(struct bench_case *measured, size_t bytes);
-/* This rank's contribution, by the case's key. */
-void bench_check_fill(struct bench_case *measured);
+/* What `rank` contributes, by the case's key, to a buffer of this rank's. */
+void bench_check_fill(struct bench_case *measured, void *buffer, int rank);
 /* Collective: compares what the latest call left in the case's recv with the reference. */
 enum bench_check bench_check_result(struct bench_case *measured);
 

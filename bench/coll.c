@@ -34,11 +34,33 @@ DEFINE_FORMS(alltoall, Alltoall, a->send, a->count, a->type, a->recv, a->count, 
 DEFINE_FORMS(gather, Gather, a->send, a->count, a->type, a->recv, a->count, a->type, BENCH_ROOT, a->comm)
 DEFINE_FORMS(scatter, Scatter, a->send, a->count, a->type, a->recv, a->count, a->type, BENCH_ROOT, a->comm)
 DEFINE_FORMS(barrier, Barrier, a->comm)
+DEFINE_FORMS(scan, Scan, a->send, a->recv, a->count, a->type, a->op, a->comm)
+DEFINE_FORMS(exscan, Exscan, a->send, a->recv, a->count, a->type, a->op, a->comm)
+DEFINE_FORMS(allgatherv, Allgatherv, a->send, a->count, a->type, a->recv, a->counts, a->displs, a->type,
+             a->comm)
+DEFINE_FORMS(gatherv, Gatherv, a->send, a->count, a->type, a->recv, a->counts, a->displs, a->type, BENCH_ROOT,
+             a->comm)
+DEFINE_FORMS(scatterv, Scatterv, a->send, a->counts, a->displs, a->type, a->recv, a->count, a->type,
+             BENCH_ROOT, a->comm)
+DEFINE_FORMS(alltoallv, Alltoallv, a->send, a->counts, a->displs, a->type, a->recv, a->counts, a->displs,
+             a->type, a->comm)
+DEFINE_FORMS(alltoallw, Alltoallw, a->send, a->counts, a->byte_displs, a->types, a->recv, a->counts,
+             a->byte_displs, a->types, a->comm)
 
-#define ROW(name, flow, has_data)                                                                            \
+static void call_reduce_local(const struct bench_args *a)
+{
+    MPI_Reduce_local(a->send, a->recv, a->count, a->type, a->op);
+}
+
+#define ROW_OF(name, mpi, flow, has_data, further)                                                           \
     {                                                                                                        \
-#name, flow, has_data, call_##name, start_##name, init_##name                                        \
+        name, flow, has_data, further, call_##mpi, start_##mpi, init_##mpi                                   \
     }
+#define ROW(name, flow, has_data) ROW_OF(#name, name, flow, has_data, false)
+#define FURTHER(name, flow) ROW_OF(#name, name, flow, true, true)
+/* A v form: with equal counts, and with counts that differ. */
+#define V_FORMS(name, flow)                                                                                  \
+    FURTHER(name, flow), ROW_OF(#name "_uneven", name, (flow) | BENCH_UNEVEN, true, true)
 static const struct bench_coll rows[] = {
     ROW(allreduce, BENCH_REDUCES, true),
     ROW(reduce, BENCH_REDUCES | BENCH_TO_ROOT, true),
@@ -50,6 +72,14 @@ static const struct bench_coll rows[] = {
     ROW(gather, BENCH_GATHERS | BENCH_TO_ROOT, true),
     ROW(scatter, BENCH_SCATTERS | BENCH_FROM_ROOT, true),
     ROW(barrier, 0, false),
+    FURTHER(scan, BENCH_REDUCES | BENCH_SCANS),
+    FURTHER(exscan, BENCH_REDUCES | BENCH_SCANS | BENCH_BEFORE),
+    {"reduce_local", BENCH_REDUCES | BENCH_LOCAL, true, true, call_reduce_local, NULL, NULL},
+    V_FORMS(allgatherv, BENCH_GATHERS),
+    V_FORMS(gatherv, BENCH_GATHERS | BENCH_TO_ROOT),
+    V_FORMS(scatterv, BENCH_SCATTERS | BENCH_FROM_ROOT),
+    V_FORMS(alltoallv, BENCH_GATHERS | BENCH_SCATTERS),
+    V_FORMS(alltoallw, BENCH_GATHERS | BENCH_SCATTERS),
 };
 
 const struct bench_coll *bench_coll_row(int index)
@@ -73,12 +103,20 @@ bool bench_coll_sends(const struct bench_coll *coll, int rank)
 
 bool bench_coll_receives(const struct bench_coll *coll, int rank)
 {
+    /* What MPI_Exscan leaves on rank 0 is undefined. */
+    if (bench_coll_has(coll, BENCH_BEFORE) && rank == 0)
+        return false;
     return coll->has_data && (rank == BENCH_ROOT || !bench_coll_has(coll, BENCH_TO_ROOT));
+}
+
+bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form)
+{
+    return form == BENCH_BLOCKING || coll->start;
 }
 
 bool bench_coll_can_be_in_place(const struct bench_coll *coll)
 {
-    return coll->has_data && !bench_coll_has(coll, BENCH_ONE_BUFFER);
+    return coll->has_data && !bench_coll_has(coll, BENCH_ONE_BUFFER | BENCH_LOCAL);
 }
 
 bool bench_coll_is_in_place(const struct bench_coll *coll, int rank)
@@ -87,23 +125,34 @@ bool bench_coll_is_in_place(const struct bench_coll *coll, int rank)
     return bench_coll_can_be_in_place(coll) && (rank == BENCH_ROOT || !rooted);
 }
 
-size_t bench_coll_send_extent(const struct bench_coll *coll, size_t vector, int ranks)
+/* The first `count` of uneven blocks, which grow by equal steps from 1/n of `block` to (2n - 1)/n: all n together are n blocks. */
+static size_t uneven_sum(size_t block, int ranks, int count)
 {
-    bool block = bench_coll_has(coll, BENCH_GATHERS) && !bench_coll_has(coll, BENCH_SCATTERS);
-    return block ? vector / (size_t)ranks : vector;
+    return block * (size_t)count * (size_t)count / (size_t)ranks;
 }
 
-size_t bench_coll_recv_extent(const struct bench_coll *coll, size_t vector, int ranks)
+size_t bench_coll_offset(const struct bench_coll *coll, size_t block, int ranks, int holder, int index)
 {
-    bool block = bench_coll_has(coll, BENCH_SCATTERS) && !bench_coll_has(coll, BENCH_GATHERS);
-    return block ? vector / (size_t)ranks : vector;
+    size_t sum = 0;
+    if (!bench_coll_has(coll, BENCH_UNEVEN))
+        return (size_t)index * block;
+    if (!bench_coll_is_alltoall(coll))
+        return uneven_sum(block, ranks, index);
+    /* Ranks s and r exchange block (s + r) mod n: as MPI_IN_PLACE wants it, what goes to and fro is equal, and all hold a vector. */
+    for (int i = 0; i < index; i++) {
+        int length = (holder + i) % ranks;
+        sum += uneven_sum(block, ranks, length + 1) - uneven_sum(block, ranks, length);
+    }
+    return sum;
 }
 
 double bench_coll_busbw_factor(const struct bench_coll *coll, int ranks)
 {
+    if (bench_coll_has(coll, BENCH_LOCAL))
+        return 0.0;
     if (bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS))
         return (double)(ranks - 1) / ranks;
-    if (bench_coll_has(coll, BENCH_TO_ROOT | BENCH_FROM_ROOT))
+    if (bench_coll_has(coll, BENCH_TO_ROOT | BENCH_FROM_ROOT | BENCH_SCANS))
         return 1.0;
     return coll->has_data ? 2.0 * (ranks - 1) / ranks : 0.0;
 }

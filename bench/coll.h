@@ -15,12 +15,17 @@ extern "C" {
 
 /* A vector is one block for each rank. Without GATHERS and SCATTERS whole vectors move. */
 enum bench_flow {
-    BENCH_REDUCES = 1,    /* what arrives is the reduction over all ranks */
-    BENCH_GATHERS = 2,    /* a receiver gets a vector: one block from each rank */
-    BENCH_SCATTERS = 4,   /* a sender holds a vector: receiver r gets block r */
-    BENCH_TO_ROOT = 8,    /* only the root receives */
-    BENCH_FROM_ROOT = 16, /* only the root sends */
-    BENCH_ONE_BUFFER = 32 /* what the root sends is taken from where the others receive: no form in place */
+    BENCH_REDUCES = 1,     /* what arrives is the reduction over all ranks */
+    BENCH_GATHERS = 2,     /* a receiver gets a vector: one block from each rank */
+    BENCH_SCATTERS = 4,    /* a sender holds a vector: receiver r gets block r */
+    BENCH_TO_ROOT = 8,     /* only the root receives */
+    BENCH_FROM_ROOT = 16,  /* only the root sends */
+    BENCH_ONE_BUFFER = 32, /* what the root sends is taken from where the others receive: no form in place */
+    BENCH_SCANS = 64,      /* a receiver gets the reduction over the ranks up to itself */
+    BENCH_BEFORE = 128,    /* of a scan: without itself */
+    BENCH_UNEVEN = 256,    /* blocks differ in length */
+    BENCH_LOCAL =
+        512 /* nobody else takes part: what stands in recv is reduced with what is sent, for which rank r + 1 stands */
 };
 
 enum { BENCH_ROOT = 0 };
@@ -31,8 +36,11 @@ enum bench_form { BENCH_BLOCKING, BENCH_NONBLOCKING, BENCH_PERSISTENT, BENCH_FOR
 struct bench_args {
     const void *send; /* or MPI_IN_PLACE */
     void *recv;
-    int count;         /* elements: of a block where the collective gathers or scatters, else of the vector */
-    const int *counts; /* `count` for each rank */
+    int count; /* elements: of this rank's block where the collective gathers or scatters, else of the vector */
+    const int *counts; /* of each rank's block, and where it stands */
+    const int *displs;
+    const int *byte_displs;
+    const MPI_Datatype *types; /* `type` for each rank */
     MPI_Datatype type;
     MPI_Op op;
     MPI_Comm comm;
@@ -42,7 +50,9 @@ struct bench_coll {
     const char *name;
     unsigned flow; /* of enum bench_flow; 0: no data */
     bool has_data;
+    bool further; /* measured by "more", not by "all" */
     void (*call)(const struct bench_args *args);
+    /* NULL: has no such form. */
     void (*start)(const struct bench_args *args, MPI_Request *request);
     void (*init)(const struct bench_args *args, MPI_Request *request);
 };
@@ -55,15 +65,21 @@ static inline bool bench_coll_has(const struct bench_coll *coll, unsigned flow)
 {
     return (coll->flow & flow) != 0;
 }
+static inline bool bench_coll_is_alltoall(const struct bench_coll *coll)
+{
+    return bench_coll_has(coll, BENCH_GATHERS) && bench_coll_has(coll, BENCH_SCATTERS);
+}
 bool bench_coll_sends(const struct bench_coll *coll, int rank);
 bool bench_coll_receives(const struct bench_coll *coll, int rank);
+bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form);
 /* Whether `rank`, in a call in place, passes MPI_IN_PLACE: with rooted collectives only the root may. */
 bool bench_coll_can_be_in_place(const struct bench_coll *coll);
 bool bench_coll_is_in_place(const struct bench_coll *coll, int rank);
-/* Elements of `vector`, the vector's, that one sender (receiver) holds. */
-size_t bench_coll_send_extent(const struct bench_coll *coll, size_t vector, int ranks);
-size_t bench_coll_recv_extent(const struct bench_coll *coll, size_t vector, int ranks);
-/* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it. */
+/* Where block `index` stands in a vector of blocks that `holder` sends or receives: an element. `block` is the mean of their
+ * lengths; of index `ranks`, where the vector ends. */
+size_t bench_coll_offset(const struct bench_coll *coll, size_t block, int ranks, int holder, int index);
+/* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it; of scans, which it lacks, 1, as each rank but the last has to send
+ * a vector's worth. */
 double bench_coll_busbw_factor(const struct bench_coll *coll, int ranks);
 
 const char *bench_form_name(enum bench_form form);

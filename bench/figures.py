@@ -13,6 +13,9 @@ import re
 UNITS = "KMGT"
 COLLECTIVES = ("allreduce", "reduce", "bcast", "allgather", "reduce_scatter", "reduce_scatter_block", "alltoall", "gather",
                "scatter", "barrier")
+# Measured by --collectives more; NCCL has no scans and no MPI_Reduce_local.
+FURTHER = ("scan", "exscan", "reduce_local") + tuple(name + kind for name in ("allgatherv", "gatherv", "scatterv", "alltoallv", "alltoallw")
+                                                     for kind in ("", "_uneven"))
 FORMS = ("blocking", "nonblocking", "persistent", "overlap")
 
 # Of the contexts only what describes the run; paths and host names stay out of published results.
@@ -48,7 +51,7 @@ def size_text(size):
 def published():
     """The committed results that README.md shows, in tables and in pictures."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
-    return [path for name in ("allreduce", "collectives") for path in sorted(glob.glob(os.path.join(folder, f"{name}-*.json")))]
+    return [path for name in ("allreduce", "collectives", "more") for path in sorted(glob.glob(os.path.join(folder, f"{name}-*.json")))]
 
 
 # Reading.
@@ -125,7 +128,8 @@ LINE_KEY = ("collective", "form", "buffers", "type", "op", "in_place", "ranks", 
 
 def order_of(key):
     """Collectives and forms in the order of our tables, unknown ones last."""
-    collective = COLLECTIVES.index(key[0]) if key[0] in COLLECTIVES else len(COLLECTIVES)
+    names = COLLECTIVES + FURTHER
+    collective = names.index(key[0]) if key[0] in names else len(names)
     return (FORMS.index(key[1]), key[2], key[5], collective, key)
 
 

@@ -7,8 +7,7 @@ struct nccl_call {
     const struct bench_case *measured;
     const void *send; /* in place: where in recv the contribution is */
     char *recv;
-    size_t count; /* of a block where the collective has blocks, else of the vector */
-    size_t block_bytes;
+    size_t count; /* of this rank's block where the collective has blocks, else of the vector */
     int type;
     int op;
     bool root;
@@ -47,45 +46,69 @@ static int reduce_scatter(const struct nccl_call *c)
 /* Sends block i (`scatters`: of all; else the only one) to, and receives block i from, each rank i for which that is wanted. */
 static int group(const struct nccl_call *c, bool send, bool recv, bool scatters)
 {
+    const struct bench_case *measured = c->measured;
     int error = c->api->ncclGroupStart();
-    int ranks = c->measured->group->size;
-    bool rooted_send = bench_coll_has(c->measured->coll, BENCH_TO_ROOT);
-    bool rooted_recv = bench_coll_has(c->measured->coll, BENCH_FROM_ROOT);
-    for (int i = 0; i < ranks; i++) {
-        const char *from = (const char *)c->send + (scatters ? (size_t)i * c->block_bytes : 0);
-        char *to = c->recv + (rooted_recv ? 0 : (size_t)i * c->block_bytes);
+    int rank = measured->group->rank;
+    bool rooted_send = bench_coll_has(measured->coll, BENCH_TO_ROOT);
+    bool rooted_recv = bench_coll_has(measured->coll, BENCH_FROM_ROOT);
+    for (int i = 0; i < measured->group->size; i++) {
+        size_t at = bench_case_offset(measured, rank, i) * measured->type->size;
+        size_t length = bench_case_length(measured, rank, i);
+        const char *from = (const char *)c->send + (scatters ? at : 0);
+        char *to = c->recv + (rooted_recv ? 0 : at);
         if (error == 0 && send && (!rooted_send || i == BENCH_ROOT))
-            error = c->api->ncclSend(from, c->count, c->type, i, c->comm, c->stream);
+            error = c->api->ncclSend(from, scatters ? length : c->count, c->type, i, c->comm, c->stream);
         if (error == 0 && recv && (!rooted_recv || i == BENCH_ROOT))
-            error = c->api->ncclRecv(to, c->count, c->type, i, c->comm, c->stream);
+            error = c->api->ncclRecv(to, rooted_recv ? c->count : length, c->type, i, c->comm, c->stream);
     }
     int end = c->api->ncclGroupEnd();
     return error != 0 ? error : end;
+}
+
+static int alltoallv(const struct nccl_call *c)
+{
+    return group(c, true, true, true);
+}
+
+static int allgatherv(const struct nccl_call *c)
+{
+    return group(c, true, true, false);
+}
+
+static int gatherv(const struct nccl_call *c)
+{
+    return group(c, true, c->root, false);
+}
+
+/* In place, the root's own block goes to where it stands. */
+static int scatterv(const struct nccl_call *c)
+{
+    struct nccl_call call = *c;
+    if (c->root && c->measured->in_place)
+        call.recv = c->measured->send;
+    return group(&call, c->root, true, true);
 }
 
 static int alltoall(const struct nccl_call *c)
 {
     if (c->api->ncclAlltoAll)
         return c->api->ncclAlltoAll(c->send, c->recv, c->count, c->type, c->comm, c->stream);
-    return group(c, true, true, true);
+    return alltoallv(c);
 }
 
 static int gather(const struct nccl_call *c)
 {
     if (c->api->ncclGather)
         return c->api->ncclGather(c->send, c->recv, c->count, c->type, BENCH_ROOT, c->comm, c->stream);
-    return group(c, true, c->root, false);
+    return gatherv(c);
 }
 
 static int scatter(const struct nccl_call *c)
 {
-    /* In place, the root's own block goes to where it stands. */
     char *recv = c->root && c->measured->in_place ? c->measured->send : c->recv;
     if (c->api->ncclScatter)
         return c->api->ncclScatter(c->send, recv, c->count, c->type, BENCH_ROOT, c->comm, c->stream);
-    struct nccl_call call = *c;
-    call.recv = recv;
-    return group(&call, c->root, true, true);
+    return scatterv(c);
 }
 
 static int barrier(const struct nccl_call *c)
@@ -93,6 +116,7 @@ static int barrier(const struct nccl_call *c)
     return c->api->ncclAllReduce(c->recv, c->recv, 1, c->type, c->op, c->comm, c->stream);
 }
 
+/* What has no row here, such as a scan, NCCL has not. */
 static const struct {
     const char *coll;
     int (*call)(const struct nccl_call *call);
@@ -107,11 +131,33 @@ static const struct {
     {"gather", gather},
     {"scatter", scatter},
     {"barrier", barrier},
+    {"allgatherv", allgatherv},
+    {"allgatherv_uneven", allgatherv},
+    {"gatherv", gatherv},
+    {"gatherv_uneven", gatherv},
+    {"scatterv", scatterv},
+    {"scatterv_uneven", scatterv},
+    {"alltoallv", alltoallv},
+    {"alltoallv_uneven", alltoallv},
+    {"alltoallw", alltoallv},
+    {"alltoallw_uneven", alltoallv},
 };
+enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+
+/* ROW_COUNT: there is none. */
+static int row_of(const struct bench_case *measured)
+{
+    int row = 0;
+    while (row < ROW_COUNT && strcmp(rows[row].coll, measured->coll->name) != 0)
+        row++;
+    return row;
+}
 
 int bench_nccl_call(const struct bench_nccl_api *api, const struct bench_case *measured, bench_nccl_comm comm,
                     void *stream)
 {
+    int row = row_of(measured);
+    int rank = measured->group->rank;
     bool blocks = bench_coll_has(measured->coll, BENCH_GATHERS | BENCH_SCATTERS);
     bool in_place = bench_case_is_in_place(measured) && !bench_coll_has(measured->coll, BENCH_FROM_ROOT);
     size_t at = bench_case_contribution_at(measured) * measured->type->size;
@@ -119,23 +165,20 @@ int bench_nccl_call(const struct bench_nccl_api *api, const struct bench_case *m
                              .measured = measured,
                              .send = in_place ? (char *)measured->recv + at : measured->send,
                              .recv = measured->recv,
-                             .count = blocks ? measured->block : measured->count,
-                             .block_bytes = measured->block * measured->type->size,
+                             .count = blocks ? bench_case_length(measured, rank, rank) : measured->count,
                              .type = measured->type->nccl,
                              .op = measured->op->nccl,
-                             .root = measured->group->rank == BENCH_ROOT,
+                             .root = rank == BENCH_ROOT,
                              .comm = comm,
                              .stream = stream};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (strcmp(rows[i].coll, measured->coll->name) == 0)
-            return rows[i].call(&call);
-    bench_fail("%s has no row among NCCL's calls", measured->coll->name);
+    if (row == ROW_COUNT)
+        bench_fail("%s has no row among NCCL's calls", measured->coll->name);
+    return rows[row].call(&call);
 }
 
 bool bench_nccl_can(const struct bench_case *measured)
 {
-    unsigned alltoall = BENCH_GATHERS | BENCH_SCATTERS;
-    return !measured->in_place || (measured->coll->flow & alltoall) != alltoall;
+    return row_of(measured) != ROW_COUNT && (!measured->in_place || !bench_coll_is_alltoall(measured->coll));
 }
 
 size_t bench_nccl_result_at(const struct bench_case *measured)

@@ -28,9 +28,14 @@ static const struct option_row rows[] = {
      "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above; bench_idle: samples, 200)", COUNT,
      FIELD(iterations), BENCH_ALL | BENCH_IDLE},
     {"--collectives",
-     "allreduce|reduce|bcast|allgather|reduce_scatter|reduce_scatter_block|alltoall|gather|scatter|barrier",
-     "what is measured: names with commas between them, or all (allreduce; bench_mpi: all)", LIST,
-     FIELD(collectives), BENCH_GOOGLE | BENCH_COMPARE},
+     "all|more|allreduce|reduce|bcast|allgather|reduce_scatter|reduce_scatter_block|alltoall|gather|scatter|"
+     "barrier|"
+     "scan|exscan|reduce_local|allgatherv|allgatherv_uneven|gatherv|gatherv_uneven|scatterv|scatterv_uneven|"
+     "alltoallv|alltoallv_uneven|alltoallw|alltoallw_uneven",
+     "what is measured: names with commas between them; all: those up to barrier; more: the further ones, "
+     "which "
+     "bench_compare measures at fewer sizes (allreduce; bench_mpi: all)",
+     LIST, FIELD(collectives), BENCH_GOOGLE | BENCH_COMPARE},
     {"--passes", "blocking|overlap|in-place|nonblocking|persistent|host",
      "ways of calling, or all; with several, all but the first are measured at fewer sizes (blocking)", LIST,
      FIELD(passes), BENCH_COMPARE},
@@ -130,17 +135,26 @@ static bool are_listed(const char *list, const char *text)
     }
 }
 
-bool bench_is_listed(const char *list, const char *name)
+static bool is_among(const char *list, const char *name)
 {
     size_t length = strlen(name);
-    if (strcmp(list, "all") == 0)
-        return true;
     for (const char *at = list; at; at = strchr(at, ',')) {
         at += *at == ',';
         if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
             return true;
     }
     return false;
+}
+
+bool bench_is_listed(const char *list, const char *name)
+{
+    return strcmp(list, "all") == 0 || is_among(list, name);
+}
+
+bool bench_is_wanted(const struct bench_options *options, const struct bench_coll *coll)
+{
+    const char *list = options->collectives;
+    return is_among(list, coll->name) || is_among(list, coll->further ? "more" : "all");
 }
 
 static bool set(struct bench_options *options, const struct option_row *row, const char *text)
@@ -259,6 +273,9 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
         return bad(speak, "--min, --max", "not a multiple of the element size");
     if (options->max / options->type->size > INT_MAX)
         return bad(speak, "--max", "more elements than an MPI count can hold");
+    if (options->max > INT_MAX && bench_is_wanted(options, bench_coll_find("alltoallw")))
+        return bad(speak, "--max",
+                   "alltoallw has displacements in bytes, which an int must hold: at most 1G");
     return BENCH_PARSED_OK;
 }
 

@@ -52,6 +52,9 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
 /* Whether `name` is in one of the lists among the options. */
 bool bench_is_listed(const char *list, const char *name);
 
+/* Whether the collective is among those that the options ask for. */
+bool bench_is_wanted(const struct bench_options *options, const struct bench_coll *coll);
+
 /* "8", "64K", "4M", "1G" in `text` (of 16 bytes at least), exact where a unit fits, else bytes. */
 const char *bench_size_text(size_t bytes, char *text);
 

@@ -109,7 +109,8 @@ def draw(pyplot, groups, kind, title, unit):
     handles, labels = legend_of(panels[:len(groups)])
     figure.suptitle(title, fontsize=13)
     figure.legend(handles, labels, loc="lower center", ncol=max(len(labels), 1), frameon=False)
-    figure.tight_layout(rect=(0, 0.35 / (3.1 * rows + 0.9), 1, 1))
+    margin = 0.35 / (3.1 * rows + 0.9)
+    figure.tight_layout(rect=(0, margin, 1, 1 - margin / 2))
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
     pyplot.close(figure)
@@ -171,8 +172,11 @@ def pictures(source, arguments):
         name = stem_of(source, arguments.out) + (f"-{ranks}" if len(counts) > 1 else "")
         where = f"{ranks} ranks, {contexts[0].get('device', '')}: {arguments.form} calls{place}"
         for kind, title, unit in KINDS:
-            if any(points_of(group, library, kind) for group in of_ranks for library in library_order(group)):
-                yield f"{name}-{kind}.png", of_ranks, kind, f"{title}, {where}", unit
+            # NCCL lacks some collectives: those have no ratio; MPI_Reduce_local has no bandwidth of a bus.
+            drawn = [group for group in of_ranks
+                     if any(value > 0 for library in library_order(group) for _, value in points_of(group, library, kind))]
+            if drawn:
+                yield f"{name}-{kind}.png", drawn, kind, f"{title}, {where}", unit
 
 
 def plot(source, arguments):
@@ -194,7 +198,7 @@ def faults(source, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE",
-                        help="what side_by_side --json wrote (bench/results/allreduce-*.json, collectives-*.json)")
+                        help="what side_by_side --json wrote (bench/results/allreduce-*.json, collectives-*.json, more-*.json)")
     parser.add_argument("--check", action="store_true", help="only tell whether the pictures are of these results")
     parser.add_argument("--out", metavar="DIR", help="where the pictures go (beside each file)")
     parser.add_argument("--form", choices=FORMS, default="blocking", help="of the calls (blocking)")

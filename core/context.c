@@ -69,14 +69,17 @@ void gpucoll_context_expect(struct gpucoll_context *context, const char *library
     context->company = (struct gpucoll_company){.library = library};
 }
 
-void gpucoll_context_disconnect(struct gpucoll_context *context)
+uint32_t gpucoll_context_disconnect(struct gpucoll_context *context)
 {
+    uint32_t closed = 0;
     gpucoll_progress_thread_stop(context);
     while (context->peers != NULL) {
         struct gpucoll_peer *peer = context->peers;
         context->peers = peer->next;
         gpucoll_peer_close(peer);
+        closed++;
     }
+    return closed;
 }
 
 void gpucoll_context_destroy(struct gpucoll_context *context)
@@ -85,7 +88,11 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
         return;
     }
     gpucoll_pool_close(context->pool);
-    gpucoll_context_disconnect(context);
+    const uint32_t late = gpucoll_context_disconnect(context);
+    if (late > 0) {
+        gpucoll_log(context->log, GPUCOLL_LOG_SETUP,
+                    "connections to %u processes are closed late: their memory may be gone already", late);
+    }
     gpucoll_gates_close(&context->gates);
     if (context->net != NULL) {
         context->net_ops->close(context->net);

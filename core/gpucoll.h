@@ -109,8 +109,9 @@ void gpucoll_context_expect(struct gpucoll_context *context, const char *library
 /* The network between hosts in place of UCX, for tests: before the first team is made. */
 void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
- * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped. */
-void gpucoll_context_disconnect(struct gpucoll_context *context);
+ * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped.
+ * Returns with how many processes there was a connection. */
+uint32_t gpucoll_context_disconnect(struct gpucoll_context *context);
 /* All teams must be gone. Harmless on NULL. */
 void gpucoll_context_destroy(struct gpucoll_context *context);
 /* NULL in a process without an accelerator. */

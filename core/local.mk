@@ -163,6 +163,8 @@ libgpucoll_la_SOURCES += \
 	core/topology/found_nics.c \
 	core/topology/found_place.c \
 	core/topology/link.c \
+	core/topology/near_memory.c \
+	core/topology/near_memory.h \
 	core/topology/nic.c \
 	core/topology/print.c \
 	core/topology/read.c \

@@ -17,12 +17,13 @@
 #   ranks   numbers, such as `1 2 3 4 7`
 #   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer),
 #           limit=S (seconds, instead of --timeout), script (the program is a shell script beside the table, which calls mpirun
-#           itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS in its environment)
+#           itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS, SHM in its environment)
 # A row with neither host nor gpu runs with either. The run has `coll_gpucoll_accelerator=host` set in host mode.
 #
 # A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. (The byte before it is mpirun's own: that of
 # Open MPI 5.0 may print one after a help message.) A run that ends with an error,
-# passes its time, prints no result or leaves a file in /dev/shm is a failed case of its own. Before a run that passes its time is
+# passes its time, prints no result or leaves a file in shared memory is a failed case of its own. Open MPI's files there are in a folder of this
+# script's own (SHM for scripts), which is emptied behind each run: so they are known from those of other jobs. Before a run that passes its time is
 # killed, the stacks of all threads of its processes are written into its log.
 # The last line is `N passed, N failed, N skipped`; the exit status is 0 if none failed.
 set -euo pipefail
@@ -82,6 +83,11 @@ esac
 ompi_major=$("$mpirun" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)
 # Open MPI 5.0 hands its component path on to PMIx, which complains of what it finds there.
 [ "$ompi_major" -lt 5 ] || export PMIX_MCA_mca_component_path=
+btl=vader
+[ "$ompi_major" -lt 5 ] || btl=sm
+shm=$(mktemp -d /dev/shm/run_mpi.XXXXXX 2>/dev/null) || shm=$(mktemp -d)
+trap 'rm -rf "$shm"' EXIT
+export "OMPI_MCA_btl_${btl}_backing_directory=$shm" OMPI_MCA_osc_sm_backing_directory="$shm" OMPI_MCA_osc_rdma_backing_directory="$shm"
 gpus=0
 if [ "$accelerator" = cuda ]; then
     gpus=$(nvidia-smi -L | grep -c '^GPU') || die "--accelerator cuda, but nvidia-smi lists no GPU"
@@ -108,14 +114,22 @@ why_not() {
     done | head -n 1
 }
 
-# Files in /dev/shm that are new since $1 was listed and that no process has mapped: what a run left behind. Open MPI 5.0 itself
-# leaves a file for each program that was started without mpirun (its job's number ends in 0000), gpucoll or not.
+# The files in /dev/shm that Open MPI does not lay there, which are in $shm or of another job.
+others_in_shm() {
+    find /dev/shm -mindepth 1 -maxdepth 1 ! -name 'vader_segment.*' ! -name 'sm_segment.*' ! -name 'osc_*' ! -name 'run_mpi.*' 2>/dev/null |
+        LC_ALL=C sort
+}
+
+# What a run left behind: files in $shm, and files in /dev/shm that are new since $1 was listed, which no process has mapped. Open MPI 5.0
+# itself leaves a file for each program that was started without mpirun (its job's number ends in 0000), gpucoll or not.
 left_behind() {
     local file
-    comm -13 "$1" <(find /dev/shm -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | LC_ALL=C sort) |
+    {
+        find "$shm" -mindepth 1 ! -name 'sm_segment.*0000.0'
+        comm -13 "$1" <(others_in_shm)
+    } |
         while IFS= read -r file; do
-            [[ $file != sm_segment.*0000.0 ]] || continue
-            grep -qsF "/dev/shm/$file" /proc/[0-9]*/maps || echo "$file"
+            grep -qsF "$file" /proc/[0-9]*/maps || echo "${file##*/}"
         done
 }
 
@@ -201,13 +215,13 @@ run() {
     for flag in $5; do
         case $flag in limit=*) seconds=${flag#limit=} ;; esac
     done
-    find /dev/shm -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | LC_ALL=C sort >"$before"
+    others_in_shm >"$before"
     read -ra arguments <<<"$3"
     read -ra command <<<"$4"
     if [[ " $5 " == *" script "* ]]; then
         command[0]=$(dirname "$list")/${command[0]}
         line=(env MPIRUN="$mpirun" NP="$2" PROGRAMS="$programs" COMPONENTS="$components" ACCELERATOR="$accelerator"
-            LOGS="$logs" bash "${command[@]}")
+            LOGS="$logs" SHM="$shm" bash "${command[@]}")
     else
         command[0]=$programs/${command[0]}
         line=("$mpirun" -n "$2" ${arguments[@]+"${arguments[@]}"} "${command[@]}")
@@ -231,6 +245,7 @@ run() {
         left=$(left_behind "$before")
     done
     [ -z "$left" ] || echo "FAIL $label: left in /dev/shm: ${left//$'\n'/ }" >>"$logs/cases"
+    find "$shm" -mindepth 1 -delete 2>/dev/null || true
 
     cat "$logs/cases" >>"$results"
     failed=$(grep -c '^FAIL' "$logs/cases" || true)

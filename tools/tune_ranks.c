@@ -114,7 +114,7 @@ static bool open_rank(struct tune_rank *rank, bool host)
 static void close_rank(struct tune_rank *rank)
 {
     if (rank->context != NULL) {
-        gpucoll_context_disconnect(rank->context);
+        (void)gpucoll_context_disconnect(rank->context);
         (void)tune_barrier(rank);
         gpucoll_context_destroy(rank->context);
     }

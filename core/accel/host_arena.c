@@ -36,27 +36,12 @@ static const size_t alignment = 256;
 /* Smaller ones are not worth a mapping. */
 static const size_t least_shared = (size_t)64 << 10;
 
-static void say_nothing(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
-static void show_nothing(void *arg, const char *topic, va_list args)
-{
-    (void)arg;
-    (void)topic;
-    (void)args;
-}
-
 /* The memory of a buffer: a segment where that is worth while and there is room for one. */
 static char *new_memory(struct buffer *buffer, size_t bytes, enum gpucoll_memory memory)
 {
-    static const struct gpucoll_log quiet = {.print = say_nothing, .help = show_nothing};
     buffer->segment = (struct gpucoll_segment){.fd = -1};
     if (memory == GPUCOLL_MEMORY_DEVICE && bytes >= least_shared &&
-        gpucoll_segment_create(&buffer->segment, bytes, &quiet) == GPUCOLL_OK) {
+        gpucoll_segment_create(&buffer->segment, bytes, &gpucoll_log_silent) == GPUCOLL_OK) {
         return buffer->segment.user;
     }
     return aligned_alloc(alignment, bytes);

@@ -3,6 +3,7 @@
 #include "core/base/thread.h"
 #include "kernels/functors.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,6 +212,32 @@ static void give_entry(struct host_stream *stream)
     pthread_cond_signal(&stream->launched);
 }
 
+/* Do its CTAs wait for each other or for those of other ranks? Not with its stages one by one. */
+static bool waits(const struct gpucoll_launch *launch)
+{
+    const uint32_t stages = launch->args->stages;
+    const bool for_nobody = launch->kernel == GPUCOLL_KERNEL_STORE ||
+                            launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK ||
+                            launch->kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS;
+    return launch->gate || (!for_nobody && (stages & (stages - 1)) != 0);
+}
+
+/* On a GPU, CTAs that wait for such as find no room there would wait for ever. Here they would not, and nobody would notice. */
+static bool is_too_large(struct gpucoll_device *device, const struct gpucoll_launch *launch)
+{
+    const unsigned resident = device->accel->ops->device_resident(device);
+    if (launch->ctas <= resident || !waits(launch)) {
+        return false;
+    }
+    char what[128];
+    char error[96];
+    snprintf(what, sizeof(what), "launch of kernel %d, whose %u CTAs wait for other ranks", launch->kernel,
+             launch->ctas);
+    snprintf(error, sizeof(error), "the device holds %u at once (coll_gpucoll_host_resident)", resident);
+    gpucoll_help(device->accel->log, "device-error", "host", device->ordinal, what, error);
+    return true;
+}
+
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct host_stream *stream = (struct host_stream *)base;
@@ -220,6 +247,9 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         launch->ctas > GPUCOLL_MAX_CHANNELS || args->nranks < 1 || args->nranks > GPUCOLL_MAX_LOCAL ||
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
+    }
+    if (is_too_large(base->device, launch)) {
+        return GPUCOLL_ERR_DEVICE;
     }
     kernel_begins();
     pthread_mutex_lock(&stream->lock);

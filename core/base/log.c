@@ -113,6 +113,22 @@ static void stderr_help(void *arg, const char *topic, va_list args)
     free(text);
 }
 
+static void silent_print(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static void silent_help(void *arg, const char *topic, va_list args)
+{
+    (void)arg;
+    (void)topic;
+    (void)args;
+}
+
+const struct gpucoll_log gpucoll_log_silent = {.verbosity = -1, .print = silent_print, .help = silent_help};
+
 void gpucoll_log_stderr(struct gpucoll_log *log, int verbosity, const char *path)
 {
     *log = (struct gpucoll_log){

@@ -34,6 +34,9 @@ void gpucoll_help(const struct gpucoll_log *log, const char *topic, ...);
 /* The topic's text in the help file at `path`, with its arguments filled in; NULL if it is not there. The caller frees it. */
 char *gpucoll_help_text(const char *path, const char *topic, va_list args);
 
+/* Says nothing: for what may fail without harm. */
+extern const struct gpucoll_log gpucoll_log_silent;
+
 /* Fills `log` with functions that write to standard error, the texts taken from the help file at `path`
  * (or, if that is NULL, where the build installs it). For tools and tests. */
 void gpucoll_log_stderr(struct gpucoll_log *log, int verbosity, const char *path);

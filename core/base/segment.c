@@ -145,6 +145,9 @@ static gpucoll_status create_failed(struct gpucoll_segment *segment, size_t byte
 {
     int error = errno;
     gpucoll_help(log, "segment-create", bytes, step, strerror(error));
+    if (segment->map) {
+        munmap(segment->map, segment->map_bytes);
+    }
     if (segment->fd >= 0) {
         close(segment->fd);
     }
@@ -152,8 +155,34 @@ static gpucoll_status create_failed(struct gpucoll_segment *segment, size_t byte
     return error == ENOMEM || error == ENOSPC ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_SYSTEM;
 }
 
+/* The file's memory, mapped: placed by the mapping while it has none yet, then reserved. NULL, or the step that failed. */
+static const char *allocate(struct gpucoll_segment *segment, size_t map_bytes, gpucoll_segment_placing place,
+                            void *arg)
+{
+    if (ftruncate(segment->fd, (off_t)map_bytes) != 0) {
+        return "ftruncate";
+    }
+    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (map == MAP_FAILED) {
+        return "mmap";
+    }
+    segment->map = map;
+    segment->map_bytes = map_bytes;
+    if (place) {
+        place(arg, map, map_bytes);
+    }
+    return fallocate(segment->fd, 0, 0, (off_t)map_bytes) == 0 ? NULL : "fallocate";
+}
+
 gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t bytes,
                                       const struct gpucoll_log *log)
+{
+    return gpucoll_segment_create_placed(segment, bytes, NULL, NULL, log);
+}
+
+gpucoll_status gpucoll_segment_create_placed(struct gpucoll_segment *segment, size_t bytes,
+                                             gpucoll_segment_placing place, void *arg,
+                                             const struct gpucoll_log *log)
 {
     size_t page = page_bytes();
     *segment = (struct gpucoll_segment){.fd = -1};
@@ -171,23 +200,18 @@ gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t by
     if (segment->fd < 0) {
         return create_failed(segment, bytes, "memfd_create", log);
     }
-    if (fallocate(segment->fd, 0, 0, (off_t)map_bytes) != 0) {
-        return create_failed(segment, bytes, "fallocate", log);
+    const char *failed = allocate(segment, map_bytes, place, arg);
+    if (failed) {
+        return create_failed(segment, bytes, failed, log);
     }
     /* Nobody can take the memory away under a peer's mapping. A kernel without seals works as well. */
     (void)fcntl(segment->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
-    if (map == MAP_FAILED) {
-        return create_failed(segment, bytes, "mmap", log);
-    }
-    segment->map = map;
-    segment->map_bytes = map_bytes;
-    segment->user = (char *)map + page;
+    segment->user = (char *)segment->map + page;
     gpucoll_process_id_self(&name->owner);
     name->address = (uintptr_t)segment->user;
     name->bytes = bytes;
     name->fd = segment->fd;
-    *(struct header *)map = (struct header){.magic = magic, .cookie = name->cookie, .bytes = bytes};
+    *(struct header *)segment->map = (struct header){.magic = magic, .cookie = name->cookie, .bytes = bytes};
     return GPUCOLL_OK;
 }
 

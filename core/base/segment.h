@@ -48,10 +48,17 @@ struct gpucoll_segment {
     int fd; /* -1 on the peer's side */
 };
 
+/* Is told of the mapping of a new segment before there are pages, to say where these are to lie. */
+typedef void (*gpucoll_segment_placing)(void *arg, void *map, size_t bytes);
+
 /* Creates a segment of at least `bytes`, zero-filled, its memory reserved (out of memory is an error here, not a
  * SIGBUS later). Errors are shown by topic "segment-create". */
 gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t bytes,
                                       const struct gpucoll_log *log) GPUCOLL_CHECKED;
+/* The same with a say in where its memory lies; `place` may be NULL. */
+gpucoll_status gpucoll_segment_create_placed(struct gpucoll_segment *segment, size_t bytes,
+                                             gpucoll_segment_placing place, void *arg,
+                                             const struct gpucoll_log *log) GPUCOLL_CHECKED;
 /* Maps a peer's segment; in `owner` the start time is 0 if this process sees another one. Errors are shown by topic "segment-open". */
 gpucoll_status gpucoll_segment_open(struct gpucoll_segment *segment, const struct gpucoll_segment_name *name,
                                     const struct gpucoll_log *log) GPUCOLL_CHECKED;

@@ -44,6 +44,19 @@ expect complete 0 "$bench/check_results" --complete "$fresh"
 expect in_time 0 "${side_by_side[@]}" --collectives all --max 64K --budget $budget
 holds budget "$took s for a budget of $budget s" [ "$took" -le $((budget + 30)) ]
 expect show 0 "$bench/side_by_side" --from "$fresh" --markdown
+
+# What "all" leaves out: with counts that differ, in all forms, and through the tools that read results, also where there is no NCCL.
+more=$LOGS/bench.more.json
+expect more 0 "${side_by_side[@]}" --collectives more --passes all --max 4K --iterations 2 --json "$more"
+expect more_complete 0 "$bench/check_results" --more "$more"
+expect more_is_not_all 1 "$bench/check_results" --more "$fresh"
+sed 's/"memory": "host"/"memory": "cuda"/' "$more" >"$LOGS/bench.more.cuda.json"
+printf '%s\n' '<!-- figures: begin, written by bench/readme_table -->' '<!-- figures: end -->' >"$LOGS/bench.more.md"
+expect more_readme 0 "$bench/readme_table" --readme "$LOGS/bench.more.md" "$LOGS/bench.more.cuda.json"
+for name in scan reduce_local alltoallw_uneven; do
+    holds "more_readme_$name" "no line of it" grep -Eq "^\\| $name \\| [0-9.]+ µs" "$LOGS/bench.more.md"
+done
+
 sed 's/"median_us": /"median_us": -/' "$fresh" >"$LOGS/bench.bad.json"
 expect fault_is_found 1 "$bench/check_results" "$LOGS/bench.bad.json"
 sed 's/"check": "ok"/"check": "WRONG"/' "$fresh" >"$LOGS/bench.bad.json"
@@ -88,6 +101,12 @@ if [ -x "$bench_mpi" ]; then
     expect google_filter 0 "${google[@]}" --iterations=2 --type=double --op=max --benchmark_filter='^reduce/.*/blocking/in_place/.*/steady/512/' \
         --benchmark_out="$LOGS/google.json"
     holds google_filtered "not one" [ "$(grep -c '"run_type": "iteration"' "$LOGS/google.json")" -eq 1 ]
+    expect google_more 0 "${google[@]}" --collectives=more --max=64 --iterations=2 --benchmark_filter=/steady/ \
+        --benchmark_out="$LOGS/google.json"
+    holds google_more_measured "not measured" grep -q '"name": "alltoallw_uneven/float/sum/persistent/in_place/device/steady/64/' \
+        "$LOGS/google.json"
+    holds google_more_correct "a wrong result" [ "$(grep -c '"correct": 1' "$LOGS/google.json")" -eq \
+        "$(grep -c '"run_type": "iteration"' "$LOGS/google.json")" ]
     expect google_no_such_call 2 "${google[@]}" --calls=last
 else
     skip google "built without Google Benchmark"

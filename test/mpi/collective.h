@@ -130,6 +130,13 @@ void test_move_fill(struct test_call *call, int round);
 void test_reduce_fill(struct test_call *call, int round);
 /* Is a result that rounds within its bounds? Others were compared already. */
 bool test_reduce_near(const struct test_call *call, int round);
+
+/* All of that: a call whose root, counts, types, place and memory follow from the seed, the communicator's slot and `turn`. */
+void test_call_open(struct test_call *call, const struct test_collective *row, enum test_form form,
+                    const struct test_comm *comm, int turn, int fixed_count, bool alone);
+void test_call_fill(struct test_call *call, int round);
+/* Notes what is wrong after the call. */
+bool test_call_check(struct test_call *call);
 /* Frees what either plan made. */
 void test_call_close(struct test_call *call);
 

@@ -13,45 +13,6 @@
 
 enum { WINDOW = 3 };
 
-static void open_call(struct test_call *call, const struct test_collective *row, enum test_form form,
-                      const struct test_comm *comm, int turn, int fixed_count, bool alone)
-{
-    uint64_t mine;
-
-    memset(call, 0, sizeof *call);
-    call->row = row;
-    call->form = form;
-    call->comm = comm;
-    call->alone = alone;
-    call->fixed_count = fixed_count;
-    call->request = MPI_REQUEST_NULL;
-    call->key =
-        test_mix3(test.seed, (uint64_t)(row->coll * TEST_FORMS + form), (uint64_t)(comm->slot * 1000 + turn));
-    mine = test_mix2(call->key, (uint64_t)test.rank + 500);
-    call->in_place = row->may_be_in_place && !comm->inter && test_mix(call->key + 9) % 5 < 2;
-    call->kinds[0] = test_memory_kind(mine);
-    call->kinds[1] = test_memory_kind(mine + 1);
-    test_choose_root(call, turn);
-    (row->reduces ? test_reduce_plan : test_move_plan)(call);
-    snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn,
-             call->root, call->in_place ? ", in place" : "", call->count,
-             row->reduces       ? call->reduction.layout->name
-             : call->recv.n > 0 ? call->recv.blocks[0].layout->name
-             : call->send.n > 0 ? call->send.blocks[0].layout->name
-                                : "nothing to do here");
-}
-
-static void fill_call(struct test_call *call, int round)
-{
-    (call->row->reduces ? test_reduce_fill : test_move_fill)(call, round);
-}
-
-static bool check_call(struct test_call *call)
-{
-    return test_side_check(&call->recv.side, "receive", call->text) &&
-           test_side_check(&call->send.side, "send", call->text);
-}
-
 /* Waits for the calls from the last to the first: they may be finished in any order. */
 static bool wait_calls(struct test_call *calls, int count, uint64_t key)
 {
@@ -78,7 +39,7 @@ static void run_window(struct test_call *calls, int count)
             return;
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < count; i++)
-            fill_call(&calls[i], round);
+            test_call_fill(&calls[i], round);
         for (int i = 0; i < count; i++) {
             int code = form == TEST_PERSISTENT_FORM ? MPI_Start(&calls[i].request) : test_issue(&calls[i]);
             if (!test_ok(code, calls[i].text))
@@ -87,7 +48,7 @@ static void run_window(struct test_call *calls, int count)
         if (form != TEST_BLOCKING && !wait_calls(calls, count, calls[0].key))
             return;
         for (int i = 0; i < count; i++)
-            check_call(&calls[i]);
+            test_call_check(&calls[i]);
     }
     for (int i = 0; i < count && form == TEST_PERSISTENT_FORM; i++)
         test_ok(MPI_Request_free(&calls[i].request), "MPI_Request_free");
@@ -103,7 +64,7 @@ static void run_on(const struct test_collective *row, enum test_form form, const
         struct test_call calls[WINDOW];
         count = form != TEST_BLOCKING && turn + WINDOW <= turns ? WINDOW : 1;
         for (int i = 0; i < count; i++)
-            open_call(&calls[i], row, form, comm, turn + i, 0, count == 1);
+            test_call_open(&calls[i], row, form, comm, turn + i, 0, count == 1);
         run_window(calls, count);
         for (int i = 0; i < count; i++)
             test_call_close(&calls[i]);
@@ -131,8 +92,8 @@ static void test_large(const struct test_collective *row, const struct test_comm
         return;
     for (int turn = 0; turn < (test.quick ? 1 : 4); turn++) {
         struct test_call call;
-        open_call(&call, row, turn % 2 == 0 ? TEST_BLOCKING : TEST_NONBLOCKING, world, 900 + turn, count,
-                  true);
+        test_call_open(&call, row, turn % 2 == 0 ? TEST_BLOCKING : TEST_NONBLOCKING, world, 900 + turn, count,
+                       true);
         run_window(&call, 1);
         test_call_close(&call);
     }

@@ -13,7 +13,11 @@ last=$((NP - 1))
 # Files of the last run that no process has mapped. Open MPI 5.0 itself leaves one for each program that runs without mpirun.
 left_behind() {
     local file
-    find /dev/shm -mindepth 1 -maxdepth 1 -newer "$began" ! -name 'sm_segment.*0000.0' 2>/dev/null |
+    {
+        find "$SHM" -mindepth 1 -newer "$began" ! -name 'sm_segment.*0000.0'
+        # Those of other jobs' Open MPI are not ours.
+        find /dev/shm -mindepth 1 -maxdepth 1 -newer "$began" ! -name '*_segment.*' ! -name 'osc_*' ! -name 'run_mpi.*'
+    } 2>/dev/null |
         while IFS= read -r file; do
             grep -qsF "$file" /proc/[0-9]*/maps || echo "$file"
         done

@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
+	test/mpi/init_only \
 	test/mpi/interrupted \
 	test/mpi/neighbors \
 	test/mpi/nonblocking \
@@ -35,17 +36,20 @@ mpi_test_scripts = \
 	test/mpi/communicators.sh \
 	test/mpi/derived.sh \
 	test/mpi/faults.sh \
+	test/mpi/init_only.sh \
 	test/mpi/loading.sh \
 	test/mpi/observe.sh \
 	test/mpi/passcost.sh \
 	test/mpi/script.sh \
 	test/mpi/stacks.sh \
-	test/mpi/tests.list
+	test/mpi/tests.list \
+	test/mpi/visible.sh
 installed_test_files += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
 
 libtestmpi_la_SOURCES = \
 	test/mpi/collective.h \
+	test/mpi/collective_call.c \
 	test/mpi/collective_issue.c \
 	test/mpi/collective_move.c \
 	test/mpi/collective_reduce.c \
@@ -132,6 +136,9 @@ test_mpi_freed_SOURCES = \
 	test/mpi/sums.h
 test_mpi_freed_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_freed_LDADD = $(mpi_test_libs)
+
+test_mpi_init_only_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_init_only_LDADD = $(mpi_test_libs)
 
 test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_interrupted_LDADD = $(mpi_test_libs)

@@ -1,24 +1,13 @@
 # shellcheck shell=bash disable=SC2034
-# What the scripted tests share. test/run_mpi.sh runs them and sets MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR and LOGS;
+# What the scripted tests share. test/run_mpi.sh runs them and sets MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS and SHM;
 # they print lines `PASS name`, `FAIL name: detail`, `SKIP name: why`.
 
 output=$LOGS/script.$$.out
 began=$LOGS/script.$$.began
-started=$LOGS/script.$$.started
-touch "$started"
 # The driver's and the kernel's first loading may cost seconds, and so may other programs on the machine.
 patience=120
 
-# Open MPI 5.0 leaves a file in /dev/shm for each program that runs without mpirun; what ran here is taken away.
-tidy() {
-    local file
-    find /dev/shm -maxdepth 1 -name 'sm_segment.*0000.0' -newer "$started" -user "$(id -u)" 2>/dev/null |
-        while IFS= read -r file; do
-            grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
-        done
-    rm -f "$output" "$began" "$started"
-}
-trap tidy EXIT
+trap 'rm -f "$output" "$began"' EXIT
 
 pass() { echo "PASS $1"; }
 skip() { echo "SKIP $1: $2"; }

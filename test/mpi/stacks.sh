@@ -82,10 +82,22 @@ if PATH=$own/bin limited no_tool 10; then
     fi
 fi
 
+# What a run leaves in shared memory is told, and taken away; files of another job are not.
+# shellcheck disable=SC2016
+printf '%s\n' 'touch "$SHM/vader_segment.left"' 'echo "$SHM" >"$LOGS/shm"' 'echo "PASS leave"' >"$own/leave.sh"
+echo "leave | 1 | | leave.sh | script" >"$own/tests.list"
+others=$(mktemp /dev/shm/vader_segment.others.XXXXXX)
+run bash "$runner" --list "$own/tests.list" --programs "$PROGRAMS" --mpirun "$MPIRUN" --accelerator "$ACCELERATOR" --logs "$own/logs"
+if ! says 'FAIL leave np=1: left in /dev/shm: vader_segment.left$'; then
+    fail stacks/left "run_mpi.sh did not say what a run left"
+elif [ -e "$(cat "$own/logs/shm")" ] || [ ! -e "$others" ]; then
+    fail stacks/left "run_mpi.sh did not take away what was left, or took what was not its own"
+else
+    pass stacks/left
+fi
+rm -f "$others"
+
 # An Open MPI that is killed while its ranks start can leave files of its own.
-find /dev/shm -maxdepth 1 -user "$(id -u)" -newer "$started" \( -name 'vader_segment.*' -o -name 'sm_segment.*' \) 2>/dev/null |
-    while IFS= read -r file; do
-        grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
-    done
+rm -f "$SHM"/*_segment.*
 rm -rf "$own"
 exit 0

@@ -1,12 +1,13 @@
 /*
  * MPI_THREAD_MULTIPLE: several threads of every rank run collectives at once, each thread on its own
  * communicator, in orders and at speeds that differ between the ranks; and communicators come and go
- * meanwhile.
+ * meanwhile. Then all collectives in all forms, each thread in an order of its own.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/mpi/collective.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
@@ -15,6 +16,7 @@ enum { THREADS = 4, COUNT_MAX = 20000 };
 struct worker {
     pthread_t thread;
     MPI_Comm comm;
+    struct test_comm described; /* `comm` */
     int number;
     int rounds;
 };
@@ -165,20 +167,68 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void test_threads(void)
+/* A collective of the table in a form, drawn otherwise in each thread; persistent ones are started twice. */
+static void call_once(const struct worker *worker, int which)
+{
+    const struct test_collective *row = &test_collectives[which / TEST_FORMS];
+    enum test_form form = (enum test_form)(which % TEST_FORMS);
+    struct test_call call;
+    bool right = true;
+
+    if (!test_collective_fits(row, &worker->described) || !test_form_exists(form) ||
+        (row->is_local && form != TEST_BLOCKING))
+        return;
+    test_call_open(&call, row, form, &worker->described, which, 0, false);
+    if (form == TEST_PERSISTENT_FORM)
+        right = test_ok(test_issue(&call), "the initialisation");
+    for (int round = 0; right && round < (form == TEST_PERSISTENT_FORM ? 2 : 1); round++) {
+        test_call_fill(&call, round);
+        right =
+            test_ok(form == TEST_PERSISTENT_FORM ? MPI_Start(&call.request) : test_issue(&call), row->name);
+        right = right && test_ok(MPI_Wait(&call.request, MPI_STATUS_IGNORE), "MPI_Wait");
+        right = right && test_call_check(&call);
+    }
+    if (form == TEST_PERSISTENT_FORM && call.request != MPI_REQUEST_NULL)
+        test_ok(MPI_Request_free(&call.request), "MPI_Request_free");
+    test_call_close(&call);
+}
+
+/* All of them, shuffled (Fisher and Yates), alike on all ranks. */
+static void *call_all(void *arg)
+{
+    struct worker *worker = arg;
+    int count = test_collective_count * TEST_FORMS;
+    int *order = test_alloc((size_t)count * sizeof *order);
+    uint64_t state = test_mix2(test.seed + 2, (uint64_t)worker->number);
+
+    test_memory_thread();
+    for (int i = 0; i < count; i++) {
+        int other = test_draw(&state, i + 1);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    for (int i = 0; i < count; i++)
+        call_once(worker, order[i]);
+    free(order);
+    return NULL;
+}
+
+static void test_threads(const char *name, void *(*body)(void *), const struct test_comm *world)
 {
     struct worker workers[THREADS];
 
-    if (!test_begin_threaded("threads/own_communicators"))
+    if (!test_begin_threaded(name))
         return;
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.number = i, .rounds = test.quick ? 20 : 60};
+        workers[i] = (struct worker){.number = i, .rounds = test.quick ? 20 : 60, .described = *world};
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
         MPI_Comm_set_errhandler(workers[i].comm, MPI_ERRORS_RETURN);
+        workers[i].described.comm = workers[i].comm;
+        workers[i].described.slot = i; /* by which calls are drawn */
     }
     test_memory_thread(); /* finds the GPU before several threads look for it */
     for (int i = 0; i < THREADS; i++)
-        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        pthread_create(&workers[i].thread, NULL, body, &workers[i]);
     for (int i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);
     for (int i = 0; i < THREADS; i++)
@@ -188,7 +238,14 @@ static void test_threads(void)
 
 int main(int argc, char **argv)
 {
+    struct test_comm comms[TEST_COMMS_MAX];
+
     test_start(&argc, &argv, MPI_THREAD_MULTIPLE, NULL);
-    test_threads();
+    int comm_count = test_comms_make(comms);
+    test_layouts_make();
+    test_threads("threads/own_communicators", work, &comms[0]);
+    test_threads("threads/all_collectives", call_all, &comms[0]);
+    test_layouts_free();
+    test_comms_free(comms, comm_count);
     return test_finish();
 }

@@ -89,6 +89,7 @@ if UCX
 test_unit_unit_tests_SOURCES += \
 	test/unit/held_note.c \
 	test/unit/held_note.h \
+	test/unit/near_memory_test.cc \
 	test/unit/net_choice_test.cc \
 	test/unit/net_note_test.cc
 endif

@@ -11,6 +11,7 @@
 #include <thread>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,33 @@ class segment : public testing::Test
     RecordingLog log;
     gpucoll_segment mine;
 };
+
+/* 512-byte blocks of the file that have memory. */
+static blkcnt_t blocks_of(const gpucoll_segment *of)
+{
+    struct stat file;
+    return fstat(of->fd, &file) == 0 ? file.st_blocks : -1;
+}
+
+TEST_F(segment, is_placed_before_it_has_memory)
+{
+    struct Placed {
+        gpucoll_segment segment;
+        size_t bytes;
+        blkcnt_t blocks;
+    } placed = {};
+    auto place = [](void *arg, void *map, size_t bytes) {
+        Placed *self = static_cast<Placed *>(arg);
+        EXPECT_EQ(map, self->segment.map);
+        self->bytes = bytes;
+        self->blocks = blocks_of(&self->segment);
+    };
+    ASSERT_EQ(gpucoll_segment_create_placed(&placed.segment, 1 << 20, place, &placed, log.get()), GPUCOLL_OK);
+    EXPECT_EQ(placed.bytes, placed.segment.map_bytes);
+    EXPECT_EQ(placed.blocks, 0);
+    EXPECT_EQ(blocks_of(&placed.segment), static_cast<blkcnt_t>(placed.segment.map_bytes / 512));
+    gpucoll_segment_close(&placed.segment);
+}
 
 TEST_F(segment, is_zero_and_page_aligned)
 {

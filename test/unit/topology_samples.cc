@@ -107,3 +107,15 @@ Topology from_host(const std::string &inner, const RecordingLog &log)
                          "\n</host>\n</gpucoll_topology>\n",
                      log);
 }
+
+std::string uuid_text(const gpucoll_device_id &id)
+{
+    std::string text = "GPU-";
+    for (int i = 0; i < 16; i++) {
+        char digits[4];
+        snprintf(digits, sizeof digits, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                 id.uuid[i]);
+        text += digits;
+    }
+    return text;
+}

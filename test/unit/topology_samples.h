@@ -47,6 +47,9 @@ Topology from_text(const std::string &text, const RecordingLog &log);
 /* The same of <host name="h">...</host>. */
 Topology from_host(const std::string &inner, const RecordingLog &log);
 
+/* A GPU's UUID as files write it. */
+std::string uuid_text(const struct gpucoll_device_id &id);
+
 std::string read_all(const std::string &path);
 
 #endif

@@ -225,17 +225,6 @@ class topology_cost : public testing::Test
         EXPECT_NE(gpucoll_tl_choose("p2p", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
         return cost;
     }
-    static std::string uuid(const gpucoll_device_id &id)
-    {
-        std::string text = "GPU-";
-        for (int i = 0; i < 16; i++) {
-            char digits[4];
-            snprintf(digits, sizeof digits, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                     id.uuid[i]);
-            text += digits;
-        }
-        return text;
-    }
 
     RecordingLog log;
     gpucoll_config config;
@@ -265,11 +254,11 @@ TEST_F(topology_cost, is_that_of_the_pair_where_the_file_knows_it)
 {
     gpucoll_device_id own;
     accel->ops->device_id(device, &own);
-    Topology topology =
-        from_host("<gpu id=\"0\" uuid=\"" + uuid(own) +
-                      R"("><nvlink to="1" links="2" version="3"/></gpu><gpu id="1" uuid=")" +
-                      uuid(peer.device) + R"("><nvlink to="0" links="2" version="3"/></gpu><gpu id="2"/>)",
-                  log);
+    Topology topology = from_host("<gpu id=\"0\" uuid=\"" + uuid_text(own) +
+                                      R"("><nvlink to="1" links="2" version="3"/></gpu><gpu id="1" uuid=")" +
+                                      uuid_text(peer.device) +
+                                      R"("><nvlink to="0" links="2" version="3"/></gpu><gpu id="2"/>)",
+                                  log);
     ASSERT_TRUE(topology.ok()) << log.text_of("topology-file");
     EXPECT_NEAR(cost(topology).bandwidth, topology.link(0, 1).bandwidth, 1);
     EXPECT_TRUE(cost(topology).whole_lines);

@@ -140,20 +140,6 @@ static int likely_gpu(const struct gpucoll_topology *topology)
     return gpucoll_topology_gpu(topology, host, which);
 }
 
-static void print_nothing(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
-static void help_nothing(void *arg, const char *topic, va_list args)
-{
-    (void)arg;
-    (void)topic;
-    (void)args;
-}
-
 gpucoll_status gpucoll_rdma_devices_open(const struct gpucoll_ucx *ucx, const struct gpucoll_config *config,
                                          const struct gpucoll_log *log, struct gpucoll_rdma_devices *devices)
 {
@@ -161,8 +147,7 @@ gpucoll_status gpucoll_rdma_devices_open(const struct gpucoll_ucx *ucx, const st
     devices->gpu = -1;
     list_devices(ucx, devices);
     /* Not that of coll_gpucoll_topology_file: UCX is to use what is here. A build without hwloc knows none, which is no error here. */
-    const struct gpucoll_log quiet = {.verbosity = -1, .print = print_nothing, .help = help_nothing};
-    if (gpucoll_topology_discover(&quiet, &devices->topology) == GPUCOLL_OK) {
+    if (gpucoll_topology_discover(&gpucoll_log_silent, &devices->topology) == GPUCOLL_OK) {
         devices->gpu = likely_gpu(devices->topology);
     } else {
         devices->topology = NULL;

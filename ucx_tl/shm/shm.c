@@ -4,6 +4,7 @@
  * engines move, no kernel runs.
  */
 #include <string.h>
+#include "core/topology/near_memory.h"
 #include "ucx_tl/shm/outbox.h"
 #include "ucx_tl/shm/shm.h"
 
@@ -24,11 +25,28 @@ void gpucoll_shm_query(struct gpucoll_device *device, const struct gpucoll_tl_ca
     cost->bandwidth = bandwidth;
 }
 
+struct nearness {
+    struct gpucoll_device *device;
+    int numa;
+};
+
+/* Copies to and from the other socket's memory would cross the link between sockets. */
+static void place_near(void *arg, void *map, size_t bytes)
+{
+    const struct nearness *near = arg;
+    const char *reason = gpucoll_near_bind(near->numa, map, bytes);
+    gpucoll_log(near->device->accel->log, GPUCOLL_LOG_SETUP, "outbox of %s: %s memory of NUMA node %d%s%s",
+                near->device->name, reason ? "not in" : "in", near->numa, reason ? ": " : "",
+                reason ? reason : "");
+}
+
 gpucoll_status gpucoll_shm_offer(struct gpucoll_device *device, size_t bytes, struct gpucoll_segment *outbox,
                                  struct gpucoll_tl_card *card)
 {
     const struct gpucoll_accel *accel = device->accel;
-    gpucoll_status status = gpucoll_segment_create(outbox, bytes, accel->log);
+    struct nearness near = {.device = device, .numa = gpucoll_near_numa(device)};
+    gpucoll_status status =
+        gpucoll_segment_create_placed(outbox, bytes, near.numa < 0 ? NULL : place_near, &near, accel->log);
     if (status != GPUCOLL_OK) {
         return status;
     }

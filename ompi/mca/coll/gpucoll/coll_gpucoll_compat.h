@@ -60,6 +60,13 @@ static inline gpucoll_displs gpucoll_displs_of(const gpucoll_displ *array)
     return array;
 }
 
+/* Open MPI 4.1 tells a function that copies an attribute of a communicator of the new one as well. */
+#if OMPI_MAJOR_VERSION >= 5
+#define GPUCOLL_COPY_ATTR_MORE
+#else
+#define GPUCOLL_COPY_ATTR_MORE , __attribute__((unused)) MPI_Comm newcomm
+#endif
+
 /* 16-bit floats: a C type from 5.0 on, only Fortran's REAL*2 before. A row of a table indexed by the types of
  * ompi/mca/op. */
 #if OMPI_MAJOR_VERSION >= 5

@@ -6,7 +6,9 @@
 #ifndef COLL_GPUCOLL_FINALIZE_H
 #define COLL_GPUCOLL_FINALIZE_H
 
-/* Asks to be told. Cheap to repeat. */
-void gpucoll_watch_finalize(void);
+#include <stdbool.h>
+
+/* Asks to be told. Cheap to repeat; false: could not be asked, in MPI_Init perhaps not yet. */
+bool gpucoll_watch_finalize(void);
 
 #endif

@@ -10,7 +10,7 @@ static struct {
     struct gpucoll_sequence *newest;   /* of those that have a team */
     bool moving;
     bool closed;
-    bool early; /* one was begun in MPI_Init, when nobody could ask to be told of MPI_Finalize */
+    bool early; /* one was begun in MPI_Init, and to be told of MPI_Finalize is still to be asked */
 } sequences;
 
 static void link_ready(struct gpucoll_sequence *self)
@@ -54,8 +54,7 @@ static gpucoll_status begin(struct gpucoll_sequence *self)
     };
     self->begun = true;
     self->waiting = (struct gpucoll_waiting){0};
-    gpucoll_watch_finalize();
-    sequences.early |= ompi_mpi_state == OMPI_MPI_STATE_INIT_STARTED;
+    sequences.early |= !gpucoll_watch_finalize() && ompi_mpi_state == OMPI_MPI_STATE_INIT_STARTED;
     return gpucoll_team_begin(mca_coll_gpucoll_component.context, &exchange, module->comm->c_name, self->able,
                               &self->team);
 }
@@ -139,7 +138,7 @@ void gpucoll_sequences_progress(void)
     }
     if (sequences.early && ompi_mpi_state != OMPI_MPI_STATE_INIT_STARTED) {
         sequences.early = false;
-        gpucoll_watch_finalize();
+        (void)gpucoll_watch_finalize();
     }
     gpucoll_module *done = NULL;
     sequences.moving = true;

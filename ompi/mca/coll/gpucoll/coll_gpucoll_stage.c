@@ -130,7 +130,7 @@ static bool seems_in_place(const struct gpucoll_call *call)
 
 int gpucoll_stage_alloc(struct gpucoll_call *call)
 {
-    gpucoll_watch_finalize();
+    (void)gpucoll_watch_finalize();
     int rc = alloc(&call->send, call->sparse);
     if (rc == OMPI_SUCCESS) {
         rc = alloc(&call->recv, call->sparse);

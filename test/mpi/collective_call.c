@@ -1,0 +1,46 @@
+/* A call of a row of the table, with everything else drawn from the seed; the same for all forms. */
+#include <stdio.h>
+#include <string.h>
+
+#include "test/mpi/collective.h"
+#include "test/mpi/memory.h"
+#include "test/mpi/support.h"
+
+void test_call_open(struct test_call *call, const struct test_collective *row, enum test_form form,
+                    const struct test_comm *comm, int turn, int fixed_count, bool alone)
+{
+    uint64_t mine;
+
+    memset(call, 0, sizeof *call);
+    call->row = row;
+    call->form = form;
+    call->comm = comm;
+    call->alone = alone;
+    call->fixed_count = fixed_count;
+    call->request = MPI_REQUEST_NULL;
+    call->key =
+        test_mix3(test.seed, (uint64_t)(row->coll * TEST_FORMS + form), (uint64_t)(comm->slot * 1000 + turn));
+    mine = test_mix2(call->key, (uint64_t)test.rank + 500);
+    call->in_place = row->may_be_in_place && !comm->inter && test_mix(call->key + 9) % 5 < 2;
+    call->kinds[0] = test_memory_kind(mine);
+    call->kinds[1] = test_memory_kind(mine + 1);
+    test_choose_root(call, turn);
+    (row->reduces ? test_reduce_plan : test_move_plan)(call);
+    snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn,
+             call->root, call->in_place ? ", in place" : "", call->count,
+             row->reduces       ? call->reduction.layout->name
+             : call->recv.n > 0 ? call->recv.blocks[0].layout->name
+             : call->send.n > 0 ? call->send.blocks[0].layout->name
+                                : "nothing to do here");
+}
+
+void test_call_fill(struct test_call *call, int round)
+{
+    (call->row->reduces ? test_reduce_fill : test_move_fill)(call, round);
+}
+
+bool test_call_check(struct test_call *call)
+{
+    return test_side_check(&call->recv.side, "receive", call->text) &&
+           test_side_check(&call->send.side, "send", call->text);
+}

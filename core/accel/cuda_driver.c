@@ -30,6 +30,7 @@ static const struct symbol optional[] = {
     {"cuLaunchKernelEx", offsetof(struct gpucoll_cuda_driver, launch_cluster)},
     {"cuOccupancyMaxPotentialClusterSize", offsetof(struct gpucoll_cuda_driver, cluster_size)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},
+    {"cuFlushGPUDirectRDMAWrites", offsetof(struct gpucoll_cuda_driver, flush_writes)},
 };
 
 static bool find(void *handle, const struct symbol *symbol)

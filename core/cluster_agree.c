@@ -78,7 +78,7 @@ static void send_round(struct gpucoll_span *span)
     for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
         cluster->ops->send(cluster->net, cluster->peers[to], tag, &span->out[round], sizeof span->out[round],
-                           &span->sent[span->sends++]);
+                           NULL, &span->sent[span->sends++]);
     }
 }
 
@@ -105,7 +105,7 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round),
                                              tag_channel(span, round));
-        cluster->ops->receive(cluster->net, tag, &span->in[round], sizeof span->in[round],
+        cluster->ops->receive(cluster->net, tag, &span->in[round], sizeof span->in[round], NULL,
                               &span->received[round]);
     }
     do {

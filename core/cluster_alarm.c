@@ -20,7 +20,7 @@ void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)
 {
     cluster->listens = true;
     cluster->ops->receive(cluster->net, tag_to(cluster, cluster->rank), &cluster->incoming,
-                          sizeof cluster->incoming, &cluster->listener);
+                          sizeof cluster->incoming, NULL, &cluster->listener);
 }
 
 static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm)
@@ -31,7 +31,7 @@ static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *al
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
             if (!cluster->ops->lost(cluster->net, cluster->peers[to])) {
                 cluster->ops->send(cluster->net, cluster->peers[to], tag_to(cluster, to), &cluster->outgoing,
-                                   sizeof cluster->outgoing, &cluster->alarms[cluster->alarms_sent++]);
+                                   sizeof cluster->outgoing, NULL, &cluster->alarms[cluster->alarms_sent++]);
             }
         }
     }

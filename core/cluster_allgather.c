@@ -51,6 +51,11 @@ static void op(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpuc
     }
 }
 
+static char *place(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host)
+{
+    return call->recv + gpucoll_stage_block(call, unit, host, call->index).at;
+}
+
 static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side,
                  uint32_t index, struct gpucoll_stage_copy *copy)
 {
@@ -60,9 +65,8 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
         return false;
     }
     copy->at = gpucoll_stage_place(call, unit, host);
-    const struct gpucoll_stage_part part = gpucoll_stage_block(call, unit, host, call->index);
-    copy->device = call->recv + part.at;
-    copy->bytes = part.bytes;
+    copy->device = place(call, unit, host);
+    copy->bytes = gpucoll_stage_block(call, unit, host, call->index).bytes;
     return true;
 }
 
@@ -80,4 +84,5 @@ const struct gpucoll_cluster_family gpucoll_cluster_allgather = {
     .op = op,
     .copy = copy,
     .rail = rail,
+    .place = place,
 };

@@ -50,6 +50,12 @@ static void op(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpuc
     }
 }
 
+static char *place(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host)
+{
+    (void)host;
+    return (is_root(call) ? (char *)call->send : call->recv) + gpucoll_stage_part(call, unit, call->index).at;
+}
+
 static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side,
                  uint32_t index, struct gpucoll_stage_copy *copy)
 {
@@ -57,7 +63,7 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
     if (index > 0 || has_root(call) != (side == GPUCOLL_BEFORE)) {
         return false;
     }
-    copy->device = (is_root(call) ? (char *)call->send : call->recv) + part.at;
+    copy->device = place(call, unit, 0);
     copy->at = 0;
     copy->bytes = part.bytes;
     return true;
@@ -80,4 +86,5 @@ const struct gpucoll_cluster_family gpucoll_cluster_bcast = {
     .op = op,
     .copy = copy,
     .rail = rail,
+    .place = place,
 };

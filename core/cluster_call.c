@@ -181,6 +181,29 @@ static gpucoll_status post_ops(struct gpucoll_request *request, bool *moved)
 
 /* ---- slots ---- */
 
+struct gpucoll_net_memory *gpucoll_stage_reach(const struct gpucoll_cluster_call *call,
+                                               const struct gpucoll_extent *extent)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    return extent->begin == NULL ? NULL
+                                 : cluster->ops->reach(cluster->net, call->gpu->device, extent->begin,
+                                                       (size_t)(extent->end - extent->begin));
+}
+
+void gpucoll_stage_forget(const struct gpucoll_cluster_call *call, struct gpucoll_net_memory *memory)
+{
+    if (memory != NULL) {
+        call->cluster->ops->forget(call->cluster->net, memory);
+    }
+}
+
+gpucoll_status gpucoll_stage_flush(const struct gpucoll_cluster_call *call)
+{
+    struct gpucoll_device *device = call->gpu->device;
+    const struct gpucoll_accel_ops *ops = device->accel->ops;
+    return ops->device_flush != NULL ? ops->device_flush(device) : GPUCOLL_OK;
+}
+
 /* Queues the unit's copies of one side. Copies of a queue end in order: the last tells of all. */
 static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, const struct gpucoll_rail *rail,
                                   struct gpucoll_stage_slot *slot, enum gpucoll_side side)
@@ -188,8 +211,9 @@ static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, const
     struct gpucoll_stage_copy copy;
     gpucoll_status status = GPUCOLL_OK;
     slot->copied.number = 0;
-    for (uint32_t i = 0;
-         rail != NULL && status == GPUCOLL_OK && call->family->copy(call, slot->unit, side, i, &copy); i++) {
+    for (uint32_t i = 0; rail != NULL && !slot->direct && status == GPUCOLL_OK &&
+                         call->family->copy(call, slot->unit, side, i, &copy);
+         i++) {
         char *host = slot_memory(call, slot->unit) + copy.at;
         const bool out = side == GPUCOLL_BEFORE;
         struct gpucoll_copy_ticket ticket = {0};
@@ -200,24 +224,42 @@ static gpucoll_status give_copies(const struct gpucoll_cluster_call *call, const
     return status;
 }
 
+/* What is to be done along the rail, and whether on the device. */
+static void prepare_rail(struct gpucoll_cluster_call *call, const struct gpucoll_rail *rail,
+                         struct gpucoll_stage_slot *slot)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const uint64_t first = slot->unit % GPUCOLL_STAGE_SLOTS * cluster->hosts;
+    struct gpucoll_rail_args *args = &slot->rail;
+    uint64_t *blocks = call->slot_blocks != NULL ? call->slot_blocks + first : NULL;
+    *args = (struct gpucoll_rail_args){
+        .algorithm = gpucoll_rail_named(cluster->context->config->rail_algorithm),
+    };
+    slot->goes = rail != NULL && call->family->rail(call, slot->unit, blocks, args);
+    args->blocks = blocks;
+    slot->direct = slot->goes && call->memory != NULL && gpucoll_rail_keeps_blocks(rail, args);
+    if (!slot->direct) {
+        args->data = slot_memory(call, slot->unit);
+        return;
+    }
+    args->memory = call->memory;
+    args->data = call->family->place(call, slot->unit, 0);
+    if (blocks != NULL) {
+        for (uint32_t host = 0; host < cluster->hosts; host++) {
+            call->slot_places[first + host] = call->family->place(call, slot->unit, host);
+        }
+        args->places = call->slot_places + first;
+    }
+}
+
 /* Rail runs start in the order of units, so that all ranks of the rail start them alike. */
 static gpucoll_status start_rail(struct gpucoll_cluster_call *call, struct gpucoll_rail *rail,
                                  struct gpucoll_stage_slot *slot)
 {
-    struct gpucoll_rail_args args = {.algorithm =
-                                         gpucoll_rail_named(call->cluster->context->config->rail_algorithm)};
-    slot->blocks = call->slot_blocks != NULL
-                       ? call->slot_blocks + slot->unit % GPUCOLL_STAGE_SLOTS * call->cluster->hosts
-                       : NULL;
     call->next_rail++;
     slot->run = NULL;
     slot->state = GPUCOLL_SLOT_RAIL;
-    if (rail == NULL || !call->family->rail(call, slot->unit, slot->blocks, &args)) {
-        return GPUCOLL_OK;
-    }
-    args.data = slot_memory(call, slot->unit);
-    args.blocks = slot->blocks;
-    return gpucoll_rail_start(rail, &args, &slot->run);
+    return slot->goes ? gpucoll_rail_start(rail, &slot->rail, &slot->run) : GPUCOLL_OK;
 }
 
 /* The rank that a rail run waits for, as the communicator counts. */
@@ -240,8 +282,10 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
         return status;
     }
     slot->run = NULL; /* gone, however it ended */
-    return status == GPUCOLL_OK ? status
-                                : gpucoll_watchdog_failed(request, missing_rank(request->stages), status);
+    if (status != GPUCOLL_OK) {
+        return gpucoll_watchdog_failed(request, missing_rank(request->stages), status);
+    }
+    return slot->direct ? gpucoll_stage_flush(request->stages) : status;
 }
 
 static gpucoll_status move_pairs(struct gpucoll_request *request, bool *moved)
@@ -271,6 +315,7 @@ static gpucoll_status move_slot(struct gpucoll_request *request, struct gpucoll_
             return GPUCOLL_IN_PROGRESS;
         }
         slot->state = GPUCOLL_SLOT_OUT;
+        prepare_rail(call, rail, slot);
         return give_copies(call, rail, slot, GPUCOLL_BEFORE);
     case GPUCOLL_SLOT_OUT:
         status = gpucoll_copy_done(call->gpu, slot->copied);

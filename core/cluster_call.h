@@ -10,6 +10,9 @@
  * What the steps are is a row of functions for each family of collectives: core/cluster_reduce.c and its neighbours. A row says the same on
  * all ranks of a host about local calls, and on all ranks of a rail about it.
  *
+ * Where nothing is summed between hosts, and the network takes the device's memory (`place`, call->memory), the rail works on that: there is
+ * neither OUT nor IN. Each rank decides for itself, as messages are the same either way.
+ *
  * The order of local calls is that of the units, AFTER that of unit u standing behind BEFORE that of unit u + GPUCOLL_STAGE_DEPTH; so the
  * steps of different units overlap, and still all ranks post on the back team in one order. A local call for which the ranks have no lanes is
  * declined by all of them alike; it is posted again at the first place in the order where something waits for it.
@@ -60,6 +63,8 @@ struct gpucoll_cluster_family {
     /* What is to be done along its rail; false: nothing. `blocks`, one a host, is for what goes in blocks. */
     bool (*rail)(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
                  struct gpucoll_rail_args *args);
+    /* Of a rail on which nothing is summed: where on the device its data is, or, if it goes in blocks, what belongs to `host`. Else NULL. */
+    char *(*place)(const struct gpucoll_cluster_call *call, uint64_t unit, uint32_t host);
 };
 
 enum gpucoll_slot_state {
@@ -79,8 +84,10 @@ struct gpucoll_stage_slot {
     uint64_t
         ops_end; /* number of the local call behind the last of this side; UINT64_MAX: not all are posted */
     struct gpucoll_copy_ticket copied;
+    bool direct; /* from device to device: no copies */
+    bool goes;   /* along the rail: */
+    struct gpucoll_rail_args rail;
     struct gpucoll_rail_run *run;
-    uint64_t *blocks; /* of its rail run, one a host */
 };
 
 struct gpucoll_posted_op {
@@ -116,7 +123,9 @@ struct gpucoll_cluster_call {
     char *temp;
     struct gpucoll_gpu *gpu; /* whose pool has given it */
     char *slots;
-    uint64_t *slot_blocks;
+    uint64_t *slot_blocks;             /* of the rail runs of units, one a host, */
+    char **slot_places;                /* and where they are on the device */
+    struct gpucoll_net_memory *memory; /* that the rail may work on; NULL: on `slots` */
 
     struct gpucoll_request *probe;
     uint64_t turn; /* 0: not in its stages yet */
@@ -175,6 +184,29 @@ static inline struct gpucoll_rail *gpucoll_stage_rail(const struct gpucoll_clust
     }
     return cluster->on_rail && call->family->between == GPUCOLL_BETWEEN_RAILS ? &cluster->rail : NULL;
 }
+
+/* A run of memory that holds what it was extended by. */
+struct gpucoll_extent {
+    char *begin; /* NULL: nothing */
+    char *end;
+};
+static inline void gpucoll_extend(struct gpucoll_extent *extent, const void *place, uint64_t bytes)
+{
+    char *begin = (char *)place;
+    char *end = begin + bytes;
+    if (bytes > 0) {
+        const bool first = extent->begin == NULL;
+        extent->begin = first || begin < extent->begin ? begin : extent->begin;
+        extent->end = first || end > extent->end ? end : extent->end;
+    }
+}
+
+/* Asks the network to take it; NULL: it does not. */
+struct gpucoll_net_memory *gpucoll_stage_reach(const struct gpucoll_cluster_call *call,
+                                               const struct gpucoll_extent *extent);
+void gpucoll_stage_forget(const struct gpucoll_cluster_call *call, struct gpucoll_net_memory *memory);
+/* What messages have brought into the device's memory is there for kernels. */
+gpucoll_status gpucoll_stage_flush(const struct gpucoll_cluster_call *call) GPUCOLL_CHECKED;
 
 /* Where a unit's temporary memory is. */
 static inline char *gpucoll_stage_temp(const struct gpucoll_cluster_call *call, uint64_t unit)

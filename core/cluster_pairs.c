@@ -23,28 +23,72 @@ static bool is_far(const struct gpucoll_cluster *cluster, uint32_t rank)
     return cluster->host_of[rank] != cluster->host;
 }
 
-/* Slots for the longest message of this rank; few if all of its messages are. */
+/* What comes takes the place of what goes. */
+static bool is_in_place(const struct gpucoll_kernel_run *run)
+{
+    return run->send == run->recv && run->send_bytes > 0 && run->recv_bytes > 0;
+}
+
+static bool is_direct(const struct gpucoll_pairs *pairs, const struct gpucoll_pair_side *side, uint32_t peer)
+{
+    return side->memory != NULL && !is_in_place(&pairs->runs[peer]);
+}
+
+static uint64_t run_bytes(const struct gpucoll_pairs *pairs, const struct gpucoll_pair_side *side,
+                          uint32_t peer)
+{
+    const struct gpucoll_kernel_run *run = &pairs->runs[peer];
+    return side->sends ? run->send_bytes : run->recv_bytes;
+}
+
+/* Slots for the longest message of this rank that wants one; few if all of its messages are. */
 static void measure(struct gpucoll_pairs *pairs, const struct gpucoll_cluster *cluster)
 {
     const uint64_t forced = round_up(cluster->context->config->chunk, 4096);
+    const struct gpucoll_pair_side *sides[] = {&pairs->out, &pairs->in};
     uint64_t longest = 0;
-    uint64_t messages[2] = {0, 0};
+    uint64_t most = 0;
     pairs->chunk = forced > 0 ? smaller(forced, most_chunk) : usual_chunk;
-    for (uint32_t rank = 0; rank < cluster->size; rank++) {
-        const struct gpucoll_kernel_run *run = &pairs->runs[rank];
-        if (is_far(cluster, rank)) {
-            longest = run->send_bytes > longest ? run->send_bytes : longest;
-            longest = run->recv_bytes > longest ? run->recv_bytes : longest;
-            messages[0] += (run->send_bytes + pairs->chunk - 1) / pairs->chunk;
-            messages[1] += (run->recv_bytes + pairs->chunk - 1) / pairs->chunk;
+    for (int i = 0; i < 2; i++) {
+        uint64_t messages = 0;
+        for (uint32_t rank = 0; rank < cluster->size; rank++) {
+            const uint64_t bytes = is_far(cluster, rank) ? run_bytes(pairs, sides[i], rank) : 0;
+            messages += (bytes + pairs->chunk - 1) / pairs->chunk;
+            longest = bytes > longest && !is_direct(pairs, sides[i], rank) ? bytes : longest;
         }
+        most = messages > most ? messages : most;
     }
-    const uint64_t most = messages[0] > messages[1] ? messages[0] : messages[1];
     pairs->slot_bytes = round_up(smaller(longest, pairs->chunk), 256);
-    pairs->window = pairs->slot_bytes == 0 ? 0 : (uint32_t)smaller(most, GPUCOLL_PAIR_WINDOW);
+    pairs->window = (uint32_t)smaller(most, GPUCOLL_PAIR_WINDOW);
     if (pairs->window * pairs->slot_bytes > side_bytes) {
         pairs->window = (uint32_t)(side_bytes / pairs->slot_bytes);
     }
+}
+
+static void reach_side(struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    struct gpucoll_extent extent = {0};
+    for (uint32_t rank = 0; rank < cluster->size; rank++) {
+        const struct gpucoll_kernel_run *run = &call->pairs->runs[rank];
+        if (is_far(cluster, rank) && !is_in_place(run)) {
+            gpucoll_extend(&extent, side->sends ? run->send : run->recv, run_bytes(call->pairs, side, rank));
+        }
+    }
+    side->memory = gpucoll_stage_reach(call, &extent);
+}
+
+void gpucoll_pairs_reach(struct gpucoll_cluster_call *call)
+{
+    reach_side(call, &call->pairs->out);
+    reach_side(call, &call->pairs->in);
+    measure(call->pairs, call->cluster);
+}
+
+void gpucoll_pairs_forget(struct gpucoll_cluster_call *call)
+{
+    gpucoll_stage_forget(call, call->pairs->out.memory);
+    gpucoll_stage_forget(call, call->pairs->in.memory);
 }
 
 struct gpucoll_pairs *gpucoll_pairs_new(const struct gpucoll_cluster *cluster,
@@ -68,20 +112,13 @@ static uint32_t peer_in(const struct gpucoll_cluster *cluster, uint32_t step)
     return (step + cluster->size - cluster->rank) % cluster->size;
 }
 
-static uint64_t run_bytes(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
-                          uint32_t peer)
-{
-    const struct gpucoll_kernel_run *run = &call->pairs->runs[peer];
-    return side->sends ? run->send_bytes : run->recv_bytes;
-}
-
 /* Goes to the next message of a side; false: there is none. */
 static bool find_next(const struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
     for (; side->step < cluster->size; side->step++, side->at = 0) {
         const uint32_t peer = peer_in(cluster, side->step);
-        if (is_far(cluster, peer) && side->at < run_bytes(call, side, peer)) {
+        if (is_far(cluster, peer) && side->at < run_bytes(call->pairs, side, peer)) {
             return true;
         }
     }
@@ -118,31 +155,15 @@ static char *slot_of(const struct gpucoll_cluster_call *call, const struct gpuco
     return side->slots + (uint64_t)(message - side->messages) * call->pairs->slot_bytes;
 }
 
-static gpucoll_status begin_message(struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
+/* A message's memory, and the device's that it is; else NULL, and it is a slot. */
+static char *memory_of(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
+                       const struct gpucoll_pair_message *message, struct gpucoll_net_memory **memory)
 {
-    const struct gpucoll_cluster *cluster = call->cluster;
-    const struct gpucoll_pairs *pairs = call->pairs;
-    struct gpucoll_pair_message *message = &side->messages[side->begun % pairs->window];
-    const uint32_t peer = peer_in(cluster, side->step);
-    *message = (struct gpucoll_pair_message){
-        .peer = peer,
-        .at = side->at,
-        .bytes = smaller(run_bytes(call, side, peer) - side->at, pairs->chunk),
-    };
-    side->begun++;
-    side->at += message->bytes;
-    char *slot = slot_of(call, side, message);
-    if (side->sends) {
-        message->state = GPUCOLL_PAIR_COPIED_OUT;
-        return gpucoll_copy_in(call->gpu, GPUCOLL_QUEUE_OUT, slot,
-                               (const char *)pairs->runs[peer].send + message->at, message->bytes,
-                               &message->copied);
-    }
-    message->state = GPUCOLL_PAIR_RECEIVED;
-    cluster->ops->receive(cluster->net,
-                          gpucoll_net_tag(cluster->span_id[cluster->rank], peer, pairs->channel), slot,
-                          message->bytes, &message->message);
-    return GPUCOLL_OK;
+    const struct gpucoll_kernel_run *run = &call->pairs->runs[message->peer];
+    const bool direct = is_direct(call->pairs, side, message->peer);
+    *memory = direct ? side->memory : NULL;
+    return direct ? (side->sends ? (char *)run->send : (char *)run->recv) + message->at
+                  : slot_of(call, side, message);
 }
 
 static void send(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
@@ -151,8 +172,58 @@ static void send(const struct gpucoll_cluster_call *call, const struct gpucoll_p
     const struct gpucoll_cluster *cluster = call->cluster;
     const uint64_t tag =
         gpucoll_net_tag(cluster->span_id[message->peer], cluster->rank, call->pairs->channel);
-    cluster->ops->send(cluster->net, cluster->peers[message->peer], tag, slot_of(call, side, message),
-                       message->bytes, &message->message);
+    struct gpucoll_net_memory *memory;
+    char *data = memory_of(call, side, message, &memory);
+    message->state = GPUCOLL_PAIR_SENT;
+    cluster->ops->send(cluster->net, cluster->peers[message->peer], tag, data, message->bytes, memory,
+                       &message->message);
+}
+
+static void receive(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
+                    struct gpucoll_pair_message *message)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const uint64_t tag =
+        gpucoll_net_tag(cluster->span_id[cluster->rank], message->peer, call->pairs->channel);
+    struct gpucoll_net_memory *memory;
+    char *data = memory_of(call, side, message, &memory);
+    message->state = GPUCOLL_PAIR_RECEIVED;
+    cluster->ops->receive(cluster->net, tag, data, message->bytes, memory, &message->message);
+}
+
+static gpucoll_status begin_message(struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
+{
+    const struct gpucoll_pairs *pairs = call->pairs;
+    struct gpucoll_pair_message *message = &side->messages[side->begun % pairs->window];
+    const uint32_t peer = peer_in(call->cluster, side->step);
+    *message = (struct gpucoll_pair_message){
+        .peer = peer,
+        .at = side->at,
+        .bytes = smaller(run_bytes(pairs, side, peer) - side->at, pairs->chunk),
+    };
+    side->begun++;
+    side->at += message->bytes;
+    if (!side->sends) {
+        receive(call, side, message);
+        return GPUCOLL_OK;
+    }
+    if (is_direct(pairs, side, peer)) {
+        send(call, side, message);
+        return GPUCOLL_OK;
+    }
+    message->state = GPUCOLL_PAIR_COPIED_OUT;
+    return gpucoll_copy_in(call->gpu, GPUCOLL_QUEUE_OUT, slot_of(call, side, message),
+                           (const char *)pairs->runs[peer].send + message->at, message->bytes,
+                           &message->copied);
+}
+
+/* It has gone, or come: what comes to a slot has a copy before it. */
+static gpucoll_status end_message(struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
+                                  struct gpucoll_pair_message *message)
+{
+    const bool direct = is_direct(call->pairs, side, message->peer);
+    message->state = side->sends || direct ? GPUCOLL_PAIR_THROUGH : GPUCOLL_PAIR_HELD;
+    return direct && !side->sends ? gpucoll_stage_flush(call) : GPUCOLL_OK;
 }
 
 /* One step of a message; GPUCOLL_IN_PROGRESS if there is none to take now. */
@@ -167,17 +238,16 @@ static gpucoll_status move_message(struct gpucoll_cluster_call *call, struct gpu
     case GPUCOLL_PAIR_COPIED_OUT:
         status = gpucoll_copy_done(call->gpu, message->copied);
         if (status == GPUCOLL_OK) {
-            message->state = GPUCOLL_PAIR_SENT;
             send(call, side, message);
         }
         break;
     case GPUCOLL_PAIR_SENT:
     case GPUCOLL_PAIR_RECEIVED:
         status = cluster->ops->test(cluster->net, &message->message);
-        if (status == GPUCOLL_OK) {
-            message->state = side->sends ? GPUCOLL_PAIR_THROUGH : GPUCOLL_PAIR_HELD;
-        }
         call->missing = message->peer; /* if it has failed */
+        if (status == GPUCOLL_OK) {
+            status = end_message(call, side, message);
+        }
         break;
     case GPUCOLL_PAIR_HELD:
         if (is_read(call, message)) {
@@ -238,7 +308,7 @@ static void begin(struct gpucoll_cluster_call *call)
     pairs->begun = true;
     pairs->channel = gpucoll_span_channel(GPUCOLL_SPAN_PAIRS, 0) | (uint32_t)(call->turn & 0x3ffff);
     pairs->out.slots = call->slots;
-    pairs->in.slots = call->slots + pairs->window * pairs->slot_bytes;
+    pairs->in.slots = call->slots != NULL ? call->slots + pairs->window * pairs->slot_bytes : NULL;
 }
 
 bool gpucoll_pairs_are_through(const struct gpucoll_pairs *pairs)

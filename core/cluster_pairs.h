@@ -5,6 +5,9 @@
  *   out    copy from the device into a slot, send
  *   in     receive into a slot, copy to the device; where the same place is also sent (in place), when it has been read
  *
+ * Where the network takes the device's memory, messages go from it and to it, without slots and copies; but not in place, where what comes in would
+ * have to wait for what is sent, on both sides. The messages are the same either way.
+ *
  * In step t, rank r has to do with rank t - r, modulo their number, and that one with it: so each step is of pairs, no rank is in two of
  * them, and both know the order of all messages: by step, then by place. A side has up to `window` messages under way, in this order, each in a
  * slot of its own. The first message of all ranks that is not through waits for no other one, so there is always one that moves, however
@@ -46,6 +49,7 @@ struct gpucoll_pair_side {
     uint64_t begun;
     uint64_t through; /* messages before this one are */
     char *slots;
+    struct gpucoll_net_memory *memory; /* that messages may have instead, NULL: none */
     struct gpucoll_pair_message messages[GPUCOLL_PAIR_WINDOW];
 };
 
@@ -64,6 +68,9 @@ struct gpucoll_pairs {
 /* The runs of a call, and what they need of host memory. NULL: out of memory. */
 struct gpucoll_pairs *gpucoll_pairs_new(const struct gpucoll_cluster *cluster,
                                         const struct gpucoll_coll_args *args, uint64_t *longest);
+/* Asks the network to take the memory of the call's GPU, which is known; so less of host memory may be needed. */
+void gpucoll_pairs_reach(struct gpucoll_cluster_call *call);
+void gpucoll_pairs_forget(struct gpucoll_cluster_call *call);
 /* Of host memory, for both sides. */
 static inline uint64_t gpucoll_pairs_bytes(const struct gpucoll_pairs *pairs)
 {

@@ -312,12 +312,31 @@ static char *take_slots(struct gpucoll_cluster *cluster, uint64_t bytes)
     return memory->slots;
 }
 
+/* Asks the network to take the memory that the rail could work on: what all blocks are in, or the buffer. */
+static void reach_rail(struct gpucoll_cluster_call *call)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    struct gpucoll_extent extent = {0};
+    if (call->family->place == NULL) {
+        return;
+    }
+    if (call->blocks == NULL) {
+        gpucoll_extend(&extent, call->family->place(call, 0, 0), call->bytes);
+    }
+    for (uint32_t i = 0; call->blocks != NULL && i < cluster->size; i++) {
+        gpucoll_extend(&extent, call->recv + call->blocks[i].offset, call->blocks[i].bytes);
+    }
+    call->memory = gpucoll_stage_reach(call, &extent);
+}
+
 bool gpucoll_cluster_reserve(struct gpucoll_request *request)
 {
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
     call->gpu = request->gpu;
     if (call->pairs != NULL) {
+        gpucoll_pairs_reach(call);
+        call->family->shape(call);
         call->slots = call->slot_bytes > 0 ? take_slots(cluster, call->slot_bytes) : NULL;
         return call->slot_bytes == 0 || call->slots != NULL;
     }
@@ -325,11 +344,14 @@ bool gpucoll_cluster_reserve(struct gpucoll_request *request)
         return true;
     }
     if (call->blocks != NULL) {
-        call->slot_blocks = calloc((size_t)GPUCOLL_STAGE_SLOTS * cluster->hosts, sizeof *call->slot_blocks);
-        if (call->slot_blocks == NULL) {
+        const size_t count = (size_t)GPUCOLL_STAGE_SLOTS * cluster->hosts;
+        call->slot_blocks = calloc(count, sizeof *call->slot_blocks);
+        call->slot_places = calloc(count, sizeof *call->slot_places);
+        if (call->slot_blocks == NULL || call->slot_places == NULL) {
             return false;
         }
     }
+    reach_rail(call);
     call->slots = take_slots(cluster, call->slot_bytes);
     if (call->temp_bytes > 0) {
         call->temp = gpucoll_device_pool_get(&call->gpu->pool, GPUCOLL_STAGE_SLOTS * call->temp_bytes);
@@ -427,7 +449,12 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     if (request->team->cluster->back->outer == request) {
         request->team->cluster->back->outer = NULL;
     }
+    gpucoll_stage_forget(call, call->memory);
+    if (call->pairs != NULL) {
+        gpucoll_pairs_forget(call);
+    }
     free(call->slot_blocks);
+    free(call->slot_places);
     free(call->blocks);
     free(call->pairs);
     free(call);

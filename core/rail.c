@@ -57,18 +57,25 @@ enum gpucoll_rail_algorithm gpucoll_rail_named(const char *name)
                                          : GPUCOLL_RAIL_AUTO;
 }
 
-static const struct gpucoll_rail_row *row_of(const struct gpucoll_rail_run *run)
+static const struct gpucoll_rail_row *row_of(const struct gpucoll_rail *rail,
+                                             const struct gpucoll_rail_args *args)
 {
-    const struct gpucoll_rail_args *args = &run->args;
     const struct gpucoll_rail_row *row = forced(args->coll, args->algorithm);
     if (row == NULL) {
         uint64_t bytes = args->bytes;
-        for (uint32_t i = 0; args->blocks != NULL && i < run->rail->size; i++) {
+        for (uint32_t i = 0; args->blocks != NULL && i < rail->size; i++) {
             bytes += args->blocks[i];
         }
-        row = cheapest(args->coll, run->rail->size, bytes);
+        row = cheapest(args->coll, rail->size, bytes);
     }
     return row;
+}
+
+bool gpucoll_rail_keeps_blocks(const struct gpucoll_rail *rail, const struct gpucoll_rail_args *args)
+{
+    /* Dissemination among three ranks has two rounds, of one block each; among more, messages of several. */
+    return args->coll != GPUCOLL_RAIL_ALLGATHER || rail->size <= 3 ||
+           row_of(rail, args)->algorithm == GPUCOLL_RAIL_RING;
 }
 
 static struct gpucoll_rail_run *take(struct gpucoll_rail *rail)
@@ -114,6 +121,9 @@ static struct gpucoll_rail_args normal(const struct gpucoll_rail_args *args)
     if (!in_blocks) {
         result.blocks = NULL;
     }
+    if (args->coll != GPUCOLL_RAIL_ALLGATHER) {
+        result.places = NULL;
+    }
     return result;
 }
 
@@ -131,7 +141,7 @@ gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucol
     run->args = normal(args);
     run->number = number;
     if (rail->size > 1) {
-        row_of(run)->program(run);
+        row_of(rail, &run->args)->program(run);
     }
     const gpucoll_status status = gpucoll_rail_run_begin(run);
     if (status != GPUCOLL_OK) {

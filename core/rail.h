@@ -60,6 +60,11 @@ struct gpucoll_rail_args {
     uint64_t bytes; /* of allreduce, reduce, bcast */
     const uint64_t
         *blocks; /* bytes of each rank's block, of allgather and reduce_scatter; stays until the end */
+    /* Of bcast and allgather: which has the data, if that is on a device. NULL: it is in host memory */
+    struct gpucoll_net_memory *memory;
+    /* Where each rank's block is, of an allgather whose messages have a block each; stays as well. NULL: as above. Other ranks of the rail may
+     * have it otherwise */
+    char *const *places;
 };
 
 struct gpucoll_rail_run;
@@ -80,6 +85,9 @@ static inline uint64_t gpucoll_rail_second(uint64_t bytes)
 {
     return (bytes + 63) / 64 * 64; /* on a cache line of its own: elements of every type are aligned */
 }
+
+/* May blocks lie apart from each other, on ranks where that is so: is every message of such a run a block, or a part of one? */
+bool gpucoll_rail_keeps_blocks(const struct gpucoll_rail *rail, const struct gpucoll_rail_args *args);
 
 /* By the name that coll_gpucoll_rail_algorithm has for it. */
 enum gpucoll_rail_algorithm gpucoll_rail_named(const char *name);

@@ -188,7 +188,11 @@ bool gpucoll_rail_cut(struct gpucoll_rail_run *run)
     for (uint32_t i = 0; i < size; i++) {
         const uint64_t left = run->args.bytes - offset;
         const uint64_t bytes = run->args.blocks ? run->args.blocks[i] : left < part ? left : part;
-        run->ranges[i] = (struct gpucoll_rail_range){offset, bytes, cell};
+        /* Without `data`, what is to be found from it on is the address. */
+        const uint64_t place = run->args.places != NULL && bytes > 0
+                                   ? (uintptr_t)run->args.places[i] - (uintptr_t)run->args.data
+                                   : offset;
+        run->ranges[i] = (struct gpucoll_rail_range){place, bytes, cell};
         offset += bytes;
         cell += (uint32_t)((bytes + run->segment - 1) / run->segment);
     }
@@ -298,16 +302,16 @@ static bool start_steps(struct gpucoll_rail_run *run, struct gpucoll_rail_queue 
            may_start(run, &run->steps[queue->next])) {
         const struct gpucoll_rail_step *step = &run->steps[queue->next];
         struct gpucoll_rail_flight *flight = &queue->flights[queue->started % queue->window];
-        char *data = step->bytes > 0 ? (char *)run->args.data + step->offset : NULL;
+        char *data = step->bytes > 0 ? (char *)((uintptr_t)run->args.data + step->offset) : NULL;
         flight->step = queue->next;
         flight->message = (struct gpucoll_net_message){.status = GPUCOLL_IN_PROGRESS};
         if (queue->receives) {
             rail->ops->receive(rail->net, tag_of(run, queue),
                                step->kind == GPUCOLL_RAIL_COMBINE ? flight->slot : data, step->bytes,
-                               &flight->message);
+                               run->args.memory, &flight->message);
         } else {
             rail->ops->send(rail->net, rail->peer[queue->peer], tag_of(run, queue), data, step->bytes,
-                            &flight->message);
+                            run->args.memory, &flight->message);
         }
         queue->next = step->next;
         queue->started++;

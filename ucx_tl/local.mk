@@ -22,6 +22,8 @@ libgpucoll_la_SOURCES += \
 	ucx_tl/rdma/devices.c \
 	ucx_tl/rdma/devices.h \
 	ucx_tl/rdma/found_devices.c \
+	ucx_tl/rdma/memory.c \
+	ucx_tl/rdma/memory.h \
 	ucx_tl/rdma/message.c \
 	ucx_tl/rdma/net.h \
 	ucx_tl/rdma/peer.c \

@@ -32,6 +32,9 @@ struct gpucoll_net_address {
 struct gpucoll_net;      /* a process's end */
 struct gpucoll_net_peer; /* another process, as this one reaches it */
 
+struct gpucoll_net_memory; /* memory of a device that messages may go from and to */
+struct gpucoll_device;     /* core/accel/accel.h */
+
 struct gpucoll_net_message {
     gpucoll_status status; /* GPUCOLL_IN_PROGRESS until it is done */
     void *handle;          /* the network's */
@@ -48,10 +51,18 @@ struct gpucoll_net_ops {
     gpucoll_status (*connect)(struct gpucoll_net *net, const struct gpucoll_net_address *address,
                               struct gpucoll_net_peer **peer) GPUCOLL_CHECKED;
     void (*disconnect)(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
+    /* So that messages may go from and to these bytes of a device's memory, without a copy in host memory; NULL: they are to be copied, for this
+     * network does not take them, or the configuration is against it, or is for it only where that is fast. Each rank decides for itself: what
+     * is sent from a device may be received in host memory. */
+    struct gpucoll_net_memory *(*reach)(struct gpucoll_net *net, struct gpucoll_device *device, void *data,
+                                        size_t bytes);
+    /* No message of the caller's goes from it or to it any more. */
+    void (*forget)(struct gpucoll_net *net, struct gpucoll_net_memory *memory);
+    /* `memory`: which has `data`; NULL: it is host memory. What is sent from a device has to be complete there. */
     void (*send)(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
-                 size_t bytes, struct gpucoll_net_message *message);
+                 size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
     void (*receive)(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                    struct gpucoll_net_message *message);
+                    struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
     /* The message's status; does not turn progress. */
     gpucoll_status (*test)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Ends a message that will never be matched: after it the network no longer touches its data. Waits a few seconds at most. Harmless on one that

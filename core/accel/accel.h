@@ -149,6 +149,12 @@ struct gpucoll_accel_ops {
     /* Can it run GPUCOLL_KERNEL_REDUCE_BULK? */
     bool (*device_bulk)(struct gpucoll_device *device);
     enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
+    /* For libraries that look at which context is current: makes this device's the one of the calling thread. True if it has to be taken back by
+     * device_leave. NULL: the device's memory is host memory to all, and so are the next two. */
+    bool (*device_enter)(struct gpucoll_device *device);
+    void (*device_leave)(struct gpucoll_device *device, bool entered);
+    /* What network devices have written into its memory, as the host knows, is there for kernels that are at work already. */
+    gpucoll_status (*device_flush)(struct gpucoll_device *device) GPUCOLL_CHECKED;
     /* Zero-filled memory that peers can map. */
     gpucoll_status (*scratch_alloc)(struct gpucoll_device *device, size_t bytes, void **pointer,
                                     struct gpucoll_memory_handle *handle) GPUCOLL_CHECKED;

@@ -44,6 +44,7 @@ struct gpucoll_cuda_device {
     unsigned crew;     /* CTAs of a lingering kernel, at most: whole clusters */
     unsigned resident; /* CTAs of any kernel that are on it at once */
     bool bulk;         /* its SMs copy in bulk, and the kernels are compiled for that */
+    bool flushes;      /* kernels at work see what network devices have written only after a flush */
     int clock_khz;     /* of its SMs */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
     CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_FUNCTOR_COUNT];
@@ -98,6 +99,9 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
 unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device);
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device);
+bool gpucoll_cuda_device_enter(struct gpucoll_device *device);
+void gpucoll_cuda_device_leave(struct gpucoll_device *device, bool entered);
+gpucoll_status gpucoll_cuda_device_flush(struct gpucoll_device *device) GPUCOLL_CHECKED;
 bool gpucoll_cuda_extent(struct gpucoll_device *device, const void *pointer, uintptr_t *begin,
                          uint64_t *bytes);
 gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *device, const void *pointer, uint64_t bytes,

@@ -33,6 +33,20 @@ static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice devic
     return result;
 }
 
+/* Does a flush order what network devices write, and is one needed? Kernels that are launched later need none. */
+static bool needs_flush(const struct gpucoll_cuda_driver *cuda, CUdevice device)
+{
+    int order = 0;
+    int options = 0;
+    return cuda->flush_writes != NULL &&
+           cuda->cuDeviceGetAttribute(&order, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device) ==
+               CUDA_SUCCESS &&
+           cuda->cuDeviceGetAttribute(&options, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+                                      device) == CUDA_SUCCESS &&
+           order < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES &&
+           (options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0;
+}
+
 /* Loads the kernels, so that a GPU for which there is no code is refused here, before any call relies on it. */
 static gpucoll_status try_device(struct gpucoll_cuda_device *device)
 {
@@ -55,6 +69,7 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
                                                    (CUdevice)device->base.ordinal);
         status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
     }
+    device->flushes = needs_flush(accel->cuda, (CUdevice)device->base.ordinal);
     if (status == GPUCOLL_OK) {
         status = gpucoll_cuda_find_resident(device);
     }
@@ -117,6 +132,30 @@ unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device)
 {
     return gpucoll_cuda_device(device)->resident;
+}
+
+bool gpucoll_cuda_device_enter(struct gpucoll_device *base)
+{
+    return gpucoll_cuda_enter(gpucoll_cuda_accel(base->accel), context_of(gpucoll_cuda_device(base)));
+}
+
+void gpucoll_cuda_device_leave(struct gpucoll_device *base, bool entered)
+{
+    gpucoll_cuda_leave(gpucoll_cuda_accel(base->accel), entered);
+}
+
+gpucoll_status gpucoll_cuda_device_flush(struct gpucoll_device *base)
+{
+    struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
+    if (!device->flushes) {
+        return GPUCOLL_OK;
+    }
+    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    CUresult result = accel->cuda->flush_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                                CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
+    gpucoll_cuda_leave(accel, entered);
+    return gpucoll_cuda_check(accel, base->ordinal, "waiting for what the network has written", result);
 }
 
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device)

@@ -32,6 +32,7 @@ static const struct symbol named[] = {
     {"cuOccupancyMaxPotentialClusterSize", offsetof(struct gpucoll_cuda_driver, cluster_size)},
     {"cuOccupancyMaxActiveClusters", offsetof(struct gpucoll_cuda_driver, cluster_count)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},
+    {"cuFlushGPUDirectRDMAWrites", offsetof(struct gpucoll_cuda_driver, flush_writes)},
 };
 
 static bool find(void *handle, const struct symbol *symbol)

@@ -89,6 +89,8 @@ struct gpucoll_cuda_driver {
     CUresult(CUDAAPI *cluster_count)(int *most, CUfunction function, const CUlaunchConfig *config);
     CUresult(CUDAAPI *load_function)(
         CUfunction function); /* loads code that the driver would load at its first launch */
+    CUresult(CUDAAPI *flush_writes)(CUflushGPUDirectRDMAWritesTarget target,
+                                    CUflushGPUDirectRDMAWritesScope scope);
 };
 #undef GPUCOLL_CUDA_FIELD
 

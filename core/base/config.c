@@ -64,6 +64,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
         "process, "
         "never loopback or the bridges of containers while there are others."),
+    ROW(net_gpu_memory, STRING, "auto", "auto|yes|no", 3,
+        "Whether messages between hosts go from and to the memory of GPUs, where nothing is summed: auto, "
+        "where UCX "
+        "takes that memory and the chosen network devices register it (InfiniBand, RoCE); yes, wherever UCX "
+        "takes "
+        "it, which over TCP goes through host memory of UCX's; no, always through host memory of gpucoll's."),
     ROW(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
         "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
         "scans, "

@@ -87,11 +87,11 @@ static double ping(struct end *end, bool first)
         if (i == 0) {
             start = gpucoll_now_ns();
         }
-        ops->receive(end->net, 1, answer, sizeof answer, &back);
+        ops->receive(end->net, 1, answer, sizeof answer, NULL, &back);
         if (!first) {
             wait_for(end, &back);
         }
-        ops->send(end->net, end->peer, 1, end->data[0], sizeof answer, &there);
+        ops->send(end->net, end->peer, 1, end->data[0], sizeof answer, NULL, &there);
         wait_for(end, &there);
         if (first) {
             wait_for(end, &back);
@@ -110,18 +110,18 @@ static double stream(struct end *end, bool first)
     for (int i = 0; i < MESSAGES; i++) {
         wait_for(end, &messages[i % AT_ONCE]);
         if (first) {
-            ops->send(end->net, end->peer, 2, end->data[i % AT_ONCE], MESSAGE, &messages[i % AT_ONCE]);
+            ops->send(end->net, end->peer, 2, end->data[i % AT_ONCE], MESSAGE, NULL, &messages[i % AT_ONCE]);
         } else {
-            ops->receive(end->net, 2, end->data[i % AT_ONCE], MESSAGE, &messages[i % AT_ONCE]);
+            ops->receive(end->net, 2, end->data[i % AT_ONCE], MESSAGE, NULL, &messages[i % AT_ONCE]);
         }
     }
     for (int i = 0; i < AT_ONCE; i++) {
         wait_for(end, &messages[i]);
     }
     if (first) {
-        ops->receive(end->net, 3, word, sizeof word, &done);
+        ops->receive(end->net, 3, word, sizeof word, NULL, &done);
     } else {
-        ops->send(end->net, end->peer, 3, end->data[0], sizeof word, &done);
+        ops->send(end->net, end->peer, 3, end->data[0], sizeof word, NULL, &done);
     }
     wait_for(end, &done);
     return (double)MESSAGES * MESSAGE / (double)(gpucoll_now_ns() - start);

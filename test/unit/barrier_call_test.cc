@@ -39,8 +39,9 @@ std::mutex held_mutex;
 std::map<gpucoll_net *, std::list<Held>> held;
 
 void hold(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
-          gpucoll_net_message *message)
+          gpucoll_net_memory *memory, gpucoll_net_message *message)
 {
+    EXPECT_EQ(memory, nullptr);
     std::lock_guard<std::mutex> lock(held_mutex);
     message->status = GPUCOLL_IN_PROGRESS;
     held[net].push_back({peer, tag, data, bytes, message, 8});
@@ -53,7 +54,7 @@ bool look(gpucoll_net *net)
         std::list<Held> &waiting = held[net];
         while (!waiting.empty() && waiting.front().looks-- == 0) {
             const Held &first = waiting.front();
-            fake_net.send(net, first.peer, first.tag, first.data, first.bytes, first.message);
+            fake_net.send(net, first.peer, first.tag, first.data, first.bytes, nullptr, first.message);
             waiting.pop_front();
         }
     }

@@ -292,10 +292,10 @@ const gpucoll_net_ops &counting_net()
 {
     static gpucoll_net_ops counting = fake_net;
     counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
-                       gpucoll_net_message *message) {
+                       gpucoll_net_memory *memory, gpucoll_net_message *message) {
         sent_to.insert(peer);
         sends_made++;
-        fake_net.send(net, peer, tag, data, bytes, message);
+        fake_net.send(net, peer, tag, data, bytes, memory, message);
     };
     return counting;
 }

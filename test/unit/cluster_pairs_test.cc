@@ -126,21 +126,34 @@ TEST(cluster_pairs, a_rank_that_never_comes_is_named)
     });
 }
 
+namespace
+{
+void check_failing(const Settings &settings, uint32_t before)
+{
+    on_hosts(
+        hosts_of({2, 1}), settings,
+        [](Rank &rank) {
+            gpucoll_status status = GPUCOLL_OK;
+            for (int turn = 0; turn < 20 && status == GPUCOLL_OK; turn++) {
+                ExchangePart part(call_of(alltoall, 20000), rank.number, rank.meeting.size);
+                status = rank.call(part.args());
+                EXPECT_TRUE(status != GPUCOLL_OK || part.right());
+            }
+            EXPECT_LT(status, 0) << gpucoll_status_name(status);
+            rank.barrier();
+        },
+        false, fake_net_failing(before));
+}
+} // namespace
+
 TEST(cluster_pairs, a_message_that_fails_ends_the_call_on_all)
 {
     for (uint32_t before : {5, 9, 22}) { /* the first is the greeting's */
-        on_hosts(
-            hosts_of({2, 1}), {{"timeout", "1"}, {"chunk", "4K"}},
-            [](Rank &rank) {
-                gpucoll_status status = GPUCOLL_OK;
-                for (int turn = 0; turn < 20 && status == GPUCOLL_OK; turn++) {
-                    ExchangePart part(call_of(alltoall, 20000), rank.number, rank.meeting.size);
-                    status = rank.call(part.args());
-                    EXPECT_TRUE(status != GPUCOLL_OK || part.right());
-                }
-                EXPECT_LT(status, 0) << gpucoll_status_name(status);
-                rank.barrier();
-            },
-            false, fake_net_failing(before));
+        check_failing({{"timeout", "1"}, {"chunk", "4K"}}, before);
     }
+}
+
+TEST(cluster_pairs, a_message_from_a_device_that_fails_ends_the_call_on_all)
+{
+    check_failing({{"timeout", "1"}, {"chunk", "4K"}, {"net_gpu_memory", "yes"}}, 9);
 }

@@ -153,25 +153,8 @@ TEST(cluster, scans_in_rank_order_have_the_bits_of_one_host)
     }
 }
 
-namespace
-{
-/* Messages are late, and overtake each other. */
-const gpucoll_net_ops &shaken_net()
-{
-    static gpucoll_net_ops shaken = fake_net;
-    shaken.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
-        static std::atomic<uint64_t> seed{0};
-        gpucoll_status status = fake_net.open(config, log, net);
-        fake_net_shake(*net, ++seed);
-        return status;
-    };
-    return shaken;
-}
-} // namespace
-
 TEST(cluster, messages_that_are_late)
 {
-    shaken_net();
     for (const Hosts &hosts : shapes) {
         on_hosts(
             hosts, small_units,
@@ -186,7 +169,7 @@ TEST(cluster, messages_that_are_late)
                     }
                 }
             },
-            false, &shaken_net());
+            false, fake_net_shaken());
     }
 }
 
@@ -269,9 +252,9 @@ TEST(cluster, the_algorithm_between_hosts_is_the_one_that_is_asked_for)
     static std::atomic<unsigned> sends;
     static gpucoll_net_ops counting = fake_net;
     counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
-                       gpucoll_net_message *message) {
+                       gpucoll_net_memory *memory, gpucoll_net_message *message) {
         sends++;
-        fake_net.send(net, peer, tag, data, bytes, message);
+        fake_net.send(net, peer, tag, data, bytes, memory, message);
     };
     std::map<std::string, unsigned> counted;
     for (const char *name : {"doubling", "ring", "tree"}) {

@@ -34,8 +34,14 @@ struct gpucoll_net {
     Random random{0};
     int64_t until_failure = -1;
     bool dead = false;
+    bool direct = false;
     std::list<Posted> posted;
     std::list<Arrival> arrivals;
+};
+
+struct gpucoll_net_memory {
+    const char *begin;
+    const char *end;
 };
 
 struct gpucoll_net_peer {
@@ -50,14 +56,17 @@ std::mutex mutex; /* of everything here: tests are after mistakes of others */
 uint64_t opened;
 std::map<uint64_t, gpucoll_net *> ends;
 std::map<std::pair<gpucoll_net *, gpucoll_net *>, gpucoll_net_peer *> peers;
+std::set<gpucoll_net_memory *> memories;
+uint64_t direct_messages;
 
 using Lock = std::lock_guard<std::mutex>;
 
-gpucoll_status open_end(const struct gpucoll_config *, const struct gpucoll_log *, gpucoll_net **net)
+gpucoll_status open_end(const struct gpucoll_config *config, const struct gpucoll_log *, gpucoll_net **net)
 {
     Lock lock(mutex);
     *net = new gpucoll_net;
     (*net)->number = ++opened;
+    (*net)->direct = std::string(config->net_gpu_memory) == "yes";
     ends[opened] = *net;
     return GPUCOLL_OK;
 }
@@ -105,10 +114,54 @@ void disconnect(gpucoll_net *net, gpucoll_net_peer *peer)
     }
 }
 
-void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
-          gpucoll_net_message *message)
+gpucoll_net_memory *reach(gpucoll_net *net, gpucoll_device *device, void *data, size_t bytes)
 {
     Lock lock(mutex);
+    EXPECT_NE(device, nullptr);
+    EXPECT_GT(bytes, 0u);
+    if (!net->direct) {
+        return nullptr;
+    }
+    const char *begin = static_cast<const char *>(data);
+    return *memories.insert(new gpucoll_net_memory{begin, begin + bytes}).first;
+}
+
+bool has(const gpucoll_net_memory *memory, const void *data)
+{
+    return memory->begin <= data && data < memory->end;
+}
+
+void forget(gpucoll_net *, gpucoll_net_memory *memory)
+{
+    Lock lock(mutex);
+    for (const auto &end : ends) {
+        for (const Posted &posted : end.second->posted) {
+            EXPECT_FALSE(posted.bytes > 0 && has(memory, posted.to)) << "a receive is left";
+        }
+        for (const Arrival &arrival : end.second->arrivals) {
+            EXPECT_FALSE(arrival.message != nullptr && has(memory, arrival.from)) << "a send is left";
+        }
+    }
+    memories.erase(memory);
+    delete memory;
+}
+
+/* With the lock held. Is the data where the caller says? */
+void look_at(const void *data, size_t bytes, const gpucoll_net_memory *memory)
+{
+    if (memory != nullptr) {
+        const char *begin = static_cast<const char *>(data);
+        EXPECT_TRUE(memories.count(const_cast<gpucoll_net_memory *>(memory)) == 1 && memory->begin <= begin &&
+                    begin + bytes <= memory->end);
+        direct_messages++;
+    }
+}
+
+void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+          gpucoll_net_memory *memory, gpucoll_net_message *message)
+{
+    Lock lock(mutex);
+    look_at(data, bytes, memory);
     if (peer->to->dead || (net->until_failure >= 0 && net->until_failure-- == 0)) {
         message->status = GPUCOLL_ERR_SYSTEM;
         return;
@@ -130,9 +183,11 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
     peer->to->arrivals.push_back(std::move(arrival));
 }
 
-void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_message *message)
+void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_memory *memory,
+             gpucoll_net_message *message)
 {
     Lock lock(mutex);
+    look_at(data, bytes, memory);
     message->status = GPUCOLL_IN_PROGRESS;
     net->posted.push_back({tag, data, bytes, message});
 }
@@ -209,8 +264,8 @@ bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
 
 } // namespace
 
-const struct gpucoll_net_ops fake_net = {"fake",       open_end, close_end, address, connect,
-                                         disconnect,   send,     receive,   test,    cancel,
+const struct gpucoll_net_ops fake_net = {"fake",       open_end, close_end, address, connect, disconnect,
+                                         reach,        forget,   send,      receive, test,    cancel,
                                          begin_cancel, progress, lost,      gone};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
@@ -218,6 +273,21 @@ void fake_net_shake(gpucoll_net *net, uint64_t seed)
     Lock lock(mutex);
     net->shaken = true;
     net->random = Random(seed);
+}
+
+const gpucoll_net_ops *fake_net_shaken()
+{
+    static const gpucoll_net_ops shaken = [] {
+        gpucoll_net_ops ops = fake_net;
+        ops.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+            static std::atomic<uint64_t> seed{0};
+            const gpucoll_status status = fake_net.open(config, log, net);
+            fake_net_shake(*net, ++seed);
+            return status;
+        };
+        return ops;
+    }();
+    return &shaken;
 }
 
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
@@ -248,7 +318,7 @@ void fake_net_kill(gpucoll_net *net)
 FakeNetCount fake_net_count()
 {
     Lock lock(mutex);
-    FakeNetCount count = {ends.size(), peers.size(), 0, 0};
+    FakeNetCount count = {ends.size(), peers.size(), 0, 0, memories.size()};
     for (const auto &end : ends) {
         count.under_way += end.second->posted.size();
         for (const Arrival &arrival : end.second->arrivals) {
@@ -256,4 +326,10 @@ FakeNetCount fake_net_count()
         }
     }
     return count;
+}
+
+uint64_t fake_net_direct()
+{
+    Lock lock(mutex);
+    return direct_messages;
 }

@@ -16,6 +16,8 @@ extern const struct gpucoll_net_ops fake_net;
 
 /* From now on what comes to this end is late by a random number of looks at it. */
 void fake_net_shake(gpucoll_net *net, uint64_t seed);
+/* The network of which each end is so. */
+const gpucoll_net_ops *fake_net_shaken();
 /* The send after `sends` more of this end fails. */
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends);
 /* The network of which each end is opened so. One at a time. */
@@ -30,8 +32,12 @@ struct FakeNetCount {
     size_t peers;     /* connected */
     size_t under_way; /* messages that have a caller's memory */
     size_t unclaimed; /* copies that no receive has asked for */
-    bool nothing() const { return ends + peers + under_way + unclaimed == 0; }
+    size_t memories;  /* of devices, reached and not forgotten */
+    bool nothing() const { return ends + peers + under_way + unclaimed + memories == 0; }
 };
 FakeNetCount fake_net_count();
+
+/* Messages so far that went from or to a device's memory. It takes all of that where coll_gpucoll_net_gpu_memory = yes. */
+uint64_t fake_net_direct();
 
 #endif

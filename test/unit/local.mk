@@ -21,6 +21,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \
 	test/unit/cluster_pairs_test.cc \
+	test/unit/cluster_reach_test.cc \
 	test/unit/cluster_scarce_test.cc \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
@@ -87,10 +88,13 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/values.h
 if UCX
 test_unit_unit_tests_SOURCES += \
+	test/unit/gpu_memory.c \
+	test/unit/gpu_memory.h \
 	test/unit/held_note.c \
 	test/unit/held_note.h \
 	test/unit/near_memory_test.cc \
 	test/unit/net_choice_test.cc \
+	test/unit/net_memory_test.cc \
 	test/unit/net_note_test.cc
 endif
 if CUDA

@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "ucx_tl/rdma/devices.h"
+#include "ucx_tl/rdma/memory.h"
 }
 
 namespace
@@ -151,4 +152,70 @@ TEST_F(net_choice, variables_of_ucx_count_where_gpucoll_is_told_nothing)
     setenv("UCX_NET_DEVICES", "eth0", 1);
     EXPECT_EQ(Choice(&host, {"lo", "eth0", "eth1"}, "auto").list(), "");
     EXPECT_EQ(Choice(&host, {"lo", "eth0", "eth1"}, "eth1").list(), "eth1");
+}
+
+namespace
+{
+bool takes_cuda;    /* the UCX of the test */
+unsigned its_minor; /* and its version 1.x */
+
+struct gpucoll_rdma_memory memory_by(const char *wish, const Choice &choice)
+{
+    struct gpucoll_ucx ucx = {};
+    ucx.ucp_context_query = [](ucp_context_h, ucp_context_attr_t *attr) {
+        EXPECT_EQ(attr->field_mask, static_cast<uint64_t>(UCP_ATTR_FIELD_MEMORY_TYPES));
+        attr->memory_types = UCS_BIT(UCS_MEMORY_TYPE_HOST) | (takes_cuda ? UCS_BIT(UCS_MEMORY_TYPE_CUDA) : 0);
+        return UCS_OK;
+    };
+    ucx.ucp_get_version = [](unsigned *major, unsigned *minor, unsigned *release) {
+        *major = 1;
+        *minor = its_minor;
+        *release = 0;
+    };
+    struct gpucoll_config config;
+    gpucoll_config_init(&config);
+    EXPECT_EQ(gpucoll_config_set(&config, "net_gpu_memory", wish), GPUCOLL_OK);
+    return gpucoll_rdma_memory_choose(&ucx, nullptr, &config, choice.devices.get());
+}
+} // namespace
+
+TEST_F(net_choice, memory_of_gpus_is_used_where_the_devices_register_it)
+{
+    const struct {
+        bool taken;
+        unsigned minor;
+        Names registering;
+        const char *chosen;
+        const char *wish;
+        bool used;
+        bool registered;
+    } cases[] = {
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "auto", true, true},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "yes", true, true},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "no", false, false},
+        {false, 16, {"mlx5_0:1"}, "mlx5_0:1", "auto", false, false},
+        {false, 16, {"mlx5_0:1"}, "mlx5_0:1", "yes", false, false},
+        {true, 15, {"mlx5_0:1"}, "mlx5_0:1", "auto", false, false},
+        {true, 15, {"mlx5_0:1"}, "mlx5_0:1", "yes", true, false},
+        {true, 16, {}, "mlx5_0:1", "auto", false, false},
+        {true, 16, {}, "mlx5_0:1", "yes", true, false},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1,mlx5_1:1", "auto", false, false},
+        {true, 16, {"mlx5_0:1", "mlx5_1:1"}, "mlx5_0:1,mlx5_1:1", "auto", true, true},
+        {true, 16, {"mlx5_0:1"}, "eth0", "auto", false, false},
+        {true, 16, {"mlx5_0:1"}, "eth0", "yes", true, false},
+    };
+    for (const auto &one : cases) {
+        takes_cuda = one.taken;
+        its_minor = one.minor;
+        Choice choice(nullptr, {"mlx5_0:1", "mlx5_1:1", "eth0"}, one.chosen);
+        for (int i = 0; i < choice.devices->count; i++) {
+            struct gpucoll_rdma_device &device = choice.devices->device[i];
+            for (const std::string &name : one.registering) {
+                device.gpu_memory = device.gpu_memory || name == device.name;
+            }
+        }
+        const struct gpucoll_rdma_memory memory = memory_by(one.wish, choice);
+        EXPECT_EQ(memory.cuda, one.used) << one.chosen << " " << one.wish << ": " << memory.text;
+        EXPECT_EQ(memory.registers, one.registered) << one.chosen << " " << one.wish << ": " << memory.text;
+    }
 }

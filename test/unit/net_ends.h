@@ -61,6 +61,7 @@ struct Net {
 
 struct Message : gpucoll_net_message {
     std::vector<unsigned char> data;
+    struct gpucoll_net_memory *memory = nullptr; /* that it counts as */
     explicit Message(size_t bytes = 0, unsigned seed = 0)
         : gpucoll_net_message{GPUCOLL_OK, nullptr}, data(bytes)
     {
@@ -70,9 +71,12 @@ struct Message : gpucoll_net_message {
     }
     void send(Net &net, struct gpucoll_net_peer *peer, uint64_t tag)
     {
-        ops->send(net.net, peer, tag, data.data(), data.size(), this);
+        ops->send(net.net, peer, tag, data.data(), data.size(), memory, this);
     }
-    void receive(Net &net, uint64_t tag) { ops->receive(net.net, tag, data.data(), data.size(), this); }
+    void receive(Net &net, uint64_t tag)
+    {
+        ops->receive(net.net, tag, data.data(), data.size(), memory, this);
+    }
 };
 
 /* Turns both until the condition holds, for `seconds` at most. */

@@ -126,9 +126,15 @@ class Call
           inputs(make_inputs(kind.type, count, seed, hosts.size)), data(inputs), runs(hosts.size)
     {
         Random random(seed + 99);
-        args = {
-            coll,         algorithm, gpucoll_functor(kind.op, kind.type), random.below(hosts.size), nullptr,
-            count * unit, nullptr};
+        args = {coll,
+                algorithm,
+                gpucoll_functor(kind.op, kind.type),
+                random.below(hosts.size),
+                nullptr,
+                count * unit,
+                nullptr,
+                nullptr,
+                nullptr};
         if (coll == GPUCOLL_RAIL_ALLGATHER || coll == GPUCOLL_RAIL_REDUCE_SCATTER) {
             divide(count, random);
         }

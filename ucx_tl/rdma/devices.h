@@ -14,6 +14,7 @@ struct gpucoll_rdma_device {
     char name[48];        /* as UCX has it: mlx5_0:1, eth0 */
     char transports[128]; /* of UCX: "tcp", "rc_verbs ud_verbs" */
     bool tcp;             /* and nothing better */
+    bool gpu_memory;      /* it registers memory of CUDA's GPUs, as UCX says: then it reads and writes it */
     int nic;              /* in the topology; -1: it is not there */
     bool chosen;
 };
@@ -21,6 +22,7 @@ struct gpucoll_rdma_device {
 struct gpucoll_rdma_devices {
     int count;
     struct gpucoll_rdma_device device[GPUCOLL_RDMA_DEVICES];
+    bool cuda_ipc;                     /* UCX has this transport, between GPUs of one host */
     struct gpucoll_topology *topology; /* NULL: not known */
     int gpu;                           /* in the topology, whose data is to travel; -1: not known */
     char list

@@ -22,7 +22,7 @@ static bool of_gpus(const char *component)
     return false;
 }
 
-static void add(struct gpucoll_rdma_devices *devices, const uct_tl_resource_desc_t *resource)
+static void add(struct gpucoll_rdma_devices *devices, const uct_tl_resource_desc_t *resource, bool gpu_memory)
 {
     int i = 0;
     while (i < devices->count && strcmp(devices->device[i].name, resource->dev_name) != 0) {
@@ -43,6 +43,7 @@ static void add(struct gpucoll_rdma_devices *devices, const uct_tl_resource_desc
     snprintf(device->transports + used, sizeof device->transports - used, "%s%s", used > 0 ? " " : "",
              resource->tl_name);
     device->tcp = device->tcp && strcmp(resource->tl_name, "tcp") == 0;
+    device->gpu_memory = device->gpu_memory || gpu_memory;
 }
 
 static void add_domain(const struct gpucoll_ucx *ucx, uct_component_h component, const char *name,
@@ -51,6 +52,7 @@ static void add_domain(const struct gpucoll_ucx *ucx, uct_component_h component,
     uct_md_config_t *config;
     uct_tl_resource_desc_t *resources;
     uct_md_h domain;
+    uct_md_attr_t attr;
     unsigned count;
     if (ucx->uct_md_config_read(component, NULL, NULL, &config) != UCS_OK) {
         return;
@@ -60,10 +62,12 @@ static void add_domain(const struct gpucoll_ucx *ucx, uct_component_h component,
     if (status != UCS_OK) {
         return;
     }
+    const bool gpu_memory = ucx->uct_md_query(domain, &attr) == UCS_OK &&
+                            (attr.cap.reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
     if (ucx->uct_md_query_tl_resources(domain, &resources, &count) == UCS_OK) {
         for (unsigned i = 0; i < count; i++) {
             if (resources[i].dev_type == UCT_DEVICE_TYPE_NET) {
-                add(devices, &resources[i]);
+                add(devices, &resources[i], gpu_memory);
             }
         }
         ucx->uct_release_tl_resource_list(resources);
@@ -76,8 +80,11 @@ static void add_component(const struct gpucoll_ucx *ucx, uct_component_h compone
 {
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME |
                                                UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT};
-    if (ucx->uct_component_query(component, &attr) != UCS_OK || of_gpus(attr.name) ||
-        attr.md_resource_count == 0) {
+    if (ucx->uct_component_query(component, &attr) != UCS_OK || attr.md_resource_count == 0) {
+        return;
+    }
+    devices->cuda_ipc = devices->cuda_ipc || strcmp(attr.name, "cuda_ipc") == 0;
+    if (of_gpus(attr.name)) {
         return;
     }
     uct_md_resource_desc_t *domains = calloc(attr.md_resource_count, sizeof *domains);

@@ -53,6 +53,10 @@ static void put_back(struct gpucoll_rdma_transfer *transfer)
     }
     transfer->next = *list;
     *list = transfer;
+    if (list == &net->unused) {
+        gpucoll_rdma_unuse(net, transfer->memory);
+        transfer->memory = NULL;
+    }
 }
 
 static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
@@ -145,12 +149,25 @@ static void started(struct gpucoll_rdma_transfer *transfer, ucs_status_ptr_t req
 
 static ucp_request_param_t parameters(struct gpucoll_rdma_transfer *transfer)
 {
-    return (ucp_request_param_t){
+    const struct gpucoll_net_memory *memory = transfer->memory;
+    ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .user_data = transfer,
-        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .memory_type = memory != NULL ? memory->type : UCS_MEMORY_TYPE_HOST,
     };
+    if (memory != NULL && memory->handle != NULL) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        param.memh = memory->handle;
+    }
+    return param;
+}
+
+/* With the lock held. */
+static void give_memory(struct gpucoll_rdma_transfer *transfer, struct gpucoll_net_memory *memory)
+{
+    transfer->memory = memory;
+    gpucoll_rdma_use(transfer->net, memory);
 }
 
 static void enter(struct gpucoll_net_message *message, struct gpucoll_rdma_transfer *transfer)
@@ -172,16 +189,19 @@ static void start_send(struct gpucoll_rdma_transfer *transfer, const void *data)
         end(transfer, status);
         return;
     }
+    const bool entered = gpucoll_rdma_enter(transfer->net);
     started(transfer, ucx->ucp_tag_send_nbx(endpoint, data, transfer->bytes, transfer->tag, &param));
+    gpucoll_rdma_leave(transfer->net, entered);
 }
 
 void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
-                       size_t bytes, struct gpucoll_net_message *message)
+                       size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
 {
     pthread_mutex_lock(&net->lock);
     struct gpucoll_rdma_transfer *transfer = take(net);
     enter(message, transfer);
     if (transfer != NULL) {
+        give_memory(transfer, memory);
         transfer->peer = peer;
         transfer->tag = tag;
         transfer->bytes = bytes;
@@ -191,18 +211,21 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
 }
 
 void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_message *message)
+                          struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
 {
     pthread_mutex_lock(&net->lock);
     struct gpucoll_rdma_transfer *transfer = take(net);
     enter(message, transfer);
     if (transfer != NULL) {
+        give_memory(transfer, memory);
         ucp_request_param_t param = parameters(transfer);
         transfer->tag = tag;
         transfer->bytes = bytes;
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL; /* the callback alone tells the length */
         param.cb.recv = on_received;
+        const bool entered = gpucoll_rdma_enter(net);
         started(transfer, net->ucx->ucp_tag_recv_nbx(net->worker, data, bytes, tag, whole_tag, &param));
+        gpucoll_rdma_leave(net, entered);
     }
     pthread_mutex_unlock(&net->lock);
 }

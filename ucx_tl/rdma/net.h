@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "ucx_tl/net.h"
+#include "ucx_tl/rdma/memory.h"
 #include "ucx_tl/rdma/ucx.h"
 
 enum { GPUCOLL_RDMA_NAME_BYTES = 64, GPUCOLL_RDMA_PLACES = 4096 /* of the table of peers */ };
@@ -52,8 +53,9 @@ struct gpucoll_rdma_transfer {
     struct gpucoll_rdma_transfer *next;  /* of those that can be used again, or of those in use */
     struct gpucoll_rdma_transfer **link; /* what points to this one; of those in use */
     struct gpucoll_net *net;
-    struct gpucoll_net_peer *peer; /* NULL: a receive */
-    void *request;                 /* UCX's; valid while it is in progress */
+    struct gpucoll_net_peer *peer;     /* NULL: a receive */
+    struct gpucoll_net_memory *memory; /* NULL: of the host */
+    void *request;                     /* UCX's; valid while it is in progress */
     uint64_t tag;
     uint64_t bytes;       /* expected */
     uint64_t arrived;     /* of a receive */
@@ -61,6 +63,15 @@ struct gpucoll_rdma_transfer {
     uint64_t given_up_ns; /* since when it is to end; 0: it is not */
     bool noting;          /* a note with its tag, which UCX reads here, is on its way */
     _Atomic int state;    /* gpucoll_status; written last, so who reads the end of it reads the rest */
+};
+
+/* Memory of a device. */
+struct gpucoll_net_memory {
+    struct gpucoll_device *device;
+    ucs_memory_type_t type;
+    ucp_mem_h handle;                /* NULL: not registered ahead */
+    uint32_t messages;               /* under way */
+    struct gpucoll_net_memory *next; /* of those that are forgotten, but in use */
 };
 
 struct gpucoll_net {
@@ -75,31 +86,50 @@ struct gpucoll_net {
     struct gpucoll_net_peer *places[GPUCOLL_RDMA_PLACES]; /* and by their address */
     struct gpucoll_rdma_transfer *used;
     struct gpucoll_rdma_transfer *unused;
-    struct gpucoll_rdma_transfer *stuck; /* given up, and UCX has not let go of them */
-    bool failing;                        /* some peer is */
-    uint32_t questions;                  /* under way; while there are any, */
-    uint64_t turned_ns;                  /* how long somebody has turned progress, */
-    uint64_t last_turn_ns;               /* which was at this time */
-    uint64_t note;                       /* the tag of a message that its sender takes back */
-    bool noted;                          /* there is one */
-    void *note_request;                  /* UCX's, of the receive that waits for one */
+    struct gpucoll_rdma_transfer *stuck;  /* given up, and UCX has not let go of them */
+    struct gpucoll_rdma_memory memory;    /* whether messages go from and to that of GPUs */
+    bool memory_said;                     /* that they do, */
+    bool memory_refused;                  /* or that it could not be registered */
+    struct gpucoll_net_memory *lingering; /* forgotten, but in use */
+    uint32_t device_messages;             /* under way, of such memory; while there are any, */
+    struct gpucoll_device *device;        /* this is that of the latest of them */
+    bool failing;                         /* some peer is */
+    uint32_t questions;                   /* under way; while there are any, */
+    uint64_t turned_ns;                   /* how long somebody has turned progress, */
+    uint64_t last_turn_ns;                /* which was at this time */
+    uint64_t note;                        /* the tag of a message that its sender takes back */
+    bool noted;                           /* there is one */
+    void *note_request;                   /* UCX's, of the receive that waits for one */
 };
 
 void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
-                       size_t bytes, struct gpucoll_net_message *message);
+                       size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
 void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_message *message);
+                          struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
 bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
 void gpucoll_rdma_begin_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
 
+struct gpucoll_net_memory *gpucoll_rdma_reach(struct gpucoll_net *net, struct gpucoll_device *device,
+                                              void *data, size_t bytes);
+void gpucoll_rdma_forget(struct gpucoll_net *net, struct gpucoll_net_memory *memory);
+
 gpucoll_status gpucoll_rdma_connect(struct gpucoll_net *net, const struct gpucoll_net_address *address,
                                     struct gpucoll_net_peer **peer) GPUCOLL_CHECKED;
 void gpucoll_rdma_disconnect(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 
 /* With the lock held, all of these. */
+
+/* A message begins to use that memory, and ends to. Harmless on NULL. */
+void gpucoll_rdma_use(struct gpucoll_net *net, struct gpucoll_net_memory *memory);
+void gpucoll_rdma_unuse(struct gpucoll_net *net, struct gpucoll_net_memory *memory);
+/* Around functions of UCX that may copy what messages under way have: makes a device's context the current one. */
+bool gpucoll_rdma_enter(const struct gpucoll_net *net);
+void gpucoll_rdma_leave(const struct gpucoll_net *net, bool entered);
+/* When UCX's worker is no more. */
+void gpucoll_rdma_free_memory(struct gpucoll_net *net);
 
 /* The peer's endpoint, made if there is none. */
 ucs_status_t gpucoll_rdma_endpoint(struct gpucoll_net_peer *peer, ucp_ep_h *endpoint);

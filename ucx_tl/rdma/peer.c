@@ -180,7 +180,9 @@ static void count_turn(struct gpucoll_net *net)
 
 bool gpucoll_rdma_progress(struct gpucoll_net *net)
 {
+    const bool entered = gpucoll_rdma_enter(net);
     bool moved = net->ucx->ucp_worker_progress(net->worker) != 0;
+    gpucoll_rdma_leave(net, entered);
     if (net->questions > 0) {
         count_turn(net);
     }

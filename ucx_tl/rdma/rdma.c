@@ -19,9 +19,6 @@ static const struct {
 } settings[] = {
     /* A peer that has died without closing its connections is found within this. */
     {"KEEPALIVE_INTERVAL", "1s", false},
-    /* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c). Hosts that are pretended are
-     * to behave alike, and shared memory of UCX would leave files behind where a process is killed. */
-    {"TLS", "^sm", false},
     /* A cache of registered memory needs hooks in the functions that unmap memory: not in somebody else's program. */
     {"RCACHE_ENABLE", "n", true},
 };
@@ -100,6 +97,13 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
     return status;
 }
 
+/* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c). Hosts that are pretended are to
+ * behave alike, not to map each other's GPUs, and shared memory of UCX would leave files behind where a process is killed. */
+static const char *transports(const struct gpucoll_rdma_devices *devices)
+{
+    return devices->cuda_ipc ? "^sm,cuda_ipc" : "^sm"; /* UCX warns of those that it does not have */
+}
+
 static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
 {
     const struct gpucoll_ucx *ucx = net->ucx;
@@ -114,6 +118,9 @@ static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_r
         if (ucx->alone || !settings[i].alone) {
             status = set(ucx, config, settings[i].name, settings[i].value);
         }
+    }
+    if (status == UCS_OK) {
+        status = set(ucx, config, "TLS", transports(devices));
     }
     if (status == UCS_OK) {
         status = set_devices(ucx, config, devices);
@@ -228,6 +235,7 @@ static void close_net(struct gpucoll_net *net)
         pthread_mutex_unlock(&net->lock);
         net->ucx->ucp_worker_destroy(net->worker);
         gpucoll_rdma_free_transfers(net);
+        gpucoll_rdma_free_memory(net);
     }
     if (net->context != NULL) {
         net->ucx->ucp_cleanup(net->context);
@@ -255,6 +263,11 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
     gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, &devices);
     if (status == GPUCOLL_OK) {
         status = set_up(net, &devices);
+    }
+    if (status == GPUCOLL_OK) {
+        net->memory = gpucoll_rdma_memory_choose(ucx, net->context, config, &devices);
+        gpucoll_log(log, GPUCOLL_LOG_SETUP, "memory of GPUs is %s, by coll_gpucoll_net_gpu_memory = %s",
+                    net->memory.text, config->net_gpu_memory);
     }
     gpucoll_rdma_devices_close(&devices);
     if (status != GPUCOLL_OK) {
@@ -288,6 +301,8 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .address = get_address,
     .connect = gpucoll_rdma_connect,
     .disconnect = gpucoll_rdma_disconnect,
+    .reach = gpucoll_rdma_reach,
+    .forget = gpucoll_rdma_forget,
     .send = gpucoll_rdma_send,
     .receive = gpucoll_rdma_receive,
     .test = gpucoll_rdma_test,

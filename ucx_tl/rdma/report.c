@@ -1,5 +1,5 @@
 #include "ucx_tl/rdma/report.h"
-#include "ucx_tl/rdma/devices.h"
+#include "ucx_tl/rdma/memory.h"
 
 enum { COLUMNS = 14 };
 
@@ -9,10 +9,10 @@ static void print_row(FILE *file, const char *name, const char *text)
 }
 
 /* Asked of UCX, not guessed: it depends on how it was built, and on the driver's modules. */
-static void print_memory(const struct gpucoll_ucx *ucx, FILE *file)
+static void print_memory(const struct gpucoll_ucx *ucx, const struct gpucoll_config *gpucoll_config,
+                         const struct gpucoll_rdma_devices *devices, FILE *file)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_config_t *config = NULL;
     ucp_context_h context = NULL;
     const char *text = "not known";
@@ -20,17 +20,14 @@ static void print_memory(const struct gpucoll_ucx *ucx, FILE *file)
     if (ucx->ucp_config_read(NULL, NULL, &config) == UCS_OK &&
         ucx->ucp_config_modify(config, "RCACHE_ENABLE", "n") == UCS_OK &&
         ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context) == UCS_OK) {
-        if (ucx->ucp_context_query(context, &attr) == UCS_OK) {
-            text = attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)
-                       ? "taken by UCX directly"
-                       : "not taken by UCX: data goes through host memory";
-        }
+        text = gpucoll_rdma_memory_choose(ucx, context, gpucoll_config, devices).text;
         ucx->ucp_cleanup(context);
     }
     if (config != NULL) {
         ucx->ucp_config_release(config);
     }
-    print_row(file, "CUDA memory", text);
+    fprintf(file, "  %-*s %s (coll_gpucoll_net_gpu_memory = %s)\n", COLUMNS, "CUDA memory", text,
+            gpucoll_config->net_gpu_memory);
 }
 
 bool gpucoll_net_report(const struct gpucoll_config *config, const struct gpucoll_log *log, FILE *file)
@@ -52,8 +49,8 @@ bool gpucoll_net_report(const struct gpucoll_config *config, const struct gpucol
     if (devices.gpu >= 0) {
         fprintf(file, "  %-*s GPU %d\n", COLUMNS, "near to", devices.topology->objects[devices.gpu].id);
     }
-    gpucoll_rdma_devices_close(&devices);
     fprintf(file, "  %-*s %s (coll_gpucoll_net_devices)\n", COLUMNS, "wanted", config->net_devices);
-    print_memory(ucx, file);
+    print_memory(ucx, config, &devices, file);
+    gpucoll_rdma_devices_close(&devices);
     return fine;
 }

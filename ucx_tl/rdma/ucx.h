@@ -18,6 +18,8 @@
     F(ucp_init_version)                                                                                      \
     F(ucp_cleanup)                                                                                           \
     F(ucp_context_query)                                                                                     \
+    F(ucp_mem_map)                                                                                           \
+    F(ucp_mem_unmap)                                                                                         \
     F(ucp_worker_create)                                                                                     \
     F(ucp_worker_destroy)                                                                                    \
     F(ucp_worker_get_address)                                                                                \
@@ -41,6 +43,7 @@
     F(uct_md_config_read)                                                                                    \
     F(uct_md_open)                                                                                           \
     F(uct_md_close)                                                                                          \
+    F(uct_md_query)                                                                                          \
     F(uct_md_query_tl_resources)                                                                             \
     F(uct_release_tl_resource_list)                                                                          \
     F(uct_config_release)                                                                                    \

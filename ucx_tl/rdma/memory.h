@@ -1,0 +1,24 @@
+/*
+ * Messages from and to the memory of GPUs. UCX tells whether it takes such memory at all, and which of its devices register it, that is: read and
+ * write it themselves. Over others, such as TCP, UCX copies through host memory of its own, more slowly than gpucoll does.
+ */
+#ifndef GPUCOLL_RDMA_MEMORY_H
+#define GPUCOLL_RDMA_MEMORY_H
+
+#include "core/base/config.h"
+#include "ucx_tl/rdma/devices.h"
+
+struct gpucoll_rdma_memory {
+    bool cuda;        /* messages go from and to the memory of GPUs, */
+    bool registers;   /* and the devices register it: once for a call, not once a message, */
+    bool only_so;     /* or else it is not used */
+    bool plain;       /* so for a pretended device, whose memory is the host's */
+    const char *text; /* the same, for people */
+};
+
+/* What is done, by a context of UCX, the chosen devices and coll_gpucoll_net_gpu_memory. */
+struct gpucoll_rdma_memory gpucoll_rdma_memory_choose(const struct gpucoll_ucx *ucx, ucp_context_h context,
+                                                      const struct gpucoll_config *config,
+                                                      const struct gpucoll_rdma_devices *devices);
+
+#endif

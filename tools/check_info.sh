@@ -77,6 +77,7 @@ if ./gpucoll_info --network | grep -q '^  UCX  *[0-9]'; then
     OMPI_MCA_coll_gpucoll_net_devices=pigeon0
     ends 1 '^  wanted  *pigeon0' --network
     unset OMPI_MCA_coll_gpucoll_net_devices
+    OMPI_MCA_coll_gpucoll_net_gpu_memory=no ends 0 '^  CUDA memory  *not used directly' --network
 else
     ends 0 'Network' --network
 fi

@@ -8,6 +8,8 @@
 /* What a call moves at least to have its memory registered for it. That takes some hundred microseconds, in which as much as this goes through host
  * memory: an estimate, which no bench has made so far. */
 static const size_t least_registered = (size_t)1 << 20;
+/* Shorter messages of the host go at once, and are never registered. */
+static const size_t least_mapped = 4096;
 
 /* ---- the choice ---- */
 
@@ -31,12 +33,19 @@ static bool devices_register(const struct gpucoll_rdma_devices *devices)
     return some && all;
 }
 
+static bool only_tcp(const struct gpucoll_rdma_devices *devices)
+{
+    bool others = false;
+    for (int i = 0; i < devices->count; i++) {
+        others = others || (devices->device[i].chosen && !devices->device[i].tcp);
+    }
+    return !others;
+}
+
 /* Older ones register each message by itself, whatever was registered ahead. */
 static bool knows_handles(const struct gpucoll_ucx *ucx)
 {
-    unsigned major, minor, release;
-    ucx->ucp_get_version(&major, &minor, &release);
-    return major > 1 || minor >= 16;
+    return gpucoll_ucx_since(ucx, 1, 16);
 }
 
 struct gpucoll_rdma_memory gpucoll_rdma_memory_choose(const struct gpucoll_ucx *ucx, ucp_context_h context,
@@ -46,6 +55,7 @@ struct gpucoll_rdma_memory gpucoll_rdma_memory_choose(const struct gpucoll_ucx *
     const char *wish = config->net_gpu_memory;
     const bool yes = strcmp(wish, "yes") == 0;
     struct gpucoll_rdma_memory memory = {.only_so = !yes, .plain = yes};
+    memory.maps_host = knows_handles(ucx) && only_tcp(devices);
     if (strcmp(wish, "no") == 0) {
         memory.text = "not used directly: data goes through host memory";
     } else if (!takes_cuda(ucx, context)) {
@@ -167,6 +177,29 @@ void gpucoll_rdma_free_memory(struct gpucoll_net *net)
         struct gpucoll_net_memory *memory = net->lingering;
         net->lingering = memory->next;
         free_memory(net, memory);
+    }
+}
+
+/* ---- messages of the host ---- */
+
+ucp_mem_h gpucoll_rdma_map(struct gpucoll_net *net, const void *data, size_t bytes)
+{
+    const ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+        .address = (void *)(uintptr_t)data,
+        .length = bytes,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+    ucp_mem_h mapped = NULL;
+    const bool wanted = net->memory.maps_host && bytes >= least_mapped;
+    return wanted && net->ucx->ucp_mem_map(net->context, &params, &mapped) == UCS_OK ? mapped : NULL;
+}
+
+void gpucoll_rdma_unmap(struct gpucoll_net *net, ucp_mem_h mapped)
+{
+    if (mapped != NULL) {
+        (void)net->ucx->ucp_mem_unmap(net->context, mapped);
     }
 }
 

@@ -14,6 +14,9 @@ struct gpucoll_rdma_memory {
     bool only_so;     /* or else it is not used */
     bool plain;       /* so for a pretended device, whose memory is the host's */
     const char *text; /* the same, for people */
+    /* Long messages from and to host memory are registered by gpucoll. From UCX 1.16 on, a message that UCX has registered without a cache
+     * of its own ends the process if the connection fails meanwhile. Over TCP alone, where it costs nothing. */
+    bool maps_host;
 };
 
 /* What is done, by a context of UCX, the chosen devices and coll_gpucoll_net_gpu_memory. */

@@ -55,7 +55,9 @@ static void put_back(struct gpucoll_rdma_transfer *transfer)
     *list = transfer;
     if (list == &net->unused) {
         gpucoll_rdma_unuse(net, transfer->memory);
+        gpucoll_rdma_unmap(net, transfer->mapped);
         transfer->memory = NULL;
+        transfer->mapped = NULL;
     }
 }
 
@@ -156,18 +158,20 @@ static ucp_request_param_t parameters(struct gpucoll_rdma_transfer *transfer)
         .user_data = transfer,
         .memory_type = memory != NULL ? memory->type : UCS_MEMORY_TYPE_HOST,
     };
-    if (memory != NULL && memory->handle != NULL) {
+    param.memh = memory != NULL ? memory->handle : transfer->mapped;
+    if (param.memh != NULL) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-        param.memh = memory->handle;
     }
     return param;
 }
 
-/* With the lock held. */
-static void give_memory(struct gpucoll_rdma_transfer *transfer, struct gpucoll_net_memory *memory)
+/* With the lock held. `memory` has `data`. */
+static void give_memory(struct gpucoll_rdma_transfer *transfer, struct gpucoll_net_memory *memory,
+                        const void *data, size_t bytes)
 {
     transfer->memory = memory;
     gpucoll_rdma_use(transfer->net, memory);
+    transfer->mapped = memory == NULL ? gpucoll_rdma_map(transfer->net, data, bytes) : NULL;
 }
 
 static void enter(struct gpucoll_net_message *message, struct gpucoll_rdma_transfer *transfer)
@@ -201,7 +205,7 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
     struct gpucoll_rdma_transfer *transfer = take(net);
     enter(message, transfer);
     if (transfer != NULL) {
-        give_memory(transfer, memory);
+        give_memory(transfer, memory, data, bytes);
         transfer->peer = peer;
         transfer->tag = tag;
         transfer->bytes = bytes;
@@ -217,7 +221,7 @@ void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, siz
     struct gpucoll_rdma_transfer *transfer = take(net);
     enter(message, transfer);
     if (transfer != NULL) {
-        give_memory(transfer, memory);
+        give_memory(transfer, memory, data, bytes);
         ucp_request_param_t param = parameters(transfer);
         transfer->tag = tag;
         transfer->bytes = bytes;
@@ -403,6 +407,7 @@ static void free_list(struct gpucoll_rdma_transfer *list)
     while (list != NULL) {
         struct gpucoll_rdma_transfer *transfer = list;
         list = transfer->next;
+        gpucoll_rdma_unmap(transfer->net, transfer->mapped);
         free(transfer);
     }
 }

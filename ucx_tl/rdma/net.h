@@ -54,7 +54,8 @@ struct gpucoll_rdma_transfer {
     struct gpucoll_rdma_transfer **link; /* what points to this one; of those in use */
     struct gpucoll_net *net;
     struct gpucoll_net_peer *peer;     /* NULL: a receive */
-    struct gpucoll_net_memory *memory; /* NULL: of the host */
+    struct gpucoll_net_memory *memory; /* NULL: of the host, */
+    ucp_mem_h mapped;                  /* which was registered for this message; NULL: it was not */
     void *request;                     /* UCX's; valid while it is in progress */
     uint64_t tag;
     uint64_t bytes;       /* expected */
@@ -125,6 +126,9 @@ void gpucoll_rdma_disconnect(struct gpucoll_net *net, struct gpucoll_net_peer *p
 /* A message begins to use that memory, and ends to. Harmless on NULL. */
 void gpucoll_rdma_use(struct gpucoll_net *net, struct gpucoll_net_memory *memory);
 void gpucoll_rdma_unuse(struct gpucoll_net *net, struct gpucoll_net_memory *memory);
+/* Registers host memory for one message, where that is the caller's to do; NULL: UCX does. */
+ucp_mem_h gpucoll_rdma_map(struct gpucoll_net *net, const void *data, size_t bytes);
+void gpucoll_rdma_unmap(struct gpucoll_net *net, ucp_mem_h mapped); /* harmless on NULL */
 /* Around functions of UCX that may copy what messages under way have: makes a device's context the current one. */
 bool gpucoll_rdma_enter(const struct gpucoll_net *net);
 void gpucoll_rdma_leave(const struct gpucoll_net *net, bool entered);

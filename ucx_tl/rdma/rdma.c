@@ -15,12 +15,9 @@ static const double close_seconds = 0.2;
 static const struct {
     const char *name;
     const char *value;
-    bool alone; /* not if others in this process use UCX, and have arranged themselves with that */
 } settings[] = {
     /* A peer that has died without closing its connections is found within this. */
-    {"KEEPALIVE_INTERVAL", "1s", false},
-    /* A cache of registered memory needs hooks in the functions that unmap memory: not in somebody else's program. */
-    {"RCACHE_ENABLE", "n", true},
+    {"KEEPALIVE_INTERVAL", "1s"},
 };
 
 /* Of TCP: how much it hands to the system, or takes from it, at once; and messages are not put, which waits for an answer each. As UCX has it
@@ -57,9 +54,7 @@ static ucs_status_t set(const struct gpucoll_ucx *ucx, ucp_config_t *config, con
 /* Before UCX 1.17 a setting of a transport had its name without the transport's. */
 static ucs_status_t set_tcp(const struct gpucoll_ucx *ucx, ucp_config_t *config)
 {
-    unsigned major, minor, release;
-    ucx->ucp_get_version(&major, &minor, &release);
-    const bool old = major == 1 && minor < 17;
+    const bool old = !gpucoll_ucx_since(ucx, 1, 17);
     /* UCX takes no segment to be received that is shorter than those sent: who has set one of them has set both. */
     const bool segments_set = set_by_user("TCP_TX_SEG_SIZE") || set_by_user("TCP_RX_SEG_SIZE");
     ucs_status_t status = UCS_OK;
@@ -69,6 +64,22 @@ static ucs_status_t set_tcp(const struct gpucoll_ucx *ucx, ucp_config_t *config)
             status =
                 ucx->ucp_config_modify(config, old ? name + strlen("TCP_") : name, tcp_settings[i].value);
         }
+    }
+    return status;
+}
+
+/* A cache of registered memory needs hooks in the functions that unmap memory: not in somebody else's program, unless others in this process use UCX
+ * and have arranged themselves with that. But from 1.16 on UCX without its cache does not survive that a connection fails with a long message
+ * under way that it has registered; over TCP gpucoll registers these itself (ucx_tl/rdma/memory.h). */
+static ucs_status_t set_cache(const struct gpucoll_ucx *ucx, ucp_config_t *config, bool rdma)
+{
+    ucs_status_t status = UCS_OK;
+    const bool off = ucx->alone && !(rdma && gpucoll_ucx_since(ucx, 1, 16));
+    if (off) {
+        status = set(ucx, config, "RCACHE_ENABLE", "n");
+    }
+    if (off && rdma && status == UCS_OK) {
+        status = set(ucx, config, "IB_REG_METHODS", "direct");
     }
     return status;
 }
@@ -87,8 +98,8 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
     if (devices->list[0] != '\0') {
         status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
     }
-    if (status == UCS_OK && rdma && ucx->alone) {
-        status = set(ucx, config, "IB_REG_METHODS", "direct"); /* as RCACHE_ENABLE */
+    if (status == UCS_OK) {
+        status = set_cache(ucx, config, rdma);
     }
     /* UCX warns of settings of transports that it does not open, as the user may have it. */
     if (status == UCS_OK && tcp && !set_by_user("TLS")) {
@@ -115,9 +126,7 @@ static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_r
     ucp_config_t *config = NULL;
     ucs_status_t status = ucx->ucp_config_read(NULL, NULL, &config);
     for (size_t i = 0; status == UCS_OK && i < sizeof(settings) / sizeof(settings[0]); i++) {
-        if (ucx->alone || !settings[i].alone) {
-            status = set(ucx, config, settings[i].name, settings[i].value);
-        }
+        status = set(ucx, config, settings[i].name, settings[i].value);
     }
     if (status == UCS_OK) {
         status = set(ucx, config, "TLS", transports(devices));

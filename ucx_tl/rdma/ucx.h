@@ -61,4 +61,11 @@ struct gpucoll_ucx {
  * SETUP, or if it is too old, which is a warning. */
 const struct gpucoll_ucx *gpucoll_ucx(const struct gpucoll_log *log);
 
+static inline bool gpucoll_ucx_since(const struct gpucoll_ucx *ucx, unsigned major, unsigned minor)
+{
+    unsigned is_major, is_minor, release;
+    ucx->ucp_get_version(&is_major, &is_minor, &release);
+    return is_major > major || (is_major == major && is_minor >= minor);
+}
+
 #endif

@@ -196,7 +196,9 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
         return;
     }
     const unsigned crew = (unsigned)least(least(input->crew, config->linger_ctas), most);
-    for (unsigned clusters = 1; clusters <= GPUCOLL_CREW_CLUSTERS; clusters *= 2) {
+    /* Beside a computation one cluster that stays is enough: more would keep SMs from it after the call. */
+    const unsigned most_clusters = input->unattended ? 1 : GPUCOLL_CREW_CLUSTERS;
+    for (unsigned clusters = 1; clusters <= most_clusters; clusters *= 2) {
         const unsigned whole = clusters * GPUCOLL_CLUSTER_CTAS;
         const unsigned asked = clusters == 1 && crew < whole ? crew : whole;
         if (asked >= 1 && asked <= crew && (unsigned)config->channels <= asked) {

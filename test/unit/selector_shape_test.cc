@@ -30,6 +30,9 @@ TEST(selector, crews_grow_with_the_message)
     input.bytes = 1 << 20;
     EXPECT_TRUE(plan_of(input).linger);
     EXPECT_EQ(plan_of(input).ctas, unsigned{GPUCOLL_CREW_CTAS});
+    input.unattended = true; /* SMs that stay are SMs that the computation beside misses */
+    EXPECT_FALSE(plan_of(input).linger && plan_of(input).ctas > GPUCOLL_CLUSTER_CTAS);
+    input.unattended = false;
     input.bytes = 256 << 10;
     input.crew = 3 * GPUCOLL_CLUSTER_CTAS;
     EXPECT_EQ(plan_of(input).ctas, 2u * GPUCOLL_CLUSTER_CTAS);

@@ -126,10 +126,15 @@ static const double crowd_us = 3;
 /* In the one hop of a crew that has waited for the call, so much of the stores is over before the first line has arrived. */
 static const double under_way_us = 1.4;
 
-/* What several clusters of a crew take above one, until the last has heard the bell and the host has seen the end of each, by the hops
- * of the call; and of what a launch of many CTAs brings over the links, how much a crew of several reaches. (One hop is LL.) */
-static const double beside_us[] = {2, 1};
-static const double crew_share[] = {0.65, 0.84};
+/* What several clusters of a crew take above one, until the last has heard the bell and the host has seen the end of each; how much each CTA
+ * then stores of what it does in one cluster; and how much all do of what a launch of many CTAs brings over the links. By LL, which has one
+ * hop, and by LL128, which has two. */
+static const struct several {
+    double us;
+    double each_us; /* a CTA */
+    double cta_share;
+    double link_share;
+} by_ll = {1.2, 0.11, 0.85, 0.85}, by_ll128 = {0, 0.075, 1, 0.88};
 
 double gpucoll_model_crowd_us(double ctas, double most)
 {
@@ -155,16 +160,18 @@ static void try_crew(const struct gpucoll_plan_input *input, const struct gpucol
     /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
     const bool alone =
         crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
-    const bool several = crew > GPUCOLL_CLUSTER_CTAS;
-    const unsigned way = lines->hops > 1;
+    static const struct several one_cluster = {0, 0, 1, 1};
+    const struct several *several = crew <= GPUCOLL_CLUSTER_CTAS ? &one_cluster
+                                    : lines->hops == 1           ? &by_ll
+                                                                 : &by_ll128;
     const double least_us =
-        several ? lines->stored / (crew_share[way] * model->link_share * input->bandwidth) * 1e6 : 0;
-    const double transfer_us =
-        gpucoll_model_transfer_us(input, lines->stored, alone ? 1 : share, crew, cta_bandwidth);
+        lines->stored / (several->link_share * model->link_share * input->bandwidth) * 1e6;
+    const double transfer_us = gpucoll_model_transfer_us(input, lines->stored, alone ? 1 : share, crew,
+                                                         several->cta_share * cta_bandwidth);
     const double stores = transfer_us > least_us ? transfer_us : least_us;
     const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
     const double barriers = alone ? 0 : model->crew_us;
-    const double beside = several ? beside_us[way] * (crew + GPUCOLL_CREW_CTAS) / (2 * GPUCOLL_CREW_CTAS) : 0;
+    const double beside = several->us + several->each_us * crew;
     const double us = steps + model->ring_us + barriers + beside + stores - hidden;
     if (us < plan->predicted_us) {
         plan->launch_ctas = plan->linger ? plan->launch_ctas : plan->ctas;

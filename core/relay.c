@@ -18,8 +18,8 @@ static const uint64_t least_channel_bytes = 8192;
 /* Nor has a channel ever less of the data area than this for each slot: with little scratch there are fewer channels instead. */
 static const uint64_t least_slot_bytes = 1024;
 /* How much longer a kernel takes that takes in and hands on by turns than one that only sends: over LL and LL128 280 GB/s where that
- * reaches 333; over Simple warps of their own wait and flag meanwhile (docs/design.md). */
-static const double lines_turns = 1.19, simple_turns = 1.02;
+ * reaches 333; over Simple warps of their own wait and flag meanwhile (docs/design.md), and of two ranks that reduce one sends alone. */
+static const double lines_turns = 1.19, simple_turns = 1.02, simple_pair_reduce_turns = 0.97;
 /* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
 static const double simple_hop = 2;
 /* Between two ranks a ring does what an exchange does in one step, and takes longer by so much (plans of 2 H200). */
@@ -106,6 +106,14 @@ static struct gpucoll_plan_input along(const struct gpucoll_plan_input *input, b
     return used;
 }
 
+static double turns_of(const struct gpucoll_plan_input *input, enum gpucoll_relay_protocol protocol)
+{
+    const bool sends_alone = input->coll == GPUCOLL_REDUCE && input->nranks == 2;
+    return protocol != GPUCOLL_RELAY_SIMPLE ? lines_turns
+           : sends_alone                    ? simple_pair_reduce_turns
+                                            : simple_turns;
+}
+
 static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
                   struct gpucoll_plan *plan)
 {
@@ -145,9 +153,8 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
          : simple          ? simple_pair_us
                            : pair_us) +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        (simple ? simple_turns : lines_turns) *
-            gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits), share, (double)most,
-                                      cta_bandwidth) +
+        turns_of(input, protocol) * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits),
+                                                              share, (double)most, cta_bandwidth) +
         (simple ? 0 : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
 }
 

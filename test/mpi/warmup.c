@@ -11,7 +11,7 @@
 #include "test/mpi/support.h"
 
 enum { COUNT = 64, CALLS = 101, ROUNDS = 100, DUPS = 40, TAG = 5 };
-/* 3 is what is aimed at. 2 H200 took 21 and 26 times as long, some 200 us; without the warm-up 80 ms, 14,000 times. */
+/* 3 is what is aimed at. 2 H200 take 25 times as long, some 170 us, as with any call after a pause (docs/design.md); without the warm-up 65 ms. */
 enum { TIMES_MAX = 100 };
 
 static const char *warm = "none";

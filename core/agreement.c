@@ -25,6 +25,27 @@ static bool has_read(struct gpucoll_team_board *peer, uint64_t call)
     return active_from == 0 || call < active_from; /* it passed the call */
 }
 
+/* Do all ranks read the posts of `call` and before no more? Asked on every call, so what they had read when it was last asked is kept: by then
+ * they are calls further, and to look at their lines takes as long as to see them arrive. */
+static bool all_have_read(struct gpucoll_team *team, uint64_t call, uint32_t *missing)
+{
+    uint64_t least = UINT64_MAX;
+    if (call <= team->read_by_all) {
+        return true;
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        struct gpucoll_team_board *peer = team->members[i].board;
+        uint64_t agreed = atomic_load_explicit(&peer->agreed, memory_order_acquire);
+        least = agreed < least ? agreed : least;
+        if (agreed < call && !has_read(peer, call)) {
+            *missing = i;
+            return false;
+        }
+    }
+    team->read_by_all = least;
+    return true;
+}
+
 bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missing)
 {
     struct gpucoll_team *team = request->team;
@@ -33,11 +54,8 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
         *missing = team->rank; /* an earlier request of this rank is not published yet */
         return false;
     }
-    for (uint32_t i = 0; i < team->size; i++) {
-        if (request->call > GPUCOLL_RING && !has_read(team->members[i].board, request->call - GPUCOLL_RING)) {
-            *missing = i;
-            return false;
-        }
+    if (request->call > GPUCOLL_RING && !all_have_read(team, request->call - GPUCOLL_RING, missing)) {
+        return false;
     }
     board->ring[request->call % GPUCOLL_RING] = request->post;
     if (request->exported != NULL && gpucoll_is_exchange(request->coll)) {
@@ -57,17 +75,21 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
 
 gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32_t *missing)
 {
-    struct gpucoll_team *team = request->team;
-    for (; request->arrived < team->size; request->arrived++) {
+    const struct gpucoll_team *team = request->team;
+    /* All are looked at, from the last to the first: one that leaves off at the first that is missing fetches the lines of the others one after
+     * the other when that one has come. */
+    uint32_t end = team->size;
+    for (uint32_t i = team->size; i-- > request->arrived;) {
+        uint64_t head = atomic_load_explicit(&team->members[i].board->head, memory_order_acquire);
+        end = head < request->call ? i : end;
+    }
+    for (; request->arrived < end; request->arrived++) {
         struct gpucoll_team_board *peer = team->members[request->arrived].board;
-        if (atomic_load_explicit(&peer->head, memory_order_acquire) < request->call) {
-            *missing = request->arrived;
-            return GPUCOLL_IN_PROGRESS;
-        }
         uint64_t active_from = atomic_load_explicit(&peer->active_from, memory_order_acquire);
         request->passed |= active_from == 0 || request->call < active_from;
     }
-    return GPUCOLL_OK;
+    *missing = end;
+    return end < team->size ? GPUCOLL_IN_PROGRESS : GPUCOLL_OK;
 }
 
 static void log_declined(const struct gpucoll_request *request, uint32_t rank, const char *why)

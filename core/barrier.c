@@ -122,12 +122,14 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
     if (team->cluster != NULL) {
         gpucoll_cluster_turn(team->cluster);
     }
-    for (; team->barrier_arrived < team->size; team->barrier_arrived++) {
-        const struct gpucoll_team_board *peer = team->members[team->barrier_arrived].board;
-        if (atomic_load_explicit(&peer->barriers, memory_order_acquire) < team->barriers) {
-            return look_after(team, team->members[team->barrier_arrived].number,
-                              "waiting for all ranks to enter a barrier");
-        }
+    uint32_t end = team->size; /* all are looked at, as in gpucoll_agreement_arrived */
+    for (uint32_t i = team->size; i-- > team->barrier_arrived;) {
+        uint64_t there = atomic_load_explicit(&team->members[i].board->barriers, memory_order_acquire);
+        end = there < team->barriers ? i : end;
+    }
+    team->barrier_arrived = end;
+    if (end < team->size) {
+        return look_after(team, team->members[end].number, "waiting for all ranks to enter a barrier");
     }
     if (team->cluster != NULL) {
         uint32_t missing = 0;

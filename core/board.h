@@ -27,8 +27,14 @@ enum gpucoll_post_kind {
     GPUCOLL_POST_LANE_FOLLOWS /* device memory, but no lane yet: it is offered when all ranks have posted */
 };
 
+/* One cache line: each rank fetches those of all others in every call. */
 struct gpucoll_post {
-    uint32_t kind;
+    uint8_t kind; /* enum gpucoll_post_kind */
+    uint8_t
+        company; /* other kernels of this rank's process may wait for other ranks, too (core/company.h): stored before the lane is told */
+    uint8_t direct; /* peers can write all that this rank receives from them to where it belongs */
+    uint8_t
+        bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
     uint32_t signature; /* of what must be equal on all ranks */
     uint32_t card;      /* index of the bound GPU's card in the owner's header; declined: a gpucoll_reason */
     uint32_t epoch;     /* the lane's, for this call */
@@ -38,12 +44,8 @@ struct gpucoll_post {
     uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
     uint64_t source;    /* the same for what peers may read, and where in it the send buffer begins */
     uint64_t source_place;
-    uint32_t
-        company; /* other kernels of this rank's process may wait for other ranks, too (core/company.h): stored before the lane is told */
-    uint32_t direct; /* peers can write all that this rank receives from them to where it belongs */
-    uint32_t
-        bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
 };
+_Static_assert(sizeof(struct gpucoll_post) == 64, "one cache line");
 
 /* Ranks that were missing in a call, as the communicator counts them. */
 struct gpucoll_missing {

@@ -54,12 +54,13 @@ struct gpucoll_team {
     struct gpucoll_gpu *gpu;       /* of calls in which this rank has no buffer; NULL: any */
     uint32_t region;               /* on the own board */
     struct gpucoll_team_board *board;
-    uint64_t calls;                 /* posted or passed */
-    uint64_t decided;               /* calls up to this one are declined, have failed, or have their links */
-    uint32_t ended;                 /* bit call % RING: that call has ended before an earlier one */
-    bool bound;                     /* each rank's process had a GPU when the team was begun */
-    bool active;                    /* has posted */
-    bool given_up;                  /* a call has failed: nothing is run natively any more */
+    uint64_t calls;       /* posted or passed */
+    uint64_t read_by_all; /* posts up to this one are known to be read by all ranks that read them */
+    uint64_t decided;     /* calls up to this one are declined, have failed, or have their links */
+    uint32_t ended;       /* bit call % RING: that call has ended before an earlier one */
+    bool bound;           /* each rank's process had a GPU when the team was begun */
+    bool active;          /* has posted */
+    bool given_up;        /* a call has failed: nothing is run natively any more */
     struct gpucoll_missing missing; /* then: ranks that were */
     enum gpucoll_reason reason;     /* of the latest declined call */
     uint64_t barriers;              /* of the application, entered */

@@ -94,6 +94,51 @@ build_packages() {
         libevent-dev libucx-dev libgtest-dev libbenchmark-dev
 }
 
+# The Debian archive that this machine already uses and where apt has it from: "URI FILE:ENTRY".
+debian_archive() {
+    # shellcheck disable=SC2016
+    apt-get indextargets --format '$(REPO_URI) $(SOURCESENTRY)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' |
+        sort -u | head -n 1
+}
+
+# archive_keyring FILE:ENTRY: the key that entry is trusted by; empty if it is one of apt's general ones.
+archive_keyring() {
+    local file=${1%:*} entry=${1##*:}
+    case $file in
+        *.sources) awk -v RS= -v n="$entry" 'NR == n' "$file" | sed -n 's/^Signed-By: *\(\/.*\)/\1/p' ;;
+        *) sed -n "${entry}s/.*signed-by=\([^] ]*\).*/\1/p" "$file" ;;
+    esac
+}
+
+# debian_source SUITE PACKAGE FOLDER LOG-PREFIX: fetches what the package's source consists of into the folder, with lists and sources of its
+# own, so that the machine's stay as they are.
+debian_source() {
+    local suite=$1 package=$2 folder=$3 logs=$4 archive signed_by
+    local -a own_apt=()
+    command -v apt-get >/dev/null || { say "the source of $package is taken from Debian's archive, and there is no apt here"; return 1; }
+    archive=$(debian_archive)
+    if [ -z "$archive" ]; then
+        logged "$top/_build/log/apt-update.log" as_root apt-get update || return 1
+        archive=$(debian_archive)
+    fi
+    [ -n "$archive" ] || { say "apt's configuration here names no Debian archive"; return 1; }
+    signed_by=$(archive_keyring "${archive##* }")
+    mkdir -p "$folder/lists/partial"
+    {
+        echo 'Types: deb-src'
+        echo "URIs: ${archive%% *}"
+        echo "Suites: $suite"
+        echo 'Components: main'
+        [ -z "$signed_by" ] || echo "Signed-By: $signed_by"
+    } >"$folder/$suite.sources"
+    own_apt=(-o "Dir::State::Lists=$folder/lists" -o "Dir::Etc::SourceList=$folder/$suite.sources"
+        -o Dir::Etc::SourceParts=/dev/null -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache="
+        -o "APT::Sandbox::User=$(id -un)")
+    say "fetching the source of $package from ${archive%% *}"
+    logged "$logs-update.log" apt-get "${own_apt[@]}" update || return 1
+    (cd "$folder" && logged "$logs-source.log" apt-get "${own_apt[@]}" source --download-only "$package") || return 1
+}
+
 # --- The CUDA compiler
 
 # fetch_nvcc DIR: assembles a toolkit from NVIDIA's wheels. pip merges what they bring into one tree, nvidia/cu13.

@@ -25,6 +25,7 @@ dist_noinst_SCRIPTS += \
 	contrib/check \
 	contrib/gpu_check \
 	contrib/mpi4py \
+	contrib/mpich_tests \
 	contrib/ompi5 \
 	contrib/quickstart
 dist_noinst_DATA += \

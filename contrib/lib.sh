@@ -136,7 +136,7 @@ debian_source() {
         -o "APT::Sandbox::User=$(id -un)")
     say "fetching the source of $package from ${archive%% *}"
     logged "$logs-update.log" apt-get "${own_apt[@]}" update || return 1
-    (cd "$folder" && logged "$logs-source.log" apt-get "${own_apt[@]}" source --download-only "$package") || return 1
+    (cd "$folder" && logged "$logs-source.log" apt-get "${own_apt[@]}" source --download-only "$package")
 }
 
 # --- The CUDA compiler

@@ -3,7 +3,6 @@
  * are late or fail.
  */
 #include <atomic>
-#include <thread>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 
@@ -128,7 +127,6 @@ TEST(cluster_reach, a_call_that_is_given_up_leaves_no_message_on_a_device)
         {GPUCOLL_BCAST, FROM_ROOT, false, false, false},
     };
     for (const Kind &kind : some) {
-        std::atomic<bool> given_up{false}; /* the other rank waits for it: it cannot have finished before */
         on_hosts(hosts_of({1, 1}), {{"agree_hosts", "false"}, {"net_gpu_memory", "yes"}}, [&](Rank &rank) {
             check(rank, call_of(scan, 1)); /* so that each has a GPU in use */
             const uint64_t before = fake_net_direct();
@@ -138,16 +136,16 @@ TEST(cluster_reach, a_call_that_is_given_up_leaves_no_message_on_a_device)
             gpucoll_request *request = nullptr;
             ASSERT_EQ(gpucoll_post(rank.team, &args, &request), GPUCOLL_OK);
             gpucoll_status status = GPUCOLL_IN_PROGRESS;
-            while (rank.number > 0 && !given_up) {
-                std::this_thread::yield();
-            }
-            while (status == GPUCOLL_IN_PROGRESS && (rank.number > 0 || fake_net_direct() == before)) {
+            while (rank.number == 0 && status == GPUCOLL_IN_PROGRESS && fake_net_direct() == before) {
                 status = gpucoll_test(request);
             }
-            if (status == GPUCOLL_IN_PROGRESS) {
-                gpucoll_cancel(request); /* the others hear of it */
+            if (rank.number == 0 && status == GPUCOLL_IN_PROGRESS) {
+                gpucoll_cancel(request); /* the other hears of it */
             }
-            given_up = true;
+            rank.barrier(); /* before which it cannot have finished */
+            while (rank.number > 0 && status == GPUCOLL_IN_PROGRESS) {
+                status = gpucoll_test(request);
+            }
             EXPECT_NE(status, GPUCOLL_OK);
             rank.barrier();
             EXPECT_EQ(fake_net_count().memories, 0u);

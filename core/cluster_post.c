@@ -312,7 +312,7 @@ static char *take_slots(struct gpucoll_cluster *cluster, uint64_t bytes)
     return memory->slots;
 }
 
-/* Asks the network to take the memory that the rail could work on: what all blocks are in, or the buffer. */
+/* Asks the network to take the memory that the rail could work on: what all blocks are in, or this rank's parts of the units. */
 static void reach_rail(struct gpucoll_cluster_call *call)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
@@ -320,8 +320,9 @@ static void reach_rail(struct gpucoll_cluster_call *call)
     if (call->family->place == NULL) {
         return;
     }
-    if (call->blocks == NULL) {
-        gpucoll_extend(&extent, call->family->place(call, 0, 0), call->bytes);
+    for (uint64_t unit = 0; call->blocks == NULL && unit < call->units; unit++) {
+        gpucoll_extend(&extent, call->family->place(call, unit, 0),
+                       gpucoll_stage_part(call, unit, call->index).bytes);
     }
     for (uint32_t i = 0; call->blocks != NULL && i < cluster->size; i++) {
         gpucoll_extend(&extent, call->recv + call->blocks[i].offset, call->blocks[i].bytes);

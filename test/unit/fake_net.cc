@@ -119,10 +119,14 @@ gpucoll_net_memory *reach(gpucoll_net *net, gpucoll_device *device, void *data, 
     Lock lock(mutex);
     EXPECT_NE(device, nullptr);
     EXPECT_GT(bytes, 0u);
+    const char *begin = static_cast<const char *>(data);
+    uintptr_t allocation = 0;
+    uint64_t there = 0;
+    EXPECT_TRUE(device->accel->ops->extent(device, data, &allocation, &there));
+    EXPECT_LE(reinterpret_cast<uintptr_t>(begin + bytes), allocation + there) << "more than the buffer";
     if (!net->direct) {
         return nullptr;
     }
-    const char *begin = static_cast<const char *>(data);
     return *memories.insert(new gpucoll_net_memory{begin, begin + bytes}).first;
 }
 

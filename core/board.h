@@ -29,10 +29,17 @@ enum gpucoll_post_kind {
 
 /* One cache line: each rank fetches those of all others in every call. */
 struct gpucoll_post {
+enum gpucoll_post_direct {
+    GPUCOLL_POST_NOT_DIRECT,
+    GPUCOLL_POST_DIRECT,
+    GPUCOLL_POST_ROOM /* and of an all-reduce what is to be reduced may wait there: nothing that is sent lies there */
+};
+
     uint8_t kind; /* enum gpucoll_post_kind */
     uint8_t
         company; /* other kernels of this rank's process may wait for other ranks, too (core/company.h): stored before the lane is told */
-    uint8_t direct; /* peers can write all that this rank receives from them to where it belongs */
+    uint8_t
+        direct; /* enum gpucoll_post_direct: can peers write all that this rank receives from them to where it belongs? */
     uint8_t
         bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
     uint32_t signature; /* of what must be equal on all ranks */

@@ -373,9 +373,13 @@ static gpucoll_status check_links(struct gpucoll_request *request)
     for (int i = 0; i < 2 && call->units > 0; i++) {
         const enum gpucoll_coll coll = call->family->local[i];
         struct gpucoll_plan plan;
-        if (gpucoll_team_plan(back, links, coll, gpucoll_coll_reduces(coll) ? call->functor : 0,
-                              call->part_bytes, GPUCOLL_DIRECT_NOT, request->form != GPUCOLL_FORM_BLOCKING,
-                              &plan) != GPUCOLL_OK) {
+        const struct gpucoll_plan_call local = {
+            .coll = coll,
+            .functor = gpucoll_coll_reduces(coll) ? call->functor : 0,
+            .bytes = call->part_bytes,
+            .unattended = request->form != GPUCOLL_FORM_BLOCKING,
+        };
+        if (gpucoll_team_plan(back, links, &local, &plan) != GPUCOLL_OK) {
             request->reason = GPUCOLL_REASON_PLAN;
             return GPUCOLL_DECLINED;
         }

@@ -179,10 +179,18 @@ static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
     uint64_t id;
     request->sourced = take(request, source.begin, source.end, fresh, &id);
     if (request->sourced != NULL) {
-        post->bulk = post->direct;
+        post->bulk = post->direct != GPUCOLL_POST_NOT_DIRECT;
         post->source = request->sourced->key;
         post->source_place = source.begin - request->sourced->begin;
     }
+}
+
+static bool has_room(const struct gpucoll_request *request)
+{
+    const uintptr_t send = (uintptr_t)request->send;
+    const uintptr_t recv = (uintptr_t)request->recv;
+    return request->coll == GPUCOLL_ALLREDUCE && recv % GPUCOLL_PACK_BYTES == 0 &&
+           (recv + request->bytes <= send || send + request->bytes <= recv);
 }
 
 /* What it says about what peers write; returns the allocation if it is fresh. */
@@ -193,14 +201,14 @@ static uint64_t post_stores(struct gpucoll_request *request)
     uintptr_t end = 0;
     uint64_t id = 0;
     if (!needs_export(request) || !receives(request, &begin, &end)) {
-        post->direct = true;
+        post->direct = GPUCOLL_POST_DIRECT;
         return 0;
     }
     request->exported = take(request, begin, end, 0, &id);
     if (request->exported == NULL) {
         return id;
     }
-    post->direct = true;
+    post->direct = has_room(request) ? GPUCOLL_POST_ROOM : GPUCOLL_POST_DIRECT;
     post->export = request->exported->key;
     post->place = begin - request->exported->begin;
     return 0;
@@ -225,7 +233,7 @@ void gpucoll_direct_post(struct gpucoll_request *request)
         return;
     }
     if (no_part) {
-        post->direct = true;
+        post->direct = GPUCOLL_POST_DIRECT;
         return;
     }
     if (!gpucoll_coll_reduces(request->coll) && !is_apart(request)) {
@@ -239,7 +247,7 @@ enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *reques
     enum gpucoll_direct direct = GPUCOLL_DIRECT_BULK;
     for (uint32_t i = 0; i < request->team->size; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
-        if (!post->direct || is_refused(request->team, i, post->export)) {
+        if (post->direct == GPUCOLL_POST_NOT_DIRECT || is_refused(request->team, i, post->export)) {
             return GPUCOLL_DIRECT_NOT;
         }
         if (!post->bulk || is_refused_as_source(request->team, i, post->source)) {
@@ -247,6 +255,16 @@ enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *reques
         }
     }
     return direct;
+}
+
+bool gpucoll_direct_has_room(const struct gpucoll_request *request)
+{
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        if (gpucoll_agreement_post(request, i)->direct != GPUCOLL_POST_ROOM) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The exports of a rank that a call needs which reaches so far, at most two; 0: none. */

@@ -18,6 +18,18 @@ enum gpucoll_direct {
     GPUCOLL_DIRECT_BULK    /* and the kernel that reduces in bulk reads what ranks send from where it is */
 };
 
+/* What of a call a plan depends on. */
+struct gpucoll_plan_call {
+    enum gpucoll_coll coll;
+    int functor;
+    uint64_t bytes;
+    enum gpucoll_direct direct;
+    bool
+        room; /* of an all-reduce that is direct: in no rank's receive buffer is anything that is sent, so that parts may wait there */
+    bool
+        unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
+};
+
 /* What a plan is made from. */
 struct gpucoll_plan_input {
     enum gpucoll_coll coll;
@@ -27,8 +39,8 @@ struct gpucoll_plan_input {
     uint64_t data_bytes; /* data area of a lane */
     unsigned ways;       /* enum gpucoll_tl_way: how all ranks reach all others; 0 stands for stores */
     enum gpucoll_direct direct;
-    bool
-        unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
+    bool room;          /* as of a call */
+    bool unattended;    /* likewise */
     bool shared_device; /* two ranks of the team drive one GPU */
     /* CTAs of any kernel that are on every GPU at once: all those of a kernel that waits for other ranks have to be. 0: as many as a plan may
      * have. */

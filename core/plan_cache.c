@@ -12,20 +12,32 @@ static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache, en
     return &cache->entry[key >> 58];
 }
 
-static bool is_for(const struct gpucoll_cached_plan *entry, const void *links, enum gpucoll_coll coll,
-                   int functor, enum gpucoll_direct direct, bool unattended)
+/* But for the size. */
+static bool is_for(const struct gpucoll_cached_plan *entry, const void *links,
+                   const struct gpucoll_plan_call *call)
 {
-    return entry->links == links && entry->coll == coll && entry->functor == functor &&
-           entry->direct == direct && entry->unattended == unattended;
+    return entry->links == links && entry->call.coll == call->coll && entry->call.functor == call->functor &&
+           entry->call.direct == call->direct && entry->call.room == call->room &&
+           entry->call.unattended == call->unattended;
 }
 
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
-                                             enum gpucoll_coll coll, int functor, uint64_t bytes,
-                                             enum gpucoll_direct direct, bool unattended)
+                                             const struct gpucoll_plan_call *call)
 {
-    const struct gpucoll_cached_plan *entry = place_of(cache, coll, functor, bytes);
-    return is_for(entry, links, coll, functor, direct, unattended) && entry->bytes == bytes ? &entry->plan
-                                                                                            : NULL;
+    const struct gpucoll_cached_plan *entry = place_of(cache, call->coll, call->functor, call->bytes);
+    return is_for(entry, links, call) && entry->call.bytes == call->bytes ? &entry->plan : NULL;
+}
+
+static struct gpucoll_plan_call call_of(const struct gpucoll_plan_input *input)
+{
+    return (struct gpucoll_plan_call){
+        .coll = input->coll,
+        .functor = input->functor,
+        .bytes = input->bytes,
+        .direct = input->direct,
+        .room = input->room,
+        .unattended = input->unattended,
+    };
 }
 
 gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *links,
@@ -33,8 +45,9 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
                                  bool *fresh, const struct gpucoll_plan **plan)
 {
     struct gpucoll_cached_plan *entry = place_of(cache, input->coll, input->functor, input->bytes);
-    *fresh = !is_for(entry, links, input->coll, input->functor, input->direct, input->unattended) ||
-             input->bytes < entry->choice.low || input->bytes > entry->choice.high;
+    const struct gpucoll_plan_call call = call_of(input);
+    *fresh =
+        !is_for(entry, links, &call) || input->bytes < entry->choice.low || input->bytes > entry->choice.high;
     if (*fresh) {
         entry->links = NULL;
         gpucoll_status status = gpucoll_choose(input, log, &cache->said, &entry->choice);
@@ -42,13 +55,9 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
             return status;
         }
         entry->links = links;
-        entry->coll = input->coll;
-        entry->functor = input->functor;
-        entry->direct = input->direct;
-        entry->unattended = input->unattended;
     }
     gpucoll_shape(entry->choice.algorithm, input, &entry->plan);
-    entry->bytes = input->bytes;
+    entry->call = call;
     *plan = &entry->plan;
     return GPUCOLL_OK;
 }

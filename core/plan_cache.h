@@ -11,12 +11,8 @@ enum { GPUCOLL_PLAN_CACHE = 64 };
 
 struct gpucoll_cached_plan {
     const void *links; /* what the plan was made for beside the call; NULL: empty */
-    enum gpucoll_coll coll;
-    int functor;
-    enum gpucoll_direct direct;
-    bool unattended;
+    struct gpucoll_plan_call call;
     struct gpucoll_choice choice;
-    uint64_t bytes;
     struct gpucoll_plan plan;
 };
 
@@ -27,8 +23,7 @@ struct gpucoll_plan_cache {
 
 /* The plan that is kept for such a call; NULL: none. Valid until the next one is made. */
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
-                                             enum gpucoll_coll coll, int functor, uint64_t bytes,
-                                             enum gpucoll_direct direct, bool unattended);
+                                             const struct gpucoll_plan_call *call);
 
 /* Makes and keeps the plan. `*fresh`: its class was not known, so that a choice was made; errors are gpucoll_choose's. */
 gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *links,

@@ -15,8 +15,13 @@
  * both be slow while another gets nothing, and once out of step ranks stay so: therefore nobody begins a step before all have
  * completed the one before (docs/design.md). Two ranks cannot get into each other's way: they queue a step ahead. While step k is on its way, chunk k - 1 is reduced.
  *
+ * Where parts wait. In scratch, in slot k % LAG for chunk k; that bounds the length of chunks. Or, of an all-reduce none of whose ranks sends
+ * from its receive buffer, in the receive buffers: the rank that reduces slice s has the part of the rank of slice t where slice t will
+ * be in the end, but that of the rank of the last slice, which may be shorter, where its own result will be. So two chunks do, of any length.
+ *
  * What keeps it right:
  *   - Parts of chunk k go to a rank's slot k % LAG after it has told that chunk k - LAG, which was there before, is reduced.
+ *   - Results of chunk k, which may come to where parts of it wait, go to a rank after it has told that it has reduced these.
  *   - Chunk k is reduced after all ranks have completed step k, the own too: in place, a reduce-scatter's result takes the place of
  *     what this rank sends another; and the slot's result of chunk k - LAG has left.
  *   - All-reduce and reduce in place: chunk k of a slice is overwritten by its result, hence after all have sent it.
@@ -91,10 +96,24 @@ static double wanted_chunks(const struct gpucoll_plan_input *input, uint64_t sli
     return chunks < LAG ? LAG : chunks;
 }
 
+/* Do the parts wait in the receive buffers? There, every slice but the last has to be whole to take a part of another. */
+static bool waits_in_results(enum gpucoll_coll coll, bool room, uint64_t bytes, uint32_t nranks)
+{
+    return coll == GPUCOLL_ALLREDUCE && room && gpucoll_slice_bytes(bytes, nranks) * (nranks - 1) <= bytes;
+}
+
+/* The longest chunk that there is a place for; 0: none. */
+static uint64_t most_chunk(const struct gpucoll_plan_input *input)
+{
+    return waits_in_results(input->coll, input->room, input->bytes, input->nranks)
+               ? UINT64_MAX
+               : block_bytes(input->data_bytes, input->coll, input->nranks);
+}
+
 static uint64_t chunk_of(const struct gpucoll_plan_input *input, uint64_t slice)
 {
     const uint64_t page = 4096;
-    const uint64_t most = block_bytes(input->data_bytes, input->coll, input->nranks);
+    const uint64_t most = most_chunk(input);
     const uint64_t asked = (input->config->chunk + page - 1) / page * page;
     if (asked > 0) {
         return asked < most ? asked : most;
@@ -113,7 +132,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     }
     const uint64_t slice = slice_bytes(input);
     const uint64_t most_chunks = (1u << 24) - 1 - LAG; /* as the board counts them */
-    if (block_bytes(input->data_bytes, input->coll, input->nranks) == 0) {
+    if (most_chunk(input) == 0) {
         return "the scratch area is too small for so many ranks";
     }
     return slice > 0 && slice / chunk_of(input, slice) >= most_chunks
@@ -127,15 +146,29 @@ static bool results_leave(enum gpucoll_coll coll)
 }
 
 /* How often a host waits for another's news before it can queue on. Between steps it takes two: all tell of their copies, and of the
- * kernel. Two ranks do not wait for each other, except for the first results and the last. Of a single chunk the step that only reduces is none. */
+ * kernel. Two ranks do not wait for each other, except for the first results and the last, and not for these either where parts wait in the receive
+ * buffers. Of a single chunk the step that only reduces is none. */
 static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
     const bool results = results_leave(input->coll);
     if (input->nranks == 2) {
-        return !results ? 0 : plan->rounds > 1 ? 2 : 1;
+        const bool in_results = waits_in_results(input->coll, input->room, input->bytes, input->nranks);
+        return !results ? 0 : plan->rounds <= 1 ? 1 : in_results ? 0 : 2;
     }
     const uint64_t steps = plan->rounds + (!results ? 0 : plan->rounds > 1 ? LAG : 1);
     return steps > 0 ? (unsigned)(2 * (steps - 1)) : 0;
+}
+
+/* What the reductions take that no copies hide: those of few CTAs take longer than the step beside them. */
+static double bare_us(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
+{
+    const double us = reduce_us(input, plan);
+    if (plan->rounds < 2 || !results_leave(input->coll)) {
+        return us;
+    }
+    const double brought = (double)plan->chunk_bytes * (input->nranks - 1);
+    const double beside = brought / (input->model->copy_link_share * input->bandwidth) * 1e6;
+    return us > beside ? (double)plan->rounds * (us - beside) : 0;
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -156,9 +189,8 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         copies += LAG * peers;
         leaves += (double)LAG * (double)plan->chunk_bytes * peers;
     }
-    const double bare_us = plan->rounds > 1 && results_leave(input->coll) ? 0 : reduce_us(input, plan);
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, 0, hops(input, plan)) +
-                         copies * input->model->copy_each_us + bare_us;
+                         copies * input->model->copy_each_us + bare_us(input, plan);
 }
 
 /* What a rank has to do with a slice. */
@@ -188,9 +220,22 @@ static uint64_t chunk_bytes(const struct gpucoll_request *request, const struct 
     return left < request->plan.chunk_bytes ? left : request->plan.chunk_bytes;
 }
 
-/* The block of a rank's scratch that holds what `source` has brought of a chunk; the rank's own is for a result that goes elsewhere. */
+/* Where a rank has what `source` has brought of a chunk, in its receive buffer. */
+static char *waiting_part(const struct gpucoll_request *request, uint32_t rank, uint64_t chunk,
+                          uint32_t source)
+{
+    const uint32_t size = request->team->size;
+    const uint32_t slice = source == size - 1 ? rank : source;
+    char *results = rank == request->team->rank ? request->recv : gpucoll_direct_result(request, rank);
+    return results + slice * gpucoll_slice_bytes(request->bytes, size) + chunk * request->plan.chunk_bytes;
+}
+
+/* Where a rank has what `source` has brought of a chunk; of scratch, the rank's own block is for a result that goes elsewhere. */
 static char *block_of(const struct gpucoll_request *request, uint32_t rank, uint64_t chunk, uint32_t source)
 {
+    if (waits_in_results(request->coll, request->room, request->bytes, request->team->size)) {
+        return waiting_part(request, rank, chunk, source);
+    }
     const uint32_t blocks = blocks_of(request->coll, request->team->size);
     const uint32_t index = source < rank ? source : source > rank ? source - 1 : request->team->size - 1;
     char *lane = (char *)request->links->scratch[rank] + gpucoll_agreement_post(request, rank)->lane;

@@ -147,9 +147,15 @@ static bool may_linger(const struct gpucoll_request *request)
 static gpucoll_status plan(struct gpucoll_request *request)
 {
     struct gpucoll_plan *plan = &request->plan;
-    gpucoll_status status =
-        gpucoll_team_plan(request->team, request->links, request->coll, request->functor, request->bytes,
-                          request->direct, request->form != GPUCOLL_FORM_BLOCKING, plan);
+    const struct gpucoll_plan_call call = {
+        .coll = request->coll,
+        .functor = request->functor,
+        .bytes = request->bytes,
+        .direct = request->direct,
+        .room = request->room,
+        .unattended = request->form != GPUCOLL_FORM_BLOCKING,
+    };
+    gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
     if (status == GPUCOLL_OK && plan->linger && (gpucoll_gate_wanted(request) || !may_linger(request))) {
         plan->linger = false;
         plan->ctas = plan->launch_ctas;
@@ -244,6 +250,7 @@ static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
         return start(request);
     }
     if (!all) {
+    request->room = gpucoll_direct_has_room(request);
         gpucoll_direct_forget(request, request->mapped);
     }
     if (!all && request->mapped == GPUCOLL_DIRECT_BULK) {

@@ -89,6 +89,7 @@ struct gpucoll_request {
     enum gpucoll_direct mapped;      /* and for how far they are being mapped */
     uint32_t arrived;                /* ranks below this one are known to have posted */
     bool passed;                     /* some rank passes this call */
+    bool room;                       /* as of a plan's call (core/plan.h) */
     uint32_t barriers;               /* entered */
     uint32_t connecting;             /* step of core/links.h */
     struct gpucoll_links *links;

@@ -79,14 +79,12 @@ struct gpucoll_team {
 
 /* What the plan for such a call is made from. */
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
-                                             const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                             int functor, uint64_t bytes, enum gpucoll_direct direct,
-                                             bool unattended);
+                                             const struct gpucoll_links *links,
+                                             const struct gpucoll_plan_call *call);
 
 /* The plan for a call on these links, from the cache when it was made before. */
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
-                                 enum gpucoll_direct direct, bool unattended,
+                                 const struct gpucoll_plan_call *call,
                                  struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 #endif

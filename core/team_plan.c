@@ -24,19 +24,19 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
 }
 
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
-                                             const struct gpucoll_links *links, enum gpucoll_coll coll,
-                                             int functor, uint64_t bytes, enum gpucoll_direct direct,
-                                             bool unattended)
+                                             const struct gpucoll_links *links,
+                                             const struct gpucoll_plan_call *call)
 {
     return (struct gpucoll_plan_input){
-        .coll = coll,
-        .functor = functor,
-        .bytes = bytes,
+        .coll = call->coll,
+        .functor = call->functor,
+        .bytes = call->bytes,
         .nranks = team->size,
         .data_bytes = links->gpu->data_bytes,
         .ways = links->ways,
-        .direct = direct,
-        .unattended = unattended,
+        .direct = call->direct,
+        .room = call->room,
+        .unattended = call->unattended,
         .shared_device = links->shared_device,
         .resident = links->resident,
         .crew = links->crew,
@@ -52,14 +52,11 @@ struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,
 }
 
 gpucoll_status gpucoll_team_plan(struct gpucoll_team *team, const struct gpucoll_links *links,
-                                 enum gpucoll_coll coll, int functor, uint64_t bytes,
-                                 enum gpucoll_direct direct, bool unattended, struct gpucoll_plan *plan)
+                                 const struct gpucoll_plan_call *call, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_plan *kept =
-        gpucoll_plan_find(&team->plans, links, coll, functor, bytes, direct, unattended);
+    const struct gpucoll_plan *kept = gpucoll_plan_find(&team->plans, links, call);
     if (kept == NULL) {
-        const struct gpucoll_plan_input input =
-            gpucoll_team_input(team, links, coll, functor, bytes, direct, unattended);
+        const struct gpucoll_plan_input input = gpucoll_team_input(team, links, call);
         bool fresh;
         gpucoll_status status =
             gpucoll_plan_make(&team->plans, links, &input, team->context->log, &fresh, &kept);

@@ -199,7 +199,7 @@ struct gpucoll_kernel_args {
 /*
  * REDUCE_BLOCKS takes the same arguments, some with other meanings: peer[i].lane is the block that rank i has brought, in memory of this
  * rank's device; the own part is `send`. All are args.bytes long, begin at any byte, and are fastest at multiples of 16. The result
- * goes to `recv`, which is `send`, or apart from it.
+ * goes to `recv`, which is `send` or one of the blocks, or apart from all of them.
  */
 
 /*

@@ -38,7 +38,7 @@ static void show_help(void)
     printf("  %-22s %s\n", "", "coll=allreduce,ranks=4,bytes=64K (without bytes: over all sizes)");
     printf(
         "  %-22s %s\n", "",
-        "more keys: op=sum type=float32 shared_gpu=no peer_access=yes latency_us=0.6 bandwidth=350 (GB/s)");
+        "more keys: op=sum type=float32 shared_gpu=no in_place=no peer_access=yes latency_us=0.6 bandwidth=350 (GB/s)");
     printf("  --%-20s %s\n", "explain COLL SIZE",
            "the same for one size: --explain allreduce 4M [--ranks N] [--peer-access no]");
     printf("  --%-20s %s\n", "tune",

@@ -17,6 +17,7 @@ struct query {
     enum gpucoll_op op;
     enum gpucoll_type type;
     enum gpucoll_direct reach; /* of peers into the buffers, where calls are large enough */
+    bool in_place;             /* an all-reduce, on all ranks */
     bool peer_access;          /* of all GPUs to each other */
     /* Of a topology file: the input is about the ranks of one host. */
     int hosts;
@@ -93,6 +94,12 @@ static bool parse_direct(struct query *query, const char *text)
     return false;
 }
 
+static bool parse_in_place(struct query *query, const char *text)
+{
+    query->in_place = strcmp(text, "yes") == 0;
+    return query->in_place || strcmp(text, "no") == 0;
+}
+
 static bool parse_peer_access(struct query *query, const char *text)
 {
     query->peer_access = strcmp(text, "yes") == 0;
@@ -158,6 +165,7 @@ static const struct {
      "yes (peers can reach into the buffers, as into those of cudaMalloc), stores (write to them only: GPUs "
      "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
      parse_direct},
+    {"in_place", "yes (an all-reduce with MPI_IN_PLACE) or no", parse_in_place},
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
     {"link", "nvlink or pcie", parse_link},
     {"crew", "0 to 32: CTAs of a lingering kernel", parse_crew},
@@ -183,8 +191,8 @@ static bool parse_item(struct query *query, const char *item)
     }
     return bad(
         item,
-        "coll, ranks, bytes, op, type, shared_gpu, direct, peer_access, link, crew, resident, latency_us "
-        "or bandwidth, each with =VALUE");
+        "coll, ranks, bytes, op, type, shared_gpu, direct, in_place, peer_access, link, crew, resident, "
+        "latency_us or bandwidth, each with =VALUE");
 }
 
 static bool parse(struct query *query, const char *text)
@@ -287,6 +295,8 @@ static void set_bytes(const struct info *info, struct query *query, uint64_t byt
     const size_t least = info->config.zero_copy;
     query->input.bytes = bytes;
     query->input.direct = least > 0 && bytes >= least ? query->reach : GPUCOLL_DIRECT_NOT;
+    query->input.room = query->input.coll == GPUCOLL_ALLREDUCE && query->input.direct != GPUCOLL_DIRECT_NOT &&
+                        !query->in_place;
 }
 
 static bool select_one(const struct info *info, struct query *query)

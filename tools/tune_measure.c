@@ -190,8 +190,14 @@ static bool time_sizes(struct tune_rank *rank, const struct series *series, stru
         return false;
     }
     for (size_t bytes = 16; bytes <= most && about_us < longest_us; bytes *= 8) {
-        const struct gpucoll_plan_input input = gpucoll_team_input(
-            team, team->links, series->coll, functor, bytes, gpucoll_algorithm_direct(row), false);
+        const struct gpucoll_plan_call call = {
+            .coll = series->coll,
+            .functor = functor,
+            .bytes = bytes,
+            .direct = gpucoll_algorithm_direct(row),
+            .room = series->coll == GPUCOLL_ALLREDUCE,
+        };
+        const struct gpucoll_plan_input input = gpucoll_team_input(team, team->links, &call);
         if (!is_of(series, &input)) {
             continue;
         }

@@ -209,12 +209,14 @@ static uint32_t one_of(struct bench *bench, const uint32_t *values, size_t count
 #define ONE_OF(bench, ...)                                                                                   \
     one_of(bench, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-/* Each rank's scratch gets what the others sent, at any places, and holds no flags then that other kernels could use. */
+/* Each rank's scratch gets what the others sent, at any places, and holds no flags then that other kernels could use. What the last rank sent may
+ * also lie where the result will. */
 static void run_brought(struct bench *bench, const struct call *call)
 {
     struct ranks *ranks = &bench->ranks;
     const size_t block = (call->bytes + 127) / 128 * 128 + 128;
     const bool aligned = next_random(&bench->random) % 2 == 0;
+    const bool in_result = !call->in_place && next_random(&bench->random) % 2 == 0;
     void *lanes[MOST_RANKS][MOST_RANKS];
     for (uint32_t r = 0; r < ranks->size; r++) {
         struct rank *rank = &ranks->rank[r];
@@ -222,6 +224,9 @@ static void run_brought(struct bench *bench, const struct call *call)
         for (uint32_t s = 0; s < ranks->size; s++) {
             rank->lane[s] =
                 (char *)rank->scratch + s * block + (aligned ? 0 : ONE_OF(bench, 0, 0, 1, 4, 6, 8, 13));
+            if (in_result && s != r && s + 1 == ranks->size) {
+                rank->lane[s] = rank->recv + call->recv_at;
+            }
             if (s != r) {
                 copy(bench, rank->lane[s], bench->sent[s] + GUARD, call->bytes);
             }

@@ -92,6 +92,28 @@ TEST(reduce_copies, blocks_of_any_length)
     });
 }
 
+/* Chunks that no scratch would take, where the parts wait in the receive buffers; and where they cannot, since a rank sends from its own, or its own
+ * does not begin at a whole pack. */
+TEST(reduce_copies, parts_wait_in_the_receive_buffers_if_those_of_all_ranks_are_free)
+{
+    for (uint32_t ranks : {2, 3, 5}) {
+        on_threads(ranks, by_copies("0", "1"), [](Rank &rank) {
+            Reducer apart(rank, 8 << 20, 0, 0);
+            Reducer odd(rank, 8 << 20, 0, rank.number == 1 ? 4 : 0);
+            Reduction call;
+            for (size_t bytes : {size_t{8} << 20, size_t{7} << 20 | 4, size_t{3} << 20}) {
+                call.count = bytes / sizeof(int32_t);
+                call.in_place = false;
+                apart.check(call, 3);
+                odd.check(call, 2);
+                call.in_place = rank.number == rank.meeting.size - 1;
+                apart.check(call, 2);
+            }
+            EXPECT_GE(runs_by(rank, "twoshot/copy"), 18u);
+        });
+    }
+}
+
 TEST(reduce_copies, of_processes)
 {
     on_processes(4, by_copies("16K", "2"), [](Rank &rank) { check_in_turn(rank, 100003); });

@@ -208,6 +208,29 @@ TEST(selector, reductions_by_copies_fit_the_scratch)
     }
 }
 
+/* Where parts wait in the receive buffers, two chunks do; but not where that of a last slice is missing. */
+TEST(selector, allreduce_by_copies_needs_no_scratch_where_receive_buffers_are_free)
+{
+    for (uint32_t ranks : {2, 4, 8}) {
+        Input input(uint64_t{1} << 34, ranks);
+        input.direct = GPUCOLL_DIRECT_STORES;
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "twoshot"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "copy"), GPUCOLL_OK);
+        const gpucoll_plan bounded = plan_of(input);
+        EXPECT_LE(bounded.chunk_bytes * 2 * (ranks - 1), input.data_bytes);
+        input.room = true;
+        const gpucoll_plan free = plan_of(input);
+        EXPECT_EQ(free.rounds, 2u);
+        EXPECT_GE(free.chunk_bytes * 2 * ranks, input.bytes);
+        EXPECT_LE(free.predicted_us, bounded.predicted_us);
+        input.bytes = 100; /* of which the first rank has all */
+        input.data_bytes = 128;
+        EXPECT_NE(gpucoll_unusable(bounded.algorithm, &input), nullptr);
+        input.bytes = 128 * ranks - 4;
+        EXPECT_EQ(gpucoll_unusable(bounded.algorithm, &input), nullptr);
+    }
+}
+
 /* A kernel must get a shape that its lane can hold, whatever the parameters. */
 TEST(selector, shapes_fit_the_lane_and_the_limits)
 {

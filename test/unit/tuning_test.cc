@@ -348,6 +348,11 @@ TEST(fit, leaves_what_was_not_measured)
 
 /* ---- plans that are kept ---- */
 
+static const gpucoll_plan *find(gpucoll_plan_cache *cache, const void *links, const gpucoll_plan_call &call)
+{
+    return gpucoll_plan_find(cache, links, &call);
+}
+
 TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_shape)
 {
     gpucoll_config config;
@@ -362,7 +367,8 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             gpucoll_plan_input input = input_of(coll, bytes, 4, &config);
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false), nullptr);
+            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false}),
+                      nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
             gpucoll_plan direct;
@@ -371,11 +377,18 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->algorithm, direct.algorithm) << bytes;
             EXPECT_EQ(plan->ctas, direct.ctas) << bytes;
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false), plan);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &cache, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_STORES, false), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, true), nullptr);
-            EXPECT_EQ(gpucoll_plan_find(&cache, &links, coll, input.functor + 1, bytes, GPUCOLL_DIRECT_NOT, false),
+            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false}),
+                      plan);
+            EXPECT_EQ(find(&cache, &cache, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false}),
+                      nullptr);
+            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_STORES, false, false}),
+                      nullptr);
+            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, true}),
+                      nullptr);
+            EXPECT_EQ(
+                find(&cache, &links, {coll, input.functor + 1, bytes, GPUCOLL_DIRECT_NOT, false, false}),
+                nullptr);
+            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, true, false}),
                       nullptr);
             before = bytes;
         }
@@ -417,6 +430,8 @@ TEST(plan_cache, look_up_is_quick)
     gpucoll_plan_cache cache = {};
     static const int links = 0;
     gpucoll_plan_input input = input_of(GPUCOLL_ALLREDUCE, 4096, 4, &config);
+    const gpucoll_plan_call call = {
+        GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT, false, false};
     const gpucoll_plan *plan = nullptr;
     bool fresh = false;
     ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
@@ -427,9 +442,7 @@ TEST(plan_cache, look_up_is_quick)
         const gpucoll_plan *volatile kept = nullptr;
         auto begin = std::chrono::steady_clock::now();
         for (int j = 0; j < calls; j++) {
-            kept =
-                gpucoll_plan_find(&cache, &links, GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT,
-                                  false);
+            kept = gpucoll_plan_find(&cache, &links, &call);
         }
         auto middle = std::chrono::steady_clock::now();
         ASSERT_EQ(kept, plan);

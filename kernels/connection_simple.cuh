@@ -24,6 +24,18 @@ struct over_simple {
         return blockDim.x - GPUCOLL_SERVICE_THREADS;
     }
 
+    /* Those below `fast` of what the thread takes from `start` on. */
+    static __device__ __forceinline__ void load_packs(pack (&value)[unroll], const char *from, uint32_t start, uint32_t fast)
+    {
+#pragma unroll
+        for (uint32_t i = 0; i < unroll; i++) {
+            const uint32_t at = start + i * movers();
+            value[i] = at < fast ? load_pack(from + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES)
+                                 : make_uint4(0, 0, 0, 0);
+        }
+    }
+
+    /* The loads of two operands are on their way together; a third one, which only trees have, comes after them. */
     template <typename Op>
     static __device__ __forceinline__ void fast_packs(const relay_channel &channel, const gpucoll_relay_step &step,
                                                       const relay_piece &piece, uint32_t fast)
@@ -31,25 +43,27 @@ struct over_simple {
         const uint32_t operands = step.sources + (step.reads ? 1 : 0);
         const uint32_t results = step.targets + (step.writes ? 1 : 0);
         const uint32_t rank = channel.args.rank;
-        const char *const source[2] = {channel.slot<protocol>(rank, step.from[0].end, step.received),
-                                       channel.slot<protocol>(rank, step.from[1].end, step.received)};
+        const char *const own = piece.own.at(piece.begin);
+        const char *const operand[3] = {
+            step.sources > 0 ? channel.slot<protocol>(rank, step.from[0].end, step.received) : own,
+            step.sources > 1 ? channel.slot<protocol>(rank, step.from[1].end, step.received) : own, own};
         char *const target[2] = {channel.slot<protocol>(step.to[0].peer, step.to[0].end, step.sent),
                                  channel.slot<protocol>(step.to[1].peer, step.to[1].end, step.sent)};
         for (uint32_t start = mover(); start < fast; start += unroll * movers()) {
             pack sum[unroll];
+            pack value[unroll];
+            load_packs(sum, operand[0], start, fast);
+            if (operands > 1) {
+                load_packs(value, operand[1], start, fast);
+            }
 #pragma unroll 1
-            for (uint32_t k = 0; k < operands; k++) {
-                const char *const from = k >= step.sources ? piece.own.at(piece.begin) : k == 0 ? source[0] : source[1];
-                pack value[unroll];
-#pragma unroll
-                for (uint32_t i = 0; i < unroll; i++) {
-                    const uint32_t at = start + i * movers();
-                    value[i] = at < fast ? load_pack(from + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES)
-                                         : make_uint4(0, 0, 0, 0);
+            for (uint32_t k = 1; k < operands; k++) {
+                if (k > 1) {
+                    load_packs(value, operand[2], start, fast);
                 }
 #pragma unroll
                 for (uint32_t i = 0; i < unroll; i++) {
-                    sum[i] = fold<Op>(k == 0, sum[i], value[i]);
+                    sum[i] = reduce<Op>(sum[i], value[i]);
                 }
             }
 #pragma unroll 1

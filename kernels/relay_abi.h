@@ -64,8 +64,7 @@ enum {
     GPUCOLL_RELAY_LEAST_PIECE = 512, /* packs; a shorter one is not divided, since its flags would take longer than its bytes */
     GPUCOLL_RELAY_MOST_PIECE = 8192, /* packs of Simple: what a rank holds back before it hands it on */
     GPUCOLL_RELAY_RING_PARTS = 2,    /* pieces of a step of a ring over Simple: one travels while the other is flagged */
-    GPUCOLL_RELAY_MOST_PASSES = 1 << 20, /* over a slot, and so epochs, that a call takes */
-    GPUCOLL_RELAY_CHAIN_PARTS = 8    /* pieces at least of a channel's share, along chains and trees over Simple */
+    GPUCOLL_RELAY_MOST_PASSES = 1 << 20  /* over a slot, and so epochs, that a call takes */
 };
 
 /* Where a connection ends: in a tree, which of a rank's. */
@@ -121,6 +120,17 @@ static inline GPUCOLL_HD size_t gpucoll_relay_slot_offset(uint32_t flow, uint32_
     return GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES + index * slot_packs * GPUCOLL_PACK_BYTES;
 }
 
+/* Packs of a piece along chains and trees over Simple. Each rank but the first and the last holds a piece back, and each piece takes a fence and
+ * flags: that is least where pieces and their number grow alike, by the square root of the channel's share. */
+static inline GPUCOLL_HD uint64_t gpucoll_relay_chain_piece(uint64_t share)
+{
+    uint64_t piece = 8;
+    for (uint64_t left = share; left >= 4; left /= 4) {
+        piece *= 2;
+    }
+    return piece;
+}
+
 /* How blocks are cut. A function of what all ranks know alike. */
 struct gpucoll_relay_cut {
     uint32_t slot_packs;
@@ -142,8 +152,8 @@ static inline GPUCOLL_HD struct gpucoll_relay_cut gpucoll_relay_cut_of(uint32_t 
     cut.slot_packs = gpucoll_relay_slot_packs(flow, protocol, channels, data_bytes);
     cut.parts = gpucoll_relay_parts(flow, protocol);
     if (protocol == GPUCOLL_RELAY_SIMPLE) {
-        const uint32_t parts = gpucoll_relay_is_ring(flow) ? GPUCOLL_RELAY_RING_PARTS : GPUCOLL_RELAY_CHAIN_PARTS;
-        piece = (share + parts - 1) / parts;
+        piece = gpucoll_relay_is_ring(flow) ? (share + GPUCOLL_RELAY_RING_PARTS - 1) / GPUCOLL_RELAY_RING_PARTS
+                                            : gpucoll_relay_chain_piece(share);
         piece = piece < GPUCOLL_RELAY_LEAST_PIECE ? (uint64_t)GPUCOLL_RELAY_LEAST_PIECE : piece;
     }
     cut.piece_packs = piece < cut.slot_packs ? (uint32_t)piece : cut.slot_packs;

@@ -8,6 +8,7 @@
     ROW(allreduce_twoshot_ll128)                                                                             \
     ROW(allreduce_twoshot)                                                                                   \
     ROW(allreduce_phased)                                                                                    \
+    ROW(reduce_twoshot_ll128)                                                                                \
     ROW(exchange_ll)                                                                                         \
     ROW(exchange_simple)                                                                                     \
     ROW(exchange_phased)                                                                                     \

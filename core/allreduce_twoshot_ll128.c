@@ -4,8 +4,9 @@
  */
 #include "core/algorithm.h"
 #include "core/model.h"
+#include "core/twoshot.h"
 
-static const char *unusable(const struct gpucoll_plan_input *input)
+const char *gpucoll_twoshot_ll128_unusable(const struct gpucoll_plan_input *input)
 {
     if (!input->whole_lines) {
         return "a link between the GPUs may tear a line of 128 bytes";
@@ -16,7 +17,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+void gpucoll_twoshot_ll128_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     /* Not rounded to whole lines, so that a prediction has no steps. */
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
@@ -45,8 +46,8 @@ const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
     .waits = true,
-    .unusable = unusable,
-    .shape = shape,
+    .unusable = gpucoll_twoshot_ll128_unusable,
+    .shape = gpucoll_twoshot_ll128_shape,
     .start = start,
     .progress = gpucoll_kernel_wait,
 };

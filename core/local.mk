@@ -33,6 +33,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
 	core/allreduce_twoshot_ll128.c \
+	core/reduce_twoshot_ll128.c \
 	core/barrier.c \
 	core/base/clock.c \
 	core/base/clock.h \

@@ -1,6 +1,6 @@
 /*
  * Two-shot all-reduce over LL128, by stores only: slice p of every message goes to rank p, which reduces its slice over all ranks
- * in rank order and stores the result to everyone. No flags and no fences: two store latencies in all, for messages that fit
+ * in rank order and stores the result to everyone (of a reduce, who has no receive buffer leaves it where it has arrived). No flags and no fences: two store latencies in all, for messages that fit
  * the LL128 area whole.
  *
  * The message is n slices of whole lines. Line i of every slice is handled by the same eight threads in all three steps, so a
@@ -51,7 +51,7 @@ class ll128_call {
 
     __device__ __forceinline__ void store(uint32_t index, pack value) const
     {
-        if (holds_data(index)) {
+        if (args.recv != nullptr && holds_data(index)) { /* of a reduce, only the root has a place for the result */
             recv.store(index, value);
         }
     }

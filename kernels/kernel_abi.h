@@ -175,7 +175,7 @@ struct gpucoll_kernel_peer {
 struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
-    void *recv;       /* any alignment */
+    void *recv;       /* any alignment; TWOSHOT_LL128: NULL for who does not want the result */
     uint16_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
     uint16_t clusters; /* with a bell: so many of the crew share this call, unless its leader does it alone */
     uint32_t done_value;

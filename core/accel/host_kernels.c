@@ -95,6 +95,14 @@ static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t pa
     return from;
 }
 
+/* Of a reduce, ranks beside the root have no place for the result. */
+static void keep_line(const struct gpucoll_kernel_args *args, const struct span *span, const char *from)
+{
+    if (args->recv != NULL) {
+        memcpy((char *)args->recv + span->begin, from, span->bytes);
+    }
+}
+
 static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uint64_t line)
 {
     _Alignas(GPUCOLL_PACK_BYTES) char sum[LINE_DATA];
@@ -115,7 +123,7 @@ static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uin
     for (uint32_t i = 1; i < args->nranks; i++) {
         line_store(args, (args->rank + i) % args->nranks, 1, line, sum, span.bytes);
     }
-    memcpy((char *)args->recv + span.begin, sum, span.bytes);
+    keep_line(args, &span, sum);
     return true;
 }
 
@@ -145,7 +153,7 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
                 return false;
             }
             struct span span = line_span(args, source, line);
-            memcpy((char *)args->recv + span.begin, from, span.bytes);
+            keep_line(args, &span, from);
         }
     }
     return true;

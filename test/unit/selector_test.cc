@@ -78,9 +78,9 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
 
 TEST(selector, large_messages_that_can_be_direct_are)
 {
-    /* Reductions to one rank are direct up to some 4 MiB: beyond, a chain is faster. */
+    /* Reductions to one rank are direct at some 5 MiB: below, LL128 is faster, beyond, a chain. */
     for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
-        Input input(uint64_t{1} << (coll == GPUCOLL_REDUCE ? 22 : 28), 4);
+        Input input(coll == GPUCOLL_REDUCE ? 5 << 20 : 1 << 28, 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.direct = GPUCOLL_DIRECT_STORES;

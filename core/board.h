@@ -17,7 +17,8 @@ enum {
     GPUCOLL_BOARD_EXPORTS =
         128, /* allocations of the application that peers can map at once: two of a reduction in bulk */
     GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
-    GPUCOLL_RING = 4            /* calls a rank can be ahead of the slowest reader of its posts */
+    GPUCOLL_RING = 4,           /* calls a rank can be ahead of the slowest reader of its posts */
+    GPUCOLL_CARRY_BYTES = 256   /* of a call that one rank brings: the size of an entry of `places` */
 };
 
 /* What a rank brings to one call. Without buffers there is no lane either. */
@@ -28,13 +29,13 @@ enum gpucoll_post_kind {
 };
 
 /* One cache line: each rank fetches those of all others in every call. */
-struct gpucoll_post {
 enum gpucoll_post_direct {
     GPUCOLL_POST_NOT_DIRECT,
     GPUCOLL_POST_DIRECT,
     GPUCOLL_POST_ROOM /* and of an all-reduce what is to be reduced may wait there: nothing that is sent lies there */
 };
 
+struct gpucoll_post {
     uint8_t kind; /* enum gpucoll_post_kind */
     uint8_t
         company; /* other kernels of this rank's process may wait for other ranks, too (core/company.h): stored before the lane is told */
@@ -90,6 +91,8 @@ struct gpucoll_missing {
  *                (core/pipeline.h).
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
+ *   carried      Instead of that, of a call of several hosts with few bytes (core/cluster_carry.c): what this rank brings to it.
+ *   brought      The number of that call, by call modulo GPUCOLL_RING: stored with release after `carried`.
  */
 struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t head;
@@ -108,7 +111,11 @@ struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t gathered[GPUCOLL_RING];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
-    uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
+    union {
+        uint64_t places[GPUCOLL_RING][GPUCOLL_MAX_LOCAL];
+        unsigned char carried[GPUCOLL_RING][GPUCOLL_CARRY_BYTES];
+    };
+    _Atomic uint64_t brought[GPUCOLL_RING];
 };
 
 /* The key of an export that is the `number`-th made, from 1, and stands at `index` of its process's table: never 0, nor used again. */

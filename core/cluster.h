@@ -9,8 +9,10 @@
  *     on none, and takes part in local stages alone. What does not divide like that goes pair by pair (core/cluster_pairs.h), or along a
  *     rail of all ranks (core/cluster_scan.c)
  *
- * A call that the ranks of a host have agreed on goes two steps more:
- *   SPANNING  the hosts tell each other what they agreed on (struct gpucoll_span), and all decide alike
+ * A call that the ranks of a host have agreed on goes further steps:
+ *   CARRYING  of a call of few bytes: they come to host memory, and the ranks of the host put together what they bring
+ *   SPANNING  the hosts tell each other what they agreed on (struct gpucoll_span), and all decide alike. Few bytes go along with that, and then
+ *             there are no stages
  *   STAGES    units of the data go through local calls, a rail, and local calls again; several units are on their way at once
  * Calls of a team run their stages one call after the other, in the order in which they were agreed on: so the order in which local calls
  * are posted on the back team follows from the calls alone, and is the same on every rank.
@@ -22,10 +24,11 @@
 #include "core/request.h"
 
 enum {
-    GPUCOLL_SPAN_ROUNDS = 20, /* log2 of the most hosts */
-    GPUCOLL_STAGE_SLOTS = 4,  /* units of a call that are on their way at once */
-    GPUCOLL_STAGE_OPS = 8,    /* local calls of a call that are outstanding at once */
-    GPUCOLL_CLUSTER_IDS = 3   /* for tags, of each rank of a team */
+    GPUCOLL_CARRY_TOTAL = 512, /* bytes of calls of all hosts that go along with a span, at most */
+    GPUCOLL_SPAN_ROUNDS = 20,  /* log2 of the most hosts */
+    GPUCOLL_STAGE_SLOTS = 4,   /* units of a call that are on their way at once */
+    GPUCOLL_STAGE_OPS = 8,     /* local calls of a call that are outstanding at once */
+    GPUCOLL_CLUSTER_IDS = 3    /* for tags, of each rank of a team */
 };
 
 /* How a host can find a call; the worst of all hosts' counts. */
@@ -45,11 +48,14 @@ struct gpucoll_verdict {
     uint32_t lowest;     /* which is this one, */
     uint32_t first_rank; /* and its first rank */
     uint32_t other;      /* rank of a host whose arguments differ */
+    uint32_t carried;    /* bytes of the call that come along for each host; 0: none, or not of all */
     uint64_t bytes;      /* longest run of any rank */
 };
 
 /* One round trip of all hosts: dissemination, log2 h rounds. What a rank of host a would tell host b goes to all ranks of b, each from
- * the rank of a whose index is its own modulo a's ranks: so every rank hears from every host without a local step. */
+ * the rank of a whose index is its own modulo a's ranks: so every rank hears from every host without a local step.
+ * A message is a verdict, then room for what each host that has spoken carries, the sender first, then the hosts before it; so many bytes
+ * whether the call has any or not: two hosts may differ in that. */
 struct gpucoll_span {
     struct gpucoll_cluster *cluster;
     struct gpucoll_span *next; /* of those that are kept */
@@ -57,12 +63,13 @@ struct gpucoll_span {
     uint32_t round; /* whose message is waited for */
     uint32_t sent_rounds;
     struct gpucoll_verdict known;
-    struct gpucoll_verdict in[GPUCOLL_SPAN_ROUNDS];
-    struct gpucoll_verdict out[GPUCOLL_SPAN_ROUNDS];
+    char *carried; /* by host, cluster->carry bytes each */
+    char *in;      /* messages by round, */
+    char *out;     /* gpucoll_span_stride apart */
     struct gpucoll_net_message received[GPUCOLL_SPAN_ROUNDS];
     uint64_t lingers_since_ns; /* 0: does not */
     uint32_t sends;
-    struct gpucoll_net_message sent[]; /* cluster->span_sends */
+    struct gpucoll_net_message sent[]; /* cluster->span_sends; then what the pointers point to */
 };
 
 /* What a rank tells all others when the team is made. */
@@ -112,6 +119,9 @@ struct gpucoll_cluster {
     bool on_rail;
     uint32_t rounds; /* of a span, */
     uint32_t span_sends;
+    uint32_t carry; /* bytes of a call that each host can have go along with one; a multiple of 8 */
+    char *
+        carry_memory; /* of the accelerator: for each call of the ring what goes out and what comes back. NULL at first */
     struct gpucoll_span *spare;
     struct gpucoll_span *leaving; /* that are through, but for messages of this rank that are on their way */
     struct gpucoll_span
@@ -163,9 +173,10 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster); /* harmless on NULL 
 /* ---- what hosts tell each other (core/cluster_agree.c) ---- */
 
 /* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
- * is right if no other host can change it. NULL: out of memory. */
+ * is right if no other host can change it. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */
 struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
-                                        const struct gpucoll_verdict *verdict, bool ahead);
+                                        const struct gpucoll_verdict *verdict, const void *carried,
+                                        bool ahead);
 /* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
  * shown. Turns the network's progress. */
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
@@ -200,6 +211,26 @@ void gpucoll_cluster_pass(struct gpucoll_team *team);
 /* The ranks of this host have agreed, with `status`, on a call of several hosts: how all hosts decide. As gpucoll_test. */
 gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_status status) GPUCOLL_CHECKED;
+
+/* ---- calls of few bytes (core/cluster_carry.c) ---- */
+
+/* Under the context's lock, in gpucoll_cluster_reserve: host memory for them, if this is one. */
+bool gpucoll_carry_reserve(struct gpucoll_request *request);
+/* Once the call is published: begins to copy what this rank brings to host memory. Harmless for other calls. */
+gpucoll_status gpucoll_carry_begin(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* The ranks of this host have agreed, with `status`: whether what they bring is to be waited for, in the state CARRYING. */
+bool gpucoll_carry_waits(struct gpucoll_request *request, gpucoll_status status);
+/* In that state. GPUCOLL_IN_PROGRESS, or GPUCOLL_OK: `*status` is what they had agreed on. */
+gpucoll_status gpucoll_carry_gather(struct gpucoll_request *request, gpucoll_status *status) GPUCOLL_CHECKED;
+/* What this host brings, of so many bytes; 0: none, the call goes by stages. */
+uint32_t gpucoll_carry_brought(const struct gpucoll_request *request, const void **data);
+/* The span is through: takes the result from it, if all hosts have carried theirs. */
+void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_span *span);
+/* Has it? Then it is brought to the device, in the state DELIVERING, and the call has ended. */
+bool gpucoll_carry_has_come(const struct gpucoll_request *request);
+gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Is a copy of the call's on its way? */
+bool gpucoll_carry_copies(const struct gpucoll_request *request);
 
 /* ---- giving up (core/cluster_alarm.c) ---- */
 

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include "core/agreement.h"
 #include "core/base/clock.h"
 #include "core/watchdog.h"
@@ -63,6 +64,7 @@ static void join(struct gpucoll_verdict *known, const struct gpucoll_verdict *to
         known->first_rank = told->first_rank;
     }
     known->bytes = told->bytes > known->bytes ? told->bytes : known->bytes;
+    known->carried = told->carried == known->carried ? known->carried : 0;
 }
 
 static uint32_t tag_channel(const struct gpucoll_span *span, uint32_t round)
@@ -70,31 +72,96 @@ static uint32_t tag_channel(const struct gpucoll_span *span, uint32_t round)
     return span->channel | round;
 }
 
+/* Hosts of which a message of this round has what they carry. */
+static uint32_t carriers(const struct gpucoll_cluster *cluster, uint32_t round)
+{
+    const uint32_t spoken = 1u << round;
+    return spoken < cluster->hosts ? spoken : cluster->hosts;
+}
+
+static size_t message_bytes(const struct gpucoll_cluster *cluster, uint32_t round)
+{
+    return sizeof(struct gpucoll_verdict) + (size_t)carriers(cluster, round) * cluster->carry;
+}
+
+/* From one message to that of the next round. */
+static size_t stride(const struct gpucoll_cluster *cluster)
+{
+    return cluster->rounds > 0 ? message_bytes(cluster, cluster->rounds - 1) : 0;
+}
+
+/* The host that comes `nth` in a message of `host`. */
+static uint32_t carrier(const struct gpucoll_cluster *cluster, uint32_t host, uint32_t nth)
+{
+    return (host + cluster->hosts - nth) % cluster->hosts;
+}
+
+static void write_message(const struct gpucoll_span *span, uint32_t round, char *message)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    memcpy(message, &span->known, sizeof span->known);
+    message += sizeof span->known;
+    for (uint32_t nth = 0; nth < carriers(cluster, round); nth++, message += cluster->carry) {
+        memcpy(message, span->carried + (size_t)carrier(cluster, cluster->host, nth) * cluster->carry,
+               cluster->carry);
+    }
+}
+
+static void read_message(struct gpucoll_span *span, uint32_t round, const char *message)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    const uint32_t host = host_before(cluster, round);
+    struct gpucoll_verdict told;
+    memcpy(&told, message, sizeof told);
+    join(&span->known, &told);
+    message += sizeof told;
+    for (uint32_t nth = 0; nth < carriers(cluster, round); nth++, message += cluster->carry) {
+        memcpy(span->carried + (size_t)carrier(cluster, host, nth) * cluster->carry, message, cluster->carry);
+    }
+}
+
 static void send_round(struct gpucoll_span *span)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
     const uint32_t round = span->sent_rounds++;
-    span->out[round] = span->known;
+    char *message = span->out + round * stride(cluster);
+    write_message(span, round, message);
     for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
-        cluster->ops->send(cluster->net, cluster->peers[to], tag, &span->out[round], sizeof span->out[round],
+        cluster->ops->send(cluster->net, cluster->peers[to], tag, message, message_bytes(cluster, round),
                            NULL, &span->sent[span->sends++]);
     }
 }
 
+static struct gpucoll_span *new_span(struct gpucoll_cluster *cluster)
+{
+    const size_t head =
+        sizeof(struct gpucoll_span) + cluster->span_sends * sizeof(struct gpucoll_net_message);
+    const size_t messages = cluster->rounds * stride(cluster);
+    const size_t carried = (size_t)cluster->hosts * cluster->carry;
+    struct gpucoll_span *span = calloc(1, head + 2 * messages + carried);
+    if (span != NULL) {
+        span->cluster = cluster;
+        span->in = (char *)span + head;
+        span->out = span->in + messages;
+        span->carried = span->out + messages;
+    }
+    return span;
+}
+
 struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
-                                        const struct gpucoll_verdict *verdict, bool ahead)
+                                        const struct gpucoll_verdict *verdict, const void *carried,
+                                        bool ahead)
 {
     struct gpucoll_span *span = cluster->spare;
     if (span != NULL) {
         cluster->spare = span->next;
     } else {
-        span = malloc(sizeof *span + cluster->span_sends * sizeof span->sent[0]);
+        span = new_span(cluster);
         if (span == NULL) {
             return NULL;
         }
     }
-    span->cluster = cluster;
     span->next = NULL;
     span->channel = channel;
     span->round = 0;
@@ -102,11 +169,14 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
     span->sends = 0;
     span->lingers_since_ns = 0;
     span->known = *verdict;
+    if (verdict->carried > 0) {
+        memcpy(span->carried + (size_t)cluster->host * cluster->carry, carried, verdict->carried);
+    }
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round),
                                              tag_channel(span, round));
-        cluster->ops->receive(cluster->net, tag, &span->in[round], sizeof span->in[round], NULL,
-                              &span->received[round]);
+        cluster->ops->receive(cluster->net, tag, span->in + round * stride(cluster),
+                              message_bytes(cluster, round), NULL, &span->received[round]);
     }
     do {
         send_round(span);
@@ -124,7 +194,7 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
             *missing = teller(cluster, span->round);
             return status;
         }
-        join(&span->known, &span->in[span->round]);
+        read_message(span, span->round, span->in + span->round * stride(cluster));
         if (span->sent_rounds == span->round + 1 && span->sent_rounds < cluster->rounds) {
             send_round(span);
         }
@@ -250,8 +320,8 @@ void gpucoll_cluster_pass(struct gpucoll_team *team)
     }
     reap_passing(cluster);
     const struct gpucoll_verdict verdict = verdict_of(cluster, GPUCOLL_FOUND_PASSED, GPUCOLL_REASON_PASSED);
-    struct gpucoll_span *span =
-        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, team->calls), &verdict, true);
+    struct gpucoll_span *span = gpucoll_span_start(
+        cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, team->calls), &verdict, NULL, true);
     if (span != NULL) { /* without memory the others find out in time */
         struct gpucoll_span **end = &cluster->passing;
         while (*end != NULL) {
@@ -310,8 +380,10 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
     }
     request->state = GPUCOLL_SPANNING;
     gpucoll_watchdog_reset(request);
+    const void *carried = NULL;
+    verdict.carried = status == GPUCOLL_OK ? gpucoll_carry_brought(request, &carried) : 0;
     request->span = gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, request->call),
-                                       &verdict, request->passed);
+                                       &verdict, carried, request->passed);
     return request->span != NULL ? gpucoll_cluster_span(request) : GPUCOLL_ERR_NO_MEMORY;
 }
 
@@ -320,7 +392,8 @@ static bool lingers(const struct gpucoll_request *request)
 {
     static const uint64_t patience_ns = 1000000;
     struct gpucoll_span *span = request->span;
-    const bool runs = span->known.found == GPUCOLL_FOUND_ABLE && gpucoll_coll_has_buffers(request->coll);
+    const bool runs = span->known.found == GPUCOLL_FOUND_ABLE && gpucoll_coll_has_buffers(request->coll) &&
+                      span->known.carried == 0;
     if (runs || gpucoll_span_is_sent(span)) {
         return false;
     }
@@ -341,6 +414,9 @@ gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
     }
     if (status == GPUCOLL_OK) {
         status = conclude(request, &request->span->known);
+        if (status == GPUCOLL_OK) {
+            gpucoll_carry_take(request, request->span);
+        }
     } else {
         status = gpucoll_watchdog_failed(request, missing, status);
     }

@@ -479,7 +479,7 @@ void gpucoll_cluster_stop(struct gpucoll_request *request)
         gpucoll_pairs_cancel(call);
     }
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
-    while (copies_in_flight(call) && gpucoll_now_ns() < end) {
+    while ((gpucoll_carry_copies(request) || copies_in_flight(call)) && gpucoll_now_ns() < end) {
         sched_yield();
     }
 }

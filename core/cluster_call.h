@@ -127,6 +127,13 @@ struct gpucoll_cluster_call {
     char **slot_places;                /* and where they are on the device */
     struct gpucoll_net_memory *memory; /* that the rail may work on; NULL: on `slots` */
 
+    /* Of few bytes (core/cluster_carry.c): */
+    struct gpucoll_copy_ticket carrying;
+    gpucoll_status agreed;             /* what the ranks of this host decided */
+    bool told;                         /* to these what this rank brings */
+    bool carried;                      /* by all hosts: the result is there */
+    char brought[GPUCOLL_CARRY_BYTES]; /* by this host */
+
     struct gpucoll_request *probe;
     uint64_t turn; /* 0: not in its stages yet */
     uint64_t step; /* place in the order: unit whose calls BEFORE come next, or came last */

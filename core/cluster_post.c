@@ -335,6 +335,9 @@ bool gpucoll_cluster_reserve(struct gpucoll_request *request)
     struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = request->stages;
     call->gpu = request->gpu;
+    if (!gpucoll_carry_reserve(request)) {
+        return false;
+    }
     if (call->pairs != NULL) {
         gpucoll_pairs_reach(call);
         call->family->shape(call);

@@ -36,19 +36,23 @@ static uint32_t count_sends(const struct gpucoll_cluster *cluster)
 
 static void measure(struct gpucoll_cluster *cluster)
 {
-    uint32_t most = 0;
+    uint32_t largest = 0;
     cluster->rails = UINT32_MAX;
     for (uint32_t host = 0; host < cluster->hosts; host++) {
         const uint32_t size = gpucoll_host_size(cluster, host);
         cluster->rails = size < cluster->rails ? size : cluster->rails;
-        most = size > most ? size : most;
+        largest = size > largest ? size : largest;
     }
-    cluster->groups = (most + cluster->rails - 1) / cluster->rails;
+    cluster->groups = (largest + cluster->rails - 1) / cluster->rails;
     while (1u << cluster->rounds < cluster->hosts) {
         cluster->rounds++;
     }
     cluster->on_rail = cluster->index_of[cluster->rank] < cluster->rails;
     cluster->span_sends = count_sends(cluster);
+    const uint32_t most = GPUCOLL_CARRY_TOTAL / cluster->hosts;
+    const uint32_t wanted =
+        cluster->context->config->agree_hosts ? (uint32_t)cluster->context->config->carry : 0;
+    cluster->carry = (wanted < most ? wanted : most) / 8 * 8;
 }
 
 gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, uint32_t *host_of)
@@ -193,7 +197,7 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
     gpucoll_cluster_listen(cluster);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting = gpucoll_span_start(
-        cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, false);
+        cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, NULL, false);
     cluster->greeting_since_ns = gpucoll_now_ns();
     return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
 }
@@ -261,6 +265,9 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         if (cluster->peers[i] != NULL) {
             cluster->ops->disconnect(cluster->net, cluster->peers[i]);
         }
+    }
+    if (cluster->carry_memory != NULL) {
+        cluster->context->accel->ops->host_free(cluster->context->accel, cluster->carry_memory);
     }
     while (cluster->memory != NULL) {
         struct gpucoll_stage_memory *memory = cluster->memory;

@@ -65,6 +65,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster_bcast.c \
 	core/cluster_call.c \
 	core/cluster_call.h \
+	core/cluster_carry.c \
 	core/cluster_move.c \
 	core/cluster_pairs.c \
 	core/cluster_pairs.h \

@@ -91,6 +91,14 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
     return accel->ops->copy(accel, request->recv, request->send, request->bytes);
 }
 
+/* What the ranks of this host bring goes along with what they have decided. */
+static gpucoll_status carry(struct gpucoll_request *request)
+{
+    gpucoll_status agreed = GPUCOLL_OK;
+    gpucoll_status status = gpucoll_carry_gather(request, &agreed);
+    return status == GPUCOLL_OK ? gpucoll_cluster_agree(request, agreed) : status;
+}
+
 /* The ranks of this host have decided, or are about to: then so do all hosts. */
 static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status status)
 {
@@ -99,7 +107,15 @@ static gpucoll_status decide_far(struct gpucoll_request *request, gpucoll_status
     }
     /* An error is this rank's own: its alarm tells the others. */
     const bool failed = status < 0 && status != GPUCOLL_ERR_MISMATCH;
-    return status == GPUCOLL_IN_PROGRESS || failed ? status : gpucoll_cluster_agree(request, status);
+    if (status == GPUCOLL_IN_PROGRESS || failed) {
+        return status;
+    }
+    if (gpucoll_carry_waits(request, status)) {
+        request->state = GPUCOLL_CARRYING;
+        gpucoll_watchdog_reset(request);
+        return carry(request);
+    }
+    return gpucoll_cluster_agree(request, status);
 }
 
 /* All hosts run the call. */
@@ -108,6 +124,9 @@ static gpucoll_status start_stages(struct gpucoll_request *request)
     request->team->decided = request->call;
     if (!gpucoll_coll_has_buffers(request->coll)) {
         return GPUCOLL_OK;
+    }
+    if (gpucoll_carry_has_come(request)) {
+        return gpucoll_carry_deliver(request);
     }
     gpucoll_watchdog_reset(request);
     request->state = GPUCOLL_STAGES;
@@ -231,6 +250,7 @@ static gpucoll_status run(struct gpucoll_request *request)
         }
     }
     request->direct = gpucoll_direct_possible(request);
+    request->room = gpucoll_direct_has_room(request);
     gpucoll_status status = plan(request);
     if (status != GPUCOLL_OK) {
         return status;
@@ -250,7 +270,6 @@ static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
         return start(request);
     }
     if (!all) {
-    request->room = gpucoll_direct_has_room(request);
         gpucoll_direct_forget(request, request->mapped);
     }
     if (!all && request->mapped == GPUCOLL_DIRECT_BULK) {
@@ -314,6 +333,10 @@ static gpucoll_status advance(struct gpucoll_request *request)
             return gpucoll_watchdog(request, missing, "publishing its call");
         }
         request->state = GPUCOLL_AGREEING;
+        status = gpucoll_carry_begin(request);
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
         /* fall through */
     case GPUCOLL_AGREEING:
         status = agree(request);
@@ -321,9 +344,14 @@ static gpucoll_status advance(struct gpucoll_request *request)
     case GPUCOLL_PROBING:
         status = decide_far(request, GPUCOLL_OK);
         break;
+    case GPUCOLL_CARRYING:
+        status = carry(request);
+        break;
     case GPUCOLL_SPANNING:
         status = gpucoll_cluster_span(request);
         break;
+    case GPUCOLL_DELIVERING:
+        return gpucoll_carry_deliver(request);
     case GPUCOLL_STAGES:
         return gpucoll_cluster_progress(request);
     case GPUCOLL_CONNECTING:

@@ -8,7 +8,9 @@
  *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   PROBING    the team is of several hosts, and a rank brought a GPU that its back team has not used before: an empty local call
  *              connects it
+ *   CARRYING   of several hosts and few bytes: the ranks of this one put together what they bring (core/cluster_carry.c)
  *   SPANNING   the hosts tell each other what their ranks have agreed on (core/cluster.h)
+ *   DELIVERING what all hosts have carried is copied to the device
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
  *   OFFERING   some rank has no lane yet: waiting until each has offered one, or one cannot
  *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
@@ -30,7 +32,9 @@ enum gpucoll_request_state {
     GPUCOLL_QUEUED,
     GPUCOLL_AGREEING,
     GPUCOLL_PROBING,
+    GPUCOLL_CARRYING,
     GPUCOLL_SPANNING,
+    GPUCOLL_DELIVERING,
     GPUCOLL_CONNECTING,
     GPUCOLL_OFFERING,
     GPUCOLL_MAPPING,
@@ -85,11 +89,11 @@ struct gpucoll_request {
     uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
     struct gpucoll_export *exported; /* what peers write to; held from post to end; NULL: none */
     struct gpucoll_export *sourced;  /* likewise, what they read from */
+    bool room;                       /* as of a plan's call (core/plan.h) */
     enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers, */
     enum gpucoll_direct mapped;      /* and for how far they are being mapped */
     uint32_t arrived;                /* ranks below this one are known to have posted */
     bool passed;                     /* some rank passes this call */
-    bool room;                       /* as of a plan's call (core/plan.h) */
     uint32_t barriers;               /* entered */
     uint32_t connecting;             /* step of core/links.h */
     struct gpucoll_links *links;

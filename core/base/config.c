@@ -55,6 +55,12 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Whether the hosts of a communicator tell each other before each call whether they can run it and "
         "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
         "in kind from host to host end in a timeout. Must be equal on all ranks."),
+    ROW(carry, INT, "256", "0..256", 5,
+        "The most bytes of an all-reduce, reduce or broadcast of several hosts that goes along with what the "
+        "hosts "
+        "tell each other before a call: then there is nothing left to exchange after it. At most 512 bytes "
+        "divided by "
+        "the number of hosts go so; 0: none. Must be equal on all ranks."),
     ROW(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
         "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "

@@ -24,6 +24,7 @@ struct gpucoll_config {
     bool host_free_waits; /* of the host accelerator, as cudaFree does */
     int hosts;            /* that the processes of a host pretend to be; 0: the real hosts */
     bool agree_hosts;     /* hosts tell each other what they bring to a call */
+    int carry;            /* bytes of a call that go along with that */
     char *transports;     /* comma-separated names, or all, or none */
     char *net_devices;    /* auto, all, or comma-separated names */
     char *net_gpu_memory; /* auto | yes | no: messages from and to the memory of GPUs */
@@ -34,7 +35,7 @@ struct gpucoll_config {
     char *tuning_file; /* path; empty: none */
     int linger;        /* microseconds */
     int linger_ctas;
-    int channels;      /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
+    int channels; /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
     char *gates;          /* auto | always | never: kernels that wait ask the host first */
     int copy_queues;      /* of the GPU, that the copies of a reduction take turns in */

@@ -1,0 +1,210 @@
+/*
+ * Calls of several hosts with few bytes, that go along with what the hosts tell each other before any call: each rank copies what it brings to
+ * host memory, the ranks of a host sum theirs in the order of ranks, spans carry one piece for each host to all, and every rank sums these in
+ * the order of hosts. What the stages would need is saved: the kernels on both sides, and a second message. So every rank gets the same bits.
+ *
+ * The pieces go whether or not all hosts can run the call; if one cannot, or has none, they are of no use.
+ */
+#include "core/cluster_call.h"
+
+#include <string.h>
+#include "core/agreement.h"
+#include "core/copies.h"
+#include "core/watchdog.h"
+
+/* Which of the host's ranks bring something, and who gets the result. */
+static bool sums(const struct gpucoll_cluster_call *call)
+{
+    return call->family == &gpucoll_cluster_allreduce || call->family == &gpucoll_cluster_reduce;
+}
+
+static bool brings(const struct gpucoll_cluster_call *call, uint32_t rank)
+{
+    return sums(call) || rank == call->root;
+}
+
+static bool gets(const struct gpucoll_cluster_call *call)
+{
+    const uint32_t rank = call->cluster->rank;
+    if (call->family == &gpucoll_cluster_reduce) {
+        return rank == call->root;
+    }
+    return sums(call) || rank != call->root;
+}
+
+/* Of what the posts of all ranks agree on, so the same on all of a host. */
+static bool is_carried(const struct gpucoll_cluster_call *call)
+{
+    return call != NULL && (sums(call) || call->family == &gpucoll_cluster_bcast) && call->bytes > 0 &&
+           call->bytes <= call->cluster->carry;
+}
+
+/* The two pieces of host memory that belong to a call. They are free again when the ring's entry is. */
+static char *outgoing(const struct gpucoll_request *request)
+{
+    return request->team->cluster->carry_memory + request->call % GPUCOLL_RING * 2 * GPUCOLL_CARRY_BYTES;
+}
+
+static char *incoming(const struct gpucoll_request *request)
+{
+    return outgoing(request) + GPUCOLL_CARRY_BYTES;
+}
+
+bool gpucoll_carry_reserve(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster *cluster = request->team->cluster;
+    struct gpucoll_accel *accel = cluster->context->accel;
+    if (!is_carried(request->stages) || cluster->carry_memory != NULL) {
+        return true;
+    }
+    void *memory = NULL;
+    if (accel->ops->host_alloc(accel, (size_t)GPUCOLL_RING * 2 * GPUCOLL_CARRY_BYTES, &memory) !=
+        GPUCOLL_OK) {
+        return false;
+    }
+    cluster->carry_memory = memory;
+    return true;
+}
+
+gpucoll_status gpucoll_carry_begin(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    if (!is_carried(call) || request->gpu == NULL || !brings(call, call->cluster->rank)) {
+        return GPUCOLL_OK;
+    }
+    return gpucoll_copy_in(request->gpu, GPUCOLL_QUEUE_OUT, outgoing(request), call->send, call->bytes,
+                           &call->carrying);
+}
+
+bool gpucoll_carry_waits(struct gpucoll_request *request, gpucoll_status status)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    if (!is_carried(call) || (status != GPUCOLL_OK && call->carrying.number == 0)) {
+        return false;
+    }
+    call->agreed = status;
+    return true;
+}
+
+/* What is copied is told to the ranks of this host. */
+static void tell(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    struct gpucoll_team_board *board = request->team->board;
+    const uint64_t place = request->call % GPUCOLL_RING;
+    if (brings(call, call->cluster->rank)) {
+        memcpy(board->carried[place], outgoing(request), call->bytes);
+    }
+    atomic_store_explicit(&board->brought[place], request->call, memory_order_release);
+    call->told = true;
+}
+
+/* `into` becomes what the host's ranks bring, all of which have told. */
+static void put_together(const struct gpucoll_request *request, char *into)
+{
+    const struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_team *team = request->team;
+    bool first = true;
+    for (uint32_t i = 0; i < team->size; i++) {
+        const unsigned char *brought = team->members[i].board->carried[request->call % GPUCOLL_RING];
+        if (!brings(call, team->members[i].number)) {
+            continue;
+        }
+        if (first) {
+            memcpy(into, brought, call->bytes);
+        } else {
+            gpucoll_host_reduce(call->functor, into, into, brought,
+                                call->bytes / gpucoll_host_functor_size(call->functor));
+        }
+        first = false;
+    }
+}
+
+gpucoll_status gpucoll_carry_gather(struct gpucoll_request *request, gpucoll_status *status)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_team *team = request->team;
+    gpucoll_status copied =
+        request->gpu != NULL ? gpucoll_copy_done(request->gpu, call->carrying) : GPUCOLL_OK;
+    *status = call->agreed;
+    if (copied != GPUCOLL_OK) {
+        return copied == GPUCOLL_IN_PROGRESS
+                   ? gpucoll_watchdog(request, team->rank, "copying between its GPU and the host")
+                   : copied;
+    }
+    if (call->agreed != GPUCOLL_OK) {
+        return GPUCOLL_OK;
+    }
+    if (!call->told) {
+        tell(request);
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        const _Atomic uint64_t *brought = &team->members[i].board->brought[request->call % GPUCOLL_RING];
+        if (atomic_load_explicit(brought, memory_order_acquire) != request->call) {
+            return gpucoll_watchdog(request, i, "waiting for what all ranks of its host bring to the call");
+        }
+    }
+    put_together(request, call->brought);
+    return GPUCOLL_OK;
+}
+
+uint32_t gpucoll_carry_brought(const struct gpucoll_request *request, const void **data)
+{
+    if (!is_carried(request->stages)) {
+        return 0;
+    }
+    *data = request->stages->brought;
+    return (uint32_t)request->stages->bytes;
+}
+
+void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_span *span)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_cluster *cluster = request->team->cluster;
+    if (!is_carried(call) || span->known.carried != call->bytes) {
+        return;
+    }
+    call->carried = true;
+    if (!gets(call)) {
+        return;
+    }
+    char *result = incoming(request);
+    const uint32_t from = sums(call) ? 0 : cluster->host_of[call->root];
+    memcpy(result, span->carried + (size_t)from * cluster->carry, call->bytes);
+    for (uint32_t host = 1; sums(call) && host < cluster->hosts; host++) {
+        gpucoll_host_reduce(call->functor, result, result, span->carried + (size_t)host * cluster->carry,
+                            call->bytes / gpucoll_host_functor_size(call->functor));
+    }
+}
+
+bool gpucoll_carry_has_come(const struct gpucoll_request *request)
+{
+    return request->stages->carried;
+}
+
+gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    if (!gets(call)) {
+        return GPUCOLL_OK;
+    }
+    gpucoll_status status = GPUCOLL_OK;
+    if (request->state != GPUCOLL_DELIVERING) {
+        request->state = GPUCOLL_DELIVERING;
+        gpucoll_watchdog_reset(request);
+        status = gpucoll_copy_in(request->gpu, GPUCOLL_QUEUE_IN, call->recv, incoming(request), call->bytes,
+                                 &call->carrying);
+    }
+    if (status == GPUCOLL_OK) {
+        status = gpucoll_copy_done(request->gpu, call->carrying);
+    }
+    return status == GPUCOLL_IN_PROGRESS
+               ? gpucoll_watchdog(request, request->team->rank, "copying between its GPU and the host")
+               : status;
+}
+
+bool gpucoll_carry_copies(const struct gpucoll_request *request)
+{
+    const struct gpucoll_cluster_call *call = request->stages;
+    return request->gpu != NULL && gpucoll_copy_done(request->gpu, call->carrying) == GPUCOLL_IN_PROGRESS;
+}

@@ -1,0 +1,261 @@
+/*
+ * Calls of several hosts with few bytes, that go along with what the hosts tell each other: which do, that they are right, and what happens
+ * when a host cannot run one or gives it up.
+ */
+#include <atomic>
+#include "test/unit/exchange_part.h"
+#include "test/unit/hosts.h"
+#include "test/unit/sum.h"
+
+namespace
+{
+/* Even and uneven, one rank a host, ranks of a host apart from each other, numbers of hosts that are no power of two. */
+const std::vector<Hosts> shapes = {
+    hosts_of({2, 2}), hosts_of({1, 1}),      hosts_of({3, 1}),          hosts_of({1, 2, 3}),
+    {0, 1, 0, 1},     {1, 0, 2, 1, 1, 0, 2}, hosts_of({1, 1, 1, 1, 1}),
+};
+
+const Kind reduce_kind = {GPUCOLL_REDUCE, TO_ROOT, false, false, false};
+const Kind bcast_kind = {GPUCOLL_BCAST, FROM_ROOT, false, false, false};
+
+/* What is sent of all ranks. */
+std::atomic<unsigned> sends;
+
+const gpucoll_net_ops *counting_net()
+{
+    static gpucoll_net_ops counting = fake_net;
+    counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+                       gpucoll_net_memory *memory, gpucoll_net_message *message) {
+        sends++;
+        fake_net.send(net, peer, tag, data, bytes, memory, message);
+    };
+    return &counting;
+}
+
+/* Messages of `body` on two hosts of two ranks, once they are connected. */
+unsigned messages_of(const char *carry, const Body &body)
+{
+    unsigned counted = 0;
+    on_hosts(
+        hosts_of({2, 2}), {{"carry", carry}},
+        [&](Rank &rank) {
+            body(rank);
+            rank.barrier();
+            const unsigned before = sends;
+            rank.barrier();
+            body(rank);
+            rank.barrier();
+            if (rank.number == 0) {
+                counted = sends - before;
+            }
+            rank.barrier();
+        },
+        false, counting_net());
+    return counted;
+}
+
+void sum_of(Rank &rank, size_t count)
+{
+    Sum sum(rank, count, 5);
+    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+    EXPECT_TRUE(sum.right());
+}
+
+/* Checked with fresh data against a reference, in and out of place, each rank as root. */
+void check_reductions(Rank &rank, gpucoll_op op, gpucoll_type type, size_t count, size_t offset)
+{
+    const std::vector<Bytes> inputs = make_inputs(type, count, count * 99 + op, rank.meeting.size);
+    const Bytes &mine = inputs[rank.number];
+    for (bool in_place : {false, true}) {
+        Buffer send(mine.size(), offset);
+        Buffer recv(mine.size(), offset);
+        std::copy(mine.begin(), mine.end(), in_place ? recv.data() : send.data());
+        EXPECT_EQ(
+            rank.call(reduce_all(op, type, in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), count)),
+            GPUCOLL_OK);
+        EXPECT_TRUE(reduces(op, type, inputs, recv.data())) << gpucoll_op_name(op) << gpucoll_type_name(type);
+        EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
+        EXPECT_TRUE(rank.agree(recv.data(), recv.size())) << "ranks have different bits";
+    }
+}
+
+void check_rooted(Rank &rank, const Kind &kind, size_t count)
+{
+    for (uint32_t root = 0; root < rank.meeting.size; root++) {
+        for (bool in_place : {false, true}) {
+            ExchangeCall call = call_of(kind, count);
+            call.root = root;
+            call.in_place = in_place;
+            call.offset = root % 2;
+            check(rank, call);
+        }
+    }
+}
+} // namespace
+
+TEST(cluster_carry, needs_one_message_a_rank)
+{
+    EXPECT_EQ(messages_of("256", [](Rank &rank) { sum_of(rank, 2); }), 4u);
+    EXPECT_EQ(messages_of("256", [](Rank &rank) { sum_of(rank, 64); }), 4u);
+    EXPECT_EQ(messages_of("256", [](Rank &rank) { check(rank, call_of(reduce_kind, 8)); }), 4u);
+    EXPECT_EQ(messages_of("256", [](Rank &rank) { check(rank, call_of(bcast_kind, 256)); }), 4u);
+    /* What is too long goes by the stages, as does what goes neither from one rank nor to all or one as a sum. */
+    EXPECT_GT(messages_of("256", [](Rank &rank) { sum_of(rank, 65); }), 4u);
+    EXPECT_GT(messages_of("8", [](Rank &rank) { sum_of(rank, 3); }), 4u);
+    EXPECT_EQ(messages_of("8", [](Rank &rank) { sum_of(rank, 2); }), 4u);
+    EXPECT_GT(messages_of("0", [](Rank &rank) { sum_of(rank, 2); }), 4u);
+    EXPECT_GT(messages_of("7", [](Rank &rank) { sum_of(rank, 1); }), 4u);
+    const Kind scan = {GPUCOLL_SCAN, UPWARDS, false, false, false};
+    EXPECT_GT(messages_of("256", [&](Rank &rank) { check(rank, call_of(scan, 8)); }), 4u);
+}
+
+TEST(cluster_carry, all_shapes_roots_and_sizes)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            for (size_t count : {1, 7, 8, 64, 128, 171, 256, 257}) {
+                check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, count, count % 2 * 2);
+                check_rooted(rank, reduce_kind, count);
+                check_rooted(rank, bcast_kind, count);
+            }
+        });
+    }
+}
+
+TEST(cluster_carry, every_operator_and_type)
+{
+    on_hosts(hosts_of({2, 1, 1}), {}, [](Rank &rank) {
+        for (const NativePair &pair : native_pairs()) {
+            check_reductions(rank, pair.op, pair.type, 5, 0);
+        }
+    });
+}
+
+/* Calls that wait for others in their stages, and calls that need none, at once: more than there are entries of the ring. */
+TEST(cluster_carry, several_at_once_beside_long_ones)
+{
+    for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 2, 3})}) {
+        on_hosts(
+            hosts, {{"chunk", "4K"}},
+            [](Rank &rank) {
+                for (int turn = 0; turn < 20; turn++) {
+                    std::vector<std::unique_ptr<Sum>> sums;
+                    std::vector<gpucoll_request *> requests;
+                    for (size_t count : {1, 5000, 2, 3, 4, 3000, 5, 6, 7, 8}) {
+                        sums.push_back(std::make_unique<Sum>(rank, count, turn));
+                        requests.push_back(nullptr);
+                        ASSERT_EQ(gpucoll_post(rank.team, &sums.back()->args, &requests.back()), GPUCOLL_OK);
+                    }
+                    for (size_t open = requests.size(); open > 0;) {
+                        for (gpucoll_request *&request : requests) {
+                            if (request == nullptr) {
+                                continue;
+                            }
+                            const gpucoll_status status = gpucoll_test(request);
+                            if (status != GPUCOLL_IN_PROGRESS) {
+                                EXPECT_EQ(status, GPUCOLL_OK);
+                                request = nullptr;
+                                open--;
+                            }
+                        }
+                    }
+                    for (const auto &sum : sums) {
+                        EXPECT_TRUE(sum->right());
+                    }
+                }
+            },
+            false, fake_net_shaken());
+    }
+}
+
+/* ---- what differs ---- */
+
+TEST(cluster_carry, a_host_that_cannot_makes_all_decline)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            for (uint32_t odd = 0; odd < rank.meeting.size; odd++) {
+                const gpucoll_memory memory =
+                    rank.number == odd ? GPUCOLL_MEMORY_HOST : GPUCOLL_MEMORY_DEVICE;
+                Sum sum(rank, 3, 1, memory, memory);
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED) << "rank " << rank.number << " odd " << odd;
+                EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_MEMORY);
+                EXPECT_TRUE(sum.untouched());
+                sum_of(rank, 3);
+            }
+        });
+    }
+}
+
+TEST(cluster_carry, counts_that_differ_are_an_error_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1}), hosts_of({1, 2, 3})}) {
+        on_hosts(hosts, {}, [&](Rank &rank) {
+            Sum sum(rank, 3 + hosts[rank.number], 1);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_MISMATCH);
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"arguments-differ"});
+            Sum one_rank(rank, rank.number == 1 ? 5 : 3000,
+                         1); /* which alone takes it for one of few bytes */
+            EXPECT_EQ(rank.call(one_rank.args), GPUCOLL_ERR_MISMATCH);
+            sum_of(rank, 3);
+        });
+    }
+}
+
+TEST(cluster_carry, ranks_that_pass_make_all_decline)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            for (int turn = 0; turn < 10; turn++) {
+                if (rank.number == 0) {
+                    gpucoll_pass(rank.team);
+                } else {
+                    Sum sum(rank, 4, turn);
+                    EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+                    EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_PASSED);
+                    EXPECT_TRUE(sum.untouched());
+                }
+            }
+            sum_of(rank, 4);
+            rank.barrier();
+        });
+    }
+}
+
+TEST(cluster_carry, a_call_that_is_given_up_ends_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({2, 1}), hosts_of({1, 3, 1, 2})}) {
+        on_hosts(hosts, {{"timeout", "60"}}, [](Rank &rank) {
+            sum_of(rank, 4);
+            Sum sum(rank, 4, 1);
+            gpucoll_request *request = nullptr;
+            ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+            if (rank.number == 2) {
+                gpucoll_cancel(request);
+            } else {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+                EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+            }
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            rank.barrier();
+        });
+    }
+}
+
+TEST(cluster_carry, a_rank_that_does_not_come_is_named)
+{
+    on_hosts(hosts_of({2, 1}), {{"timeout", "4"}}, [](Rank &rank) {
+        sum_of(rank, 4);
+        rank.barrier();
+        if (rank.number != 1) {
+            Sum sum(rank, 4, 1);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            const std::string topic = rank.number == 0 ? "timeout" : "peer-gave-up";
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{topic});
+            EXPECT_NE(rank.log.text_of(topic).find("Missing ranks:  1\n"), std::string::npos)
+                << rank.log.text_of(topic);
+            EXPECT_TRUE(sum.untouched());
+        }
+        rank.barrier();
+    });
+}

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include "core/base/clock.h"
 #include "core/base/thread.h"
@@ -26,13 +25,6 @@ struct gpucoll_progress_thread {
     bool sleeps; /* read without the lock by who brings work */
     bool stop;
 };
-
-static _Thread_local bool on_progress_thread;
-
-bool gpucoll_on_progress_thread(void)
-{
-    return on_progress_thread;
-}
 
 static bool has_work(const struct gpucoll_progress_thread *self)
 {
@@ -74,21 +66,10 @@ static void sleep_until_work(struct gpucoll_progress_thread *self)
     __atomic_store_n(&self->sleeps, false, __ATOMIC_RELAXED);
 }
 
-/* A launcher that binds each process to a core leaves none for this thread while the application waits for its GPU there. So it may run
- * on any core that the process's cpuset allows; it sleeps most of the time. */
-static void leave_binding(void)
-{
-    cpu_set_t all;
-    memset(&all, 0xff, sizeof all);
-    (void)pthread_setaffinity_np(pthread_self(), sizeof all,
-                                 &all); /* the kernel takes those that are allowed */
-}
-
 static void *run(void *arg)
 {
     struct gpucoll_progress_thread *self = arg;
-    on_progress_thread = true;
-    leave_binding();
+    (void)gpucoll_thread_leave_binding(); /* it sleeps most of the time */
     pthread_setname_np(pthread_self(), "gpucoll");
     prctl(PR_SET_TIMERSLACK, 1000UL); /* naps of 10 us are to be of 10 us */
     uint64_t changed_ns = gpucoll_now_ns();

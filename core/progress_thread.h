@@ -3,7 +3,7 @@
  * (core/queue.h), so that they move on while the application computes. It sleeps while there are none; while they wait for peers
  * it looks often at first, then less and less.
  *
- * It calls the engine only, but the engine's messages come from it, too: gpucoll_on_progress_thread tells whoever prints them.
+ * It calls the engine only, but the engine's messages come from it, too: gpucoll_on_own_thread tells whoever prints them.
  */
 #ifndef GPUCOLL_PROGRESS_THREAD_H
 #define GPUCOLL_PROGRESS_THREAD_H
@@ -16,8 +16,5 @@ void gpucoll_progress_thread_expect(struct gpucoll_queue *queue);
 void gpucoll_progress_thread_forget(struct gpucoll_queue *queue);
 /* Ends the thread. No queue may be left. */
 void gpucoll_progress_thread_stop(struct gpucoll_context *context);
-
-/* Is this the thread that runs now? */
-bool gpucoll_on_progress_thread(void);
 
 #endif

@@ -42,6 +42,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     value = hash(value, &config->hosts, sizeof config->hosts);
     value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
     value = hash(value, &config->carry, sizeof config->carry);
+    value = hash(value, &config->net_ties, sizeof config->net_ties);
     value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
     value = hash(value, &config->linger, sizeof config->linger);
     value = hash(value, &config->linger_ctas, sizeof config->linger_ctas);

@@ -29,6 +29,9 @@ libgpucoll_la_SOURCES += \
 	ucx_tl/rdma/peer.c \
 	ucx_tl/rdma/rdma.c \
 	ucx_tl/rdma/report.c \
+	ucx_tl/rdma/tie_thread.c \
+	ucx_tl/rdma/tie_thread.h \
+	ucx_tl/rdma/ties.c \
 	ucx_tl/rdma/ucx.c \
 	ucx_tl/rdma/ucx.h \
 	ucx_tl/rdma/withdraw.c

@@ -37,7 +37,8 @@ struct gpucoll_device;     /* core/accel/accel.h */
 
 struct gpucoll_net_message {
     gpucoll_status status; /* GPUCOLL_IN_PROGRESS until it is done */
-    void *handle;          /* the network's */
+    void *handle;          /* the network's, */
+    uint32_t tie;          /* and which of its ties has it */
 };
 
 struct gpucoll_net_ops {
@@ -86,7 +87,8 @@ extern const struct gpucoll_net_ops gpucoll_net_ucx;
 enum { GPUCOLL_NET_IDS = 0xfffffe }; /* the highest of 24 bits is the network's own */
 
 /* `id`: below GPUCOLL_NET_IDS, handed out by the receiver; `source`: the sender's rank in the team, 20 bits; `channel`: 20 bits, tells what is
- * under way between them at the same time apart. */
+ * under way between them at the same time apart. Channels of long messages that differ in their upper 18 bits
+ * may go by different ties. */
 static inline uint64_t gpucoll_net_tag(uint32_t id, uint32_t source, uint32_t channel)
 {
     return (uint64_t)(id & 0xffffff) << 40 | (uint64_t)(source & 0xfffff) << 20 | (channel & 0xfffff);

@@ -76,6 +76,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "takes that memory and the chosen network devices register it (InfiniBand, RoCE); yes, wherever UCX "
         "takes "
         "it, which over TCP goes through host memory of UCX's; no, always through host memory of gpucoll's."),
+    ROW(net_ties, INT, "0", "0..8", 5,
+        "How many connections two processes on different hosts have for their long messages; 0: five over TCP, "
+        "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either side. "
+        "Must be equal on all ranks."),
     ROW(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
         "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
         "scans, "

@@ -28,6 +28,7 @@ struct gpucoll_config {
     char *transports;     /* comma-separated names, or all, or none */
     char *net_devices;    /* auto, all, or comma-separated names */
     char *net_gpu_memory; /* auto | yes | no: messages from and to the memory of GPUs */
+    int net_ties;         /* connections of two processes; 0: as many as seem right */
     char *rail_algorithm; /* auto | doubling | ring | tree: between hosts */
     char *topology_file;  /* stands in for this machine; empty: this machine */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */

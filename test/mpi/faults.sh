@@ -4,10 +4,12 @@
 set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
-# Arguments: which cases (a regular expression), the transports to force, and how many hosts the machine is to pretend to be.
+# Arguments: which cases (a regular expression), the transports to force, how many hosts the machine is to pretend to be, and how many ties two
+# processes are to have.
 only=${1:-.}
 [ -z "${2:-}" ] || export OMPI_MCA_coll_gpucoll_transports=$2
 [ -z "${3:-}" ] || export OMPI_MCA_coll_gpucoll_hosts=$3
+[ -z "${4:-}" ] || export OMPI_MCA_coll_gpucoll_net_ties=$4
 last=$((NP - 1))
 
 # Files of the last run that no process has mapped. Open MPI 5.0 itself leaves one for each program that runs without mpirun.

@@ -86,8 +86,9 @@ static ucs_status_t unmap(ucp_context_h context, ucp_mem_h memory)
     return UCS_OK;
 }
 
-void test_take_gpu_memory(struct gpucoll_net *net, bool registers, bool only_so)
+void test_take_gpu_memory(struct gpucoll_net *ties, bool registers, bool only_so)
 {
+    struct gpucoll_net *net = gpucoll_rdma_first_tie(ties);
     usual = net->ucx != &watching ? net->ucx : usual;
     watched = net;
     watching = *usual;

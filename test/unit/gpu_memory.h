@@ -11,7 +11,7 @@
 struct gpucoll_device *test_gpu(void);
 
 /* From now on this end takes its memory; `registers`: once for a call; `only_so`: else not at all. */
-void test_take_gpu_memory(struct gpucoll_net *net, bool registers, bool only_so);
+void test_take_gpu_memory(struct gpucoll_net *ties, bool registers, bool only_so);
 /* From now on UCX fails to register it. */
 void test_refuse_gpu_memory(void);
 

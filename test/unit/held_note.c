@@ -28,8 +28,9 @@ static void free_request(void *request)
     }
 }
 
-void test_hold_notes(struct gpucoll_net *net)
+void test_hold_notes(struct gpucoll_net *ties)
 {
+    struct gpucoll_net *net = gpucoll_rdma_first_tie(ties);
     usual = net->ucx;
     holding = *usual;
     holding.ucp_tag_send_nbx = hold;

@@ -8,7 +8,7 @@
 #include "ucx_tl/net.h"
 
 /* From now on notes of this end wait. */
-void test_hold_notes(struct gpucoll_net *net);
+void test_hold_notes(struct gpucoll_net *ties);
 /* There is room: UCX reads the latest note now, and is done with it. What it says; 0: there is none. */
 uint64_t test_let_note_go(void);
 

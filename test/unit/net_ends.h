@@ -28,11 +28,13 @@ struct Net {
     struct gpucoll_net *net = nullptr;
     gpucoll_status status;
 
-    explicit Net(const char *chosen = "auto", const char *timeout = "100") : devices(chosen)
+    explicit Net(const char *chosen = "auto", const char *timeout = "100", const char *ties = "1")
+        : devices(chosen)
     {
         gpucoll_config_init(&config);
         EXPECT_EQ(gpucoll_config_set(&config, "net_devices", devices.c_str()), GPUCOLL_OK);
         EXPECT_EQ(gpucoll_config_set(&config, "timeout", timeout), GPUCOLL_OK);
+        EXPECT_EQ(gpucoll_config_set(&config, "net_ties", ties), GPUCOLL_OK);
         status = ops->open(&config, log.get(), &net);
     }
     ~Net()
@@ -63,7 +65,7 @@ struct Message : gpucoll_net_message {
     std::vector<unsigned char> data;
     struct gpucoll_net_memory *memory = nullptr; /* that it counts as */
     explicit Message(size_t bytes = 0, unsigned seed = 0)
-        : gpucoll_net_message{GPUCOLL_OK, nullptr}, data(bytes)
+        : gpucoll_net_message{GPUCOLL_OK, nullptr, 0}, data(bytes)
     {
         for (size_t i = 0; i < bytes; i++) {
             data[i] = static_cast<unsigned char>(seed + i * 7 + (i >> 8));

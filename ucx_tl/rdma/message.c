@@ -121,13 +121,13 @@ static void show(struct gpucoll_net *net, const struct gpucoll_rdma_transfer *tr
     }
 }
 
-/* The message is done: says what there is to say, and gives its handle back. */
+/* The message is done: says what there is to say, and gives its handle back. Who has given it up knows why. */
 static gpucoll_status finish(struct gpucoll_net *net, struct gpucoll_net_message *message)
 {
     struct gpucoll_rdma_transfer *transfer = message->handle;
     message->status = state_of(transfer);
     message->handle = NULL;
-    if (message->status != GPUCOLL_OK) {
+    if (message->status != GPUCOLL_OK && transfer->given_up_ns == 0) {
         show(net, transfer);
     }
     pthread_mutex_lock(&net->lock);

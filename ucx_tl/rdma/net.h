@@ -1,5 +1,5 @@
 /*
- * What is inside of the network over UCX (ucx_tl/net.h): one context and one worker of UCX a process, tag messages, and an endpoint for
+ * What is inside of one tie of the network over UCX (ucx_tl/rdma/ties.c): one context and one worker of UCX, tag messages, and an endpoint for
  * each process that is sent to. `lock` guards everything, UCX's functions included.
  *
  * Endpoints live until the network is closed or the connection fails: a peer that no team uses any more may be used by the next one. A
@@ -36,6 +36,7 @@ struct gpucoll_net_peer {
     struct gpucoll_net_peer *other; /* of those whose addresses fall in the same place of the table, */
     struct gpucoll_net_peer **other_link;
     struct gpucoll_net *net;
+    void *tied;                             /* ucx_tl/rdma/ties.c; of the first tie */
     ucp_ep_h endpoint;                      /* NULL: none yet, or it has failed */
     bool failing;                           /* the endpoint has failed, and is to be closed */
     bool said;                              /* that it has failed */
@@ -79,6 +80,7 @@ struct gpucoll_net {
     const struct gpucoll_ucx *ucx;
     const struct gpucoll_log *log;
     int timeout; /* seconds, as coll_gpucoll_timeout; 0: none */
+    bool tcp;    /* and nothing else is chosen */
     ucp_context_h context;
     ucp_worker_h worker;
     pthread_mutex_t lock;
@@ -102,6 +104,10 @@ struct gpucoll_net {
     bool noted;                           /* there is one */
     void *note_request;                   /* UCX's, of the receive that waits for one */
 };
+
+extern const struct gpucoll_net_ops gpucoll_net_tie;
+/* Of what gpucoll_net_ucx has opened: for tests that look inside. */
+struct gpucoll_net *gpucoll_rdma_first_tie(struct gpucoll_net *ties);
 
 void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
                        size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);

@@ -1,5 +1,5 @@
 /*
- * The network over UCX: opening and closing, and the table of its functions.
+ * One tie of the network over UCX: opening and closing, and the table of its functions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static ucs_status_t set_cache(const struct gpucoll_ucx *ucx, ucp_config_t *confi
 
 /* Devices that the user has named to gpucoll count more than those named to UCX. */
 static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *config,
-                                const struct gpucoll_rdma_devices *devices)
+                                const struct gpucoll_rdma_devices *devices, bool *tcp_alone)
 {
     ucs_status_t status = UCS_OK;
     bool rdma = false;
@@ -95,6 +95,7 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
         rdma = rdma || (devices->device[i].chosen && !devices->device[i].tcp);
         tcp = tcp || (devices->device[i].chosen && devices->device[i].tcp);
     }
+    *tcp_alone = tcp && !rdma;
     if (devices->list[0] != '\0') {
         status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
     }
@@ -132,7 +133,7 @@ static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_r
         status = set(ucx, config, "TLS", transports(devices));
     }
     if (status == UCS_OK) {
-        status = set_devices(ucx, config, devices);
+        status = set_devices(ucx, config, devices, &net->tcp);
     }
     if (status == UCS_OK) {
         status = ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
@@ -303,8 +304,8 @@ static bool progress(struct gpucoll_net *net)
     return moved;
 }
 
-const struct gpucoll_net_ops gpucoll_net_ucx = {
-    .name = "ucx",
+const struct gpucoll_net_ops gpucoll_net_tie = {
+    .name = "ucx, one tie",
     .open = open_net,
     .close = close_net,
     .address = get_address,

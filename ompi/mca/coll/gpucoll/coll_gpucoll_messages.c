@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 #include "coll_gpucoll_compat.h"
-#include "core/progress_thread.h"
+#include "core/base/thread.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -62,7 +62,7 @@ static void print(void *arg, int level, const char *line)
 {
     (void)arg;
     (void)level;
-    if (gpucoll_on_progress_thread()) {
+    if (gpucoll_on_own_thread()) {
         keep(line);
     } else {
         opal_output(0, "gpucoll: %s", line);
@@ -72,7 +72,7 @@ static void print(void *arg, int level, const char *line)
 static void help(void *arg, const char *topic, va_list args)
 {
     (void)arg;
-    if (!gpucoll_on_progress_thread()) {
+    if (!gpucoll_on_own_thread()) {
         opal_show_vhelp(HELP_FILE, topic, true, args);
         return;
     }

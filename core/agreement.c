@@ -316,6 +316,10 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
         links->card[i] = gpucoll_agreement_post(request, i)->card;
+        const struct gpucoll_board_header *board = gpucoll_board_header(&team->members[i].peer->board);
+        gpucoll_context_know_way(team->context, request->gpu->device, &board->cards[links->card[i]].device);
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
         if (i == team->rank) {
             links->scratch[i] = request->gpu->scratch;
             continue;

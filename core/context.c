@@ -54,6 +54,21 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     return GPUCOLL_OK;
 }
 
+void gpucoll_context_know_way(struct gpucoll_context *context, struct gpucoll_device *device,
+                              const struct gpucoll_device_id *peer)
+{
+    if (context->topology != NULL || context->topology_tried ||
+        device->accel->ops->device_link(device, peer) != GPUCOLL_LINK_PCIE) {
+        return;
+    }
+    context->topology_tried = true;
+    if (gpucoll_topology_discover(&gpucoll_log_silent, &context->topology) == GPUCOLL_OK) {
+        context->accel->topology = context->topology;
+        gpucoll_log(context->log, GPUCOLL_LOG_SETUP,
+                    "costs of links over PCIe are those of this machine's topology");
+    }
+}
+
 void gpucoll_context_count_in(struct gpucoll_context *context, struct gpucoll_stats *stats)
 {
     context->stats = stats;

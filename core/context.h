@@ -23,7 +23,8 @@ struct gpucoll_context {
     struct gpucoll_stats *stats;       /* somebody's, or some that are never on */
     struct gpucoll_setups *setups;     /* likewise */
     struct gpucoll_accel *accel;       /* NULL: none here */
-    struct gpucoll_topology *topology; /* of config->topology_file; NULL: none */
+    struct gpucoll_topology *topology; /* of config->topology_file, or of this machine; NULL: none */
+    bool topology_tried;               /* to find that of this machine */
     struct gpucoll_tuning tuning;      /* of the tuning file */
     pthread_mutex_t lock;
     struct gpucoll_board board; /* made with the first team */
@@ -53,6 +54,11 @@ gpucoll_status gpucoll_context_net(struct gpucoll_context *context) GPUCOLL_CHEC
 /* The peer process of that board, opened at the first call. The own process is a peer too when several contexts share it. */
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,
                                     struct gpucoll_peer **peer) GPUCOLL_CHECKED;
+
+/* What storing over PCIe costs follows from where the GPUs are: if that is how they reach each other, and no file tells, the topology of this
+ * machine is found, at the first call. Caller serialises. */
+void gpucoll_context_know_way(struct gpucoll_context *context, struct gpucoll_device *device,
+                              const struct gpucoll_device_id *peer);
 
 /* The bound GPU that holds `buffer`, bound now and published on the board if it is new; NULL if it cannot be. */
 struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,

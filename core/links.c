@@ -38,7 +38,8 @@ static void say_slow(const struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
     const unsigned allowed = gpucoll_tl_allowed_ways(context->config->transports);
-    if ((allowed & GPUCOLL_TL_STORES) && request->team->rank == 0 && !context->slow_said) {
+    const bool asked_for = strcmp(context->config->p2p_level, "auto") != 0;
+    if ((allowed & GPUCOLL_TL_STORES) && !asked_for && request->team->rank == 0 && !context->slow_said) {
         context->slow_said = true;
         gpucoll_help(context->log, "no-peer-access", request->team->name);
     }

@@ -37,6 +37,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     }
     value = hash(value, config->protocol, strlen(config->protocol) + 1);
     value = hash(value, config->transports, strlen(config->transports) + 1);
+    value = hash(value, config->p2p_level, strlen(config->p2p_level) + 1);
     value = hash(value, config->rail_algorithm, strlen(config->rail_algorithm) + 1);
     value = hash(value, config->warmup, strlen(config->warmup) + 1);
     value = hash(value, &config->hosts, sizeof config->hosts);

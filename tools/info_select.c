@@ -356,6 +356,7 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
         input->ring_whole_lines = links.ring_bandwidth > 0;
         input->ring_latency_us = links.ring_latency_us;
         input->ring_bandwidth = links.ring_bandwidth;
+        query->peer_access &= gpucoll_topology_stores_may(info->config.p2p_level, links.kind, links.path);
     }
     if (!parse(query, text)) {
         return false;

@@ -219,7 +219,8 @@ struct gpucoll_accel {
     const struct gpucoll_accel_ops *ops;
     const struct gpucoll_config *config;
     const struct gpucoll_log *log;
-    /* What coll_gpucoll_topology_file describes, owned by the context; NULL: links cost what the devices say. */
+    /* What coll_gpucoll_topology_file describes, or this machine once that had to be known; owned by the context. NULL: links cost what
+     * the devices say. */
     const struct gpucoll_topology *topology;
 };
 

@@ -65,21 +65,27 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
         "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "
         "rank for a host of its own. Must be equal on all ranks."),
+    ROW(p2p_level, STRING, "auto", "auto|nvlink|switch|bridge|socket|system", 3,
+        "How far GPUs may be from each other to store into each other's memory: nvlink (not over PCIe at "
+        "all), "
+        "switch (below one PCIe switch), bridge (one host bridge), socket, system (anywhere on the host); "
+        "auto "
+        "is system, and the cost model takes host memory where that is faster. Must be equal on all ranks."),
     ROW(net_devices, STRING, "auto", NULL, 3,
         "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
         "process, "
         "never loopback or the bridges of containers while there are others."),
+    ROW(net_ties, INT, "0", "0..8", 5,
+        "How many connections two processes on different hosts have for their long messages; 0: five over TCP, "
+        "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either side. "
+        "Must be equal on all ranks."),
     ROW(net_gpu_memory, STRING, "auto", "auto|yes|no", 3,
         "Whether messages between hosts go from and to the memory of GPUs, where nothing is summed: auto, "
         "where UCX "
         "takes that memory and the chosen network devices register it (InfiniBand, RoCE); yes, wherever UCX "
         "takes "
         "it, which over TCP goes through host memory of UCX's; no, always through host memory of gpucoll's."),
-    ROW(net_ties, INT, "0", "0..8", 5,
-        "How many connections two processes on different hosts have for their long messages; 0: five over TCP, "
-        "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either side. "
-        "Must be equal on all ranks."),
     ROW(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
         "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
         "scans, "

@@ -26,9 +26,10 @@ struct gpucoll_config {
     bool agree_hosts;     /* hosts tell each other what they bring to a call */
     int carry;            /* bytes of a call that go along with that */
     char *transports;     /* comma-separated names, or all, or none */
+    char *p2p_level;      /* how far stores may go: auto, or one of a list */
     char *net_devices;    /* auto, all, or comma-separated names */
-    char *net_gpu_memory; /* auto | yes | no: messages from and to the memory of GPUs */
     int net_ties;         /* connections of two processes; 0: as many as seem right */
+    char *net_gpu_memory; /* auto | yes | no: messages from and to the memory of GPUs */
     char *rail_algorithm; /* auto | doubling | ring | tree: between hosts */
     char *topology_file;  /* stands in for this machine; empty: this machine */
     char *algorithm[GPUCOLL_COLL_COUNT]; /* auto, or a name from the table of algorithms. So for protocol */

@@ -4,6 +4,7 @@
 #include "core/topology/topology.h"
 
 #include <stddef.h>
+#include <string.h>
 #include "core/topology/ring.h"
 
 /*
@@ -202,6 +203,25 @@ void gpucoll_topology_link(const struct gpucoll_topology *topology, int gpu, int
     link->latency_us = paths[link->path].latency_us;
     link->bandwidth = paths[link->path].share * least(pcie_bandwidth(from), pcie_bandwidth(to));
     link->bandwidth_out = link->bandwidth;
+}
+
+bool gpucoll_topology_stores_may(const char *level, enum gpucoll_link kind, enum gpucoll_path path)
+{
+    static const struct {
+        const char *level;
+        enum gpucoll_path farthest;
+    } levels[] = {
+        {"nvlink", GPUCOLL_PATH_SELF},
+        {"switch", GPUCOLL_PATH_SWITCH},
+        {"bridge", GPUCOLL_PATH_HOST_BRIDGE},
+        {"socket", GPUCOLL_PATH_SOCKET},
+    };
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strcmp(level, levels[i].level) == 0) {
+            return kind != GPUCOLL_LINK_PCIE || path <= levels[i].farthest;
+        }
+    }
+    return true;
 }
 
 static void take_worst(struct gpucoll_topology_links *links, const struct gpucoll_topology_link *link,

@@ -172,6 +172,8 @@ int gpucoll_topology_numa_id(const struct gpucoll_topology *topology, int object
 enum gpucoll_path gpucoll_topology_path(const struct gpucoll_topology *topology, int a, int b);
 void gpucoll_topology_link(const struct gpucoll_topology *topology, int gpu, int peer,
                            struct gpucoll_topology_link *link);
+/* Does coll_gpucoll_p2p_level, one of its values, let kernels store over such a link? */
+bool gpucoll_topology_stores_may(const char *level, enum gpucoll_link kind, enum gpucoll_path path);
 /* Ranks take the GPUs host by host, by their ids; when these are used up, they begin anew. False if there is no GPU. */
 bool gpucoll_topology_links(const struct gpucoll_topology *topology, uint32_t nranks,
                             struct gpucoll_topology_links *links);

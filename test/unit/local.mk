@@ -60,9 +60,9 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reducer.h \
 	test/unit/reduce_bulk_test.cc \
 	test/unit/reduce_copy_test.cc \
+	test/unit/reduce_lines_test.cc \
 	test/unit/reduce_local_test.cc \
 	test/unit/reduce_test.cc \
-	test/unit/reduce_lines_test.cc \
 	test/unit/relay_shape_test.cc \
 	test/unit/relay_test.cc \
 	test/unit/resident_test.cc \
@@ -93,6 +93,8 @@ if UCX
 test_unit_unit_tests_SOURCES += \
 	test/unit/gpu_memory.c \
 	test/unit/gpu_memory.h \
+	test/unit/find_way.c \
+	test/unit/find_way.h \
 	test/unit/held_note.c \
 	test/unit/held_note.h \
 	test/unit/near_memory_test.cc \

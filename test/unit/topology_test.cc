@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "core/accel/host.h"
+#include "test/unit/find_way.h"
 #include "ucx_tl/tl.h"
 }
 
@@ -316,4 +317,35 @@ TEST(topology, engine_plans_for_the_machine_of_the_file)
     EXPECT_NE(pcie.find("twoshot/ll128 cannot"), std::string::npos) << pcie;
     /* A file that cannot be used is said, and left aside. */
     EXPECT_EQ(plan_with("test/topology/pcie-4gpu.txt"), nvlink);
+}
+
+/* The four GPUs of the file have PCIe alone: if stores may not take that, all goes through host memory. */
+TEST(topology_in_teams, stores_that_the_parameter_does_not_let_go_leave_host_memory)
+{
+    const std::string path = source_file("test/topology/pcie-4gpu.xml");
+    for (const char *level : {"system", "nvlink"}) {
+        on_threads(
+            3, {{"topology_file", path.c_str()}, {"p2p_level", level}, {"verbose", "20"}}, [&](Rank &rank) {
+                const std::vector<int32_t> in(100, 1);
+                std::vector<int32_t> out(in.size());
+                EXPECT_EQ(rank.call(reduce_all(GPUCOLL_SUM, GPUCOLL_INT32, in.data(), out.data(), in.size())),
+                          GPUCOLL_OK);
+                EXPECT_EQ(out, std::vector<int32_t>(in.size(), 3));
+                size_t through_host = 0;
+                for (const std::string &said : rank.log.lines()) {
+                    through_host += said.find("ran natively by cpu/host") != std::string::npos;
+                }
+                EXPECT_EQ(through_host, strcmp(level, "nvlink") == 0 ? 1u : 0u);
+                EXPECT_TRUE(rank.log.topics().empty()) << "it was asked for";
+            });
+    }
+}
+
+/* Where kernels store over PCIe, and no file is given. */
+TEST(topology_in_teams, that_of_this_machine_is_found_where_stores_go_over_pcie)
+{
+    on_threads(2, {{"verbose", "1"}}, [&](Rank &rank) {
+        rank.barrier(); /* both have their context */
+        EXPECT_STREQ(test_find_way(rank.context), nullptr);
+    });
 }

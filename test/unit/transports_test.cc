@@ -2,7 +2,7 @@
  * Transports: which the list of the parameter allows, why one does not reach a GPU, and by which ways a team goes.
  */
 #include <cstring>
-#include "test/unit/unit.h"
+#include "test/unit/topology_samples.h"
 
 extern "C" {
 #include "ucx_tl/tl.h"
@@ -80,6 +80,41 @@ TEST_F(transports, say_why_a_gpu_is_out_of_reach)
     peer.device.uuid[0] ^= 1; /* a host accelerator elsewhere */
     EXPECT_EQ(gpucoll_tl_choose("all", GPUCOLL_TL_STORES, device, &peer, &cost), nullptr);
     EXPECT_NE(std::string(cost.reason).find("peer access"), std::string::npos);
+}
+
+/* Two GPUs of a machine without NVLink, wherever they are. */
+TEST_F(transports, stores_go_no_farther_over_pcie_than_the_parameter_lets_them)
+{
+    gpucoll_device_id own;
+    accel->ops->device_id(device, &own);
+    gpucoll_device *other = nullptr;
+    ASSERT_EQ(accel->ops->device_open(accel, &config, &other), GPUCOLL_OK);
+    accel->ops->device_id(other, &peer.device);
+    const std::string a = "<gpu id=\"0\" uuid=\"" + uuid_text(own) + "\"/>";
+    const std::string b = "<gpu id=\"1\" uuid=\"" + uuid_text(peer.device) + "\"/>";
+    const std::vector<std::string> machines = {
+        "<socket id=\"0\"><host_bridge><pcie_switch>" + a + b + "</pcie_switch></host_bridge></socket>",
+        "<socket id=\"0\"><host_bridge>" + a + b + "</host_bridge></socket>",
+        "<socket id=\"0\"><host_bridge>" + a + "</host_bridge><host_bridge>" + b + "</host_bridge></socket>",
+        "<socket id=\"0\">" + a + "</socket><socket id=\"1\">" + b + "</socket>",
+    };
+    const std::vector<const char *> levels = {"nvlink", "switch", "bridge", "socket", "system", "auto"};
+    double before_us = 0;
+    for (size_t machine = 0; machine < machines.size(); machine++) {
+        const Topology topology = from_host(machines[machine], log);
+        ASSERT_TRUE(topology.ok()) << log.text_of("topology-file");
+        accel->topology = topology;
+        for (size_t level = 0; level < levels.size(); level++) {
+            ASSERT_EQ(gpucoll_config_set(&config, "p2p_level", levels[level]), GPUCOLL_OK);
+            const bool reached = gpucoll_tl_choose("all", GPUCOLL_TL_STORES, device, &peer, &cost) != nullptr;
+            EXPECT_EQ(reached, level > machine) << machines[machine] << levels[level];
+            EXPECT_TRUE(reached || std::string(cost.reason).find("p2p_level") != std::string::npos);
+        }
+        EXPECT_GT(cost.latency_us, before_us); /* the farther, the slower */
+        before_us = cost.latency_us;
+        accel->topology = nullptr;
+    }
+    accel->ops->device_close(other);
 }
 
 TEST(transport_ways, follow_from_the_list_and_the_links)

@@ -20,21 +20,17 @@
 
 static const uint32_t slots = 8;
 /* So much of a message for a chunk: from when a chunk is given to the copy engine until its slot is free again some hundred microseconds pass,
- * in which the slots of a lane are all that moves (docs/design.md). */
-static const uint64_t parts = 8;
+ * in which the slots of a lane are all that moves (docs/design.md). Smaller ones are worth their copies only where there would be one. */
+static const uint64_t most_parts = 8;
+static const uint64_t least_parts = 2;
+static const uint64_t least_chunk = 256 << 10;
 static const uint64_t most_chunk = 2 << 20;
-/* A share takes a core some microseconds: much more than taking it does, and little enough for copies to be looked after between two. */
-static const uint64_t most_share = 32 << 10;
-static const uint64_t least_share = 8 << 10;
+/* What a core sums at a time: few enough microseconds for all cores to end a chunk together, and for copies to be looked after in between. */
+static const uint64_t share = 8 << 10;
 /* Below this the callers are done before a thread that sleeps has come. */
 static const uint64_t least_for_threads = 256 << 10;
 
 _Static_assert(GPUCOLL_OUTBOX_SLOTS >= 8, "a lane counts as many slots");
-
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
 
 static uint64_t between(uint64_t low, uint64_t value, uint64_t high)
 {
@@ -49,9 +45,10 @@ static bool is_scatter(enum gpucoll_coll coll)
 /* From what is equal on all ranks. */
 static void cut(struct gpucoll_sum *sum, uint64_t bytes, uint64_t area)
 {
+    const uint64_t parts = between(least_parts, bytes / least_chunk, most_parts);
     sum->slots = slots;
     sum->chunk_bytes = gpucoll_staging_chunk(bytes, parts, most_chunk, area / slots);
-    sum->share_bytes = between(least_share, round_up(sum->chunk_bytes / 16, GPUCOLL_SHARE_ALIGN), most_share);
+    sum->share_bytes = share;
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)

@@ -33,7 +33,8 @@
     ROW(reduce_scatter_copy)                                                                                 \
     ROW(reduce_scatter_block_copy)                                                                           \
     ROW(exchange_pipes)                                                                                      \
-    ROW(reduce_cpu)
+    ROW(reduce_cpu)                                                                                          \
+    ROW(reduce_pipes)
 
 #define DECLARATION(name) extern const struct gpucoll_algorithm gpucoll_##name;
 ALGORITHMS(DECLARATION)

@@ -138,6 +138,9 @@ libgpucoll_la_SOURCES += \
 	core/reduce_bulk.c \
 	core/reduce_copy.c \
 	core/reduce_cpu.c \
+	core/reduce_host.c \
+	core/reduce_host.h \
+	core/reduce_pipes.c \
 	core/reduce_direct.c \
 	core/reduce_local.c \
 	core/relay.c \

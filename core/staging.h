@@ -52,6 +52,10 @@ struct gpucoll_staging {
     char *recv;                           /* where the own result goes; NULL: this rank gets none */
     uint64_t next_in;                     /* chunk whose result is to be fetched next */
     uint64_t in_chunk[GPUCOLL_IN_FLIGHT]; /* of the copies in flight, by their number */
+    bool own_stays;                       /* as of struct gpucoll_reduce_host, for the call */
+    bool places;                          /* likewise */
+    uint64_t next_sum;                    /* chunk that the GPU is to reduce next, if this rank does */
+    bool summing;                         /* it does */
     struct gpucoll_moves moves;
 };
 

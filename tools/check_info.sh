@@ -65,7 +65,8 @@ ends 0 'among those of the first host, 8 ranks, links' --explain allreduce 4M --
 ends 0 '^ *64M  pipes ' --select coll=alltoall,ranks=3,peer_access=no
 ends 2 'expected yes (GPUs can store' --explain allreduce 4M --peer-access maybe
 OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain alltoall 4M
-OMPI_MCA_coll_gpucoll_transports=shm ends 0 'nothing can run it' --explain allreduce 4M
+OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain allreduce 4M
+OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'nothing can run it' --select coll=scan,shared_gpu=yes,bytes=900G
 OMPI_MCA_coll_gpucoll_transports=p2p,cpu_reduce ends 0 'cpu *host *[0-9.]* us' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'no transport reaches the other ranks' --explain allreduce 4M --peer-access no
 OMPI_MCA_coll_gpucoll_transports=rdma ends 0 'each rank is a host of its own' --explain allreduce 4M

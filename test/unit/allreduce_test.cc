@@ -70,8 +70,9 @@ struct Way {
     const char *transports = "all";
 };
 
-const Way ways[] = {{"auto", "auto"},      {"oneshot", "ll"},    {"twoshot", "ll128"},
-                    {"twoshot", "simple"}, {"phased", "simple"}, {"cpu", "host", "cpu_reduce"}};
+const Way ways[] = {{"auto", "auto"},        {"oneshot", "ll"},    {"twoshot", "ll128"},
+                    {"twoshot", "simple"},   {"phased", "simple"}, {"cpu", "host", "cpu_reduce"},
+                    {"pipes", "host", "shm"}};
 
 Settings forced(const Way &way)
 {
@@ -196,9 +197,10 @@ TEST(allreduce_sizes, many_rounds)
 
 TEST(allreduce_sizes, many_chunks_through_host_memory)
 {
-    for (const char *threads : {"0", "2"}) {
+    for (const auto &[transports, threads] :
+         {std::pair{"cpu_reduce", "0"}, {"cpu_reduce", "2"}, {"shm", "0"}}) {
         const Settings settings = {
-            {"transports", "cpu_reduce"}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
+            {"transports", transports}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
         on_threads(3, settings, [](Rank &rank) {
             Call call;
             call.type = GPUCOLL_INT32;
@@ -214,7 +216,7 @@ TEST(allreduce_sizes, many_chunks_through_host_memory)
 
 TEST(allreduce_sizes, small_and_large_in_turn_reuse_lanes)
 {
-    for (const char *transports : {"all", "cpu_reduce"}) {
+    for (const char *transports : {"all", "cpu_reduce", "shm"}) {
         on_threads(3, {{"lanes", "1"}, {"transports", transports}, {"shm_bytes", "256K"}}, [](Rank &rank) {
             Random random(5);
             Call call;

@@ -40,8 +40,8 @@ class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *
         if (way == "shared") {
             return {{"host_devices", "1"}};
         }
-        if (way == "cpu_reduce") { /* pipes for what is not reduced */
-            return {{"transports", "cpu_reduce"}, {"shm_bytes", "256K"}};
+        if (way == "cpu_reduce" || way == "shm") { /* pipes for what is not reduced */
+            return {{"transports", std::get<1>(GetParam())}, {"shm_bytes", "256K"}};
         }
         return {{"protocol", way == "auto" ? "auto" : way == "ll" ? "ll" : "simple"}, {"max_ctas", "3"}};
     }
@@ -83,12 +83,11 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, exchange,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                                          testing::Values("auto", "ll", "simple", "shared", "cpu_reduce")),
-                         [](const auto &info) {
-                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    ranks, exchange,
+    testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                     testing::Values("auto", "ll", "simple", "shared", "cpu_reduce", "shm")),
+    [](const auto &info) { return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 
 TEST(exchange_sizes, many_rounds)
 {
@@ -115,9 +114,10 @@ TEST(exchange_sizes, many_rounds)
 
 TEST(exchange_sizes, many_chunks_through_host_memory)
 {
-    for (const char *threads : {"0", "2"}) {
+    for (const auto &[transports, threads] :
+         {std::pair{"cpu_reduce", "0"}, {"cpu_reduce", "2"}, {"shm", "0"}}) {
         const Settings settings = {
-            {"transports", "cpu_reduce"}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
+            {"transports", transports}, {"shm_bytes", "256K"}, {"cpu_threads", threads}};
         on_threads(3, settings, [](Rank &rank) {
             for (const Kind &kind : kinds) {
                 for (size_t bytes : {(1u << 15) - 4, (1u << 18) + 12, (1u << 20) + 12348}) {
@@ -157,9 +157,23 @@ TEST(exchange_order, of_collectives_is_free_and_lanes_are_reused)
     });
 }
 
+/* By kernels, where cores are not to sum. */
+TEST(exchange_sizes, reductions_by_shm_alone_are_native)
+{
+    on_threads(3, {{"transports", "shm"}, {"verbose", "5"}}, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            if (gpucoll_coll_reduces(kind.coll)) {
+                check(rank, call_of(kind, 1000));
+                EXPECT_NE(rank.log.lines().back().find("ran natively by pipes/host"), std::string::npos)
+                    << rank.log.lines().back();
+            }
+        }
+    });
+}
+
 TEST(exchange_processes, every_collective)
 {
-    for (const char *transports : {"all", "cpu_reduce"}) {
+    for (const char *transports : {"all", "cpu_reduce", "shm"}) {
         on_processes(4, {{"transports", transports}}, [](Rank &rank) {
             for (const Kind &kind : kinds) {
                 for (size_t count : {1, 1001, 200003}) {

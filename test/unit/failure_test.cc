@@ -272,8 +272,9 @@ TEST(death, inside_a_call_ends_the_kernels_of_the_others)
 /* The same with copies and sums in host memory. */
 TEST(death, inside_a_sum_in_host_memory_is_told)
 {
-    for (const char *threads : {"0", "1"}) {
-        const Settings settings = {{"transports", "cpu_reduce"}, {"cpu_threads", threads}};
+    for (const auto &[transports, threads] :
+         {std::pair{"cpu_reduce", "0"}, {"cpu_reduce", "1"}, {"shm", "0"}}) {
+        const Settings settings = {{"transports", transports}, {"cpu_threads", threads}};
         expect_death_is_told(settings, 2, 0, [](Rank &rank) {
             static Doubles *some = new Doubles(100);
             gpucoll_request *request = nullptr;

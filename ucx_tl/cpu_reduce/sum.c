@@ -52,6 +52,11 @@ bool gpucoll_sum_is_done(const struct gpucoll_sum *sum, uint64_t chunk)
     return gpucoll_outbox_count(summed, sum->epoch[0]) >= (chunk / sum->slots + 1) * sum->shares;
 }
 
+void gpucoll_sum_tell(const struct gpucoll_sum *sum, uint64_t chunk, uint32_t shares)
+{
+    atomic_fetch_add_explicit(&sum->lane[0]->summed[chunk % sum->slots].word, shares, memory_order_release);
+}
+
 /* In rank order, each block of partial results kept in the cache. The results may overwrite the home's part: it is read first. */
 static void reduce_all(const struct gpucoll_sum *sum, uint64_t chunk, uint64_t begin, uint64_t bytes)
 {
@@ -111,6 +116,6 @@ bool gpucoll_sum_share(const struct gpucoll_sum *sum)
             reduce_all(sum, chunk, begin, bytes);
         }
     }
-    atomic_fetch_add_explicit(&desk->summed[chunk % sum->slots].word, 1, memory_order_release);
+    gpucoll_sum_tell(sum, chunk, 1);
     return true;
 }

@@ -63,6 +63,9 @@ uint32_t gpucoll_sum_unfilled(const struct gpucoll_sum *sum, uint64_t chunk);
 /* Is the chunk reduced? It stays so. */
 bool gpucoll_sum_is_done(const struct gpucoll_sum *sum, uint64_t chunk);
 
+/* So many shares more of the chunk are reduced: by somebody who does not take shares, but a chunk that falls to it. */
+void gpucoll_sum_tell(const struct gpucoll_sum *sum, uint64_t chunk, uint32_t shares);
+
 /* Takes a share and reduces it. False if none is to be had now. Any thread, at any time between open and the end of the call. */
 bool gpucoll_sum_share(const struct gpucoll_sum *sum);
 

@@ -10,14 +10,16 @@
 #     --ranks "1 2 4"    only these numbers of ranks; a row with none of them runs with its first  (default: the row's)
 #     --filter REGEX     only rows whose name matches
 #     --exclude REGEX    no rows whose name matches
+#     --transports LIST  rows that leave the way to gpucoll, once by each of these alone; as NAME_by_TRANSPORT in the results
 #     --logs DIR         one file a run                           (default: ./logs)
 #     --timeout S        of one run                               (default: 300)
 #
 # A row:    name | ranks | mpirun arguments | program and its arguments | flags
 #   ranks   numbers, such as `1 2 3 4 7`
 #   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer),
-#           limit=S (seconds, instead of --timeout), script (the program is a shell script beside the table, which calls mpirun
-#           itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS, SHM in its environment)
+#           p2p (asks for what p2p does; not for --transports), limit=S (seconds, instead of --timeout), script (the program is a
+#           shell script beside the table, which calls mpirun itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS,
+#           SHM in its environment)
 # A row with neither host nor gpu runs with either. The run has `coll_gpucoll_accelerator=host` set in host mode.
 #
 # A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. (The byte before it is mpirun's own: that of
@@ -29,7 +31,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. exclude='^$' logs=logs limit=300
+list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. exclude='^$' logs=logs limit=300 transports=''
 
 die() {
     echo "run_mpi.sh: $*" >&2
@@ -47,6 +49,7 @@ while [ $# -gt 0 ]; do
         --ranks) only_ranks=$2 ;;
         --filter) filter=$2 ;;
         --exclude) exclude=$2 ;;
+        --transports) transports=$2 ;;
         --logs) logs=$2 ;;
         --timeout) limit=$2 ;;
         *) die "unknown option $1; the head of this file lists them" ;;
@@ -108,7 +111,7 @@ why_not() {
             gpu) [ "$gpus" -ge 1 ] || echo "needs a GPU" ;;
             gpus=*) [ "$gpus" -ge "${flag#gpus=}" ] || echo "needs ${flag#gpus=} GPUs" ;;
             ompi5) [ "$ompi_major" -ge 5 ] || echo "needs Open MPI 5.0" ;;
-            script | limit=*) ;;
+            script | p2p | limit=*) ;;
             *) die "unknown flag '$flag' in $list" ;;
         esac
     done | head -n 1
@@ -258,11 +261,17 @@ run() {
     fi
 }
 
+# Do these arguments of mpirun leave it to gpucoll how data goes, in a program that does not mind?
+is_open() {
+    [[ ! $1 =~ coll_gpucoll_(transports|hosts|protocol|[a-z_]*algorithm|enable)|' coll ' && ! " $2 " =~ ' '(script|p2p)' ' ]]
+}
+
 while IFS='|' read -r name ranks arguments command flags; do
     name=$(trim "$name") ranks=$(trim "$ranks")
     case $name in '' | '#'*) continue ;; esac
     [[ $name =~ $filter && ! $name =~ $exclude ]] || continue
     flags=$(trim "$flags")
+    [ -z "$transports" ] || is_open "$arguments" "$flags" || continue
     reason=$(why_not "$flags")
     if [ -n "$reason" ]; then
         echo "SKIP $name: $reason" | tee -a "$results"
@@ -274,7 +283,12 @@ while IFS='|' read -r name ranks arguments command flags; do
     done
     [ -n "$chosen" ] || chosen=${ranks%%[[:space:]]*}
     for n in $chosen; do
-        run "$name" "$n" "$arguments" "$command" "$flags"
+        if [ -z "$transports" ]; then
+            run "$name" "$n" "$arguments" "$command" "$flags"
+        fi
+        for transport in $transports; do
+            run "${name}_by_$transport" "$n" "$arguments --mca coll_gpucoll_transports $transport" "$command" "$flags"
+        done
     done
 done <"$list"
 

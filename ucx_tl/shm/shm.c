@@ -1,7 +1,7 @@
 /*
  * shm: devices of one host that cannot store into each other's memory meet in host memory. Every process lays its
  * chunks in an outbox of its own (outbox.h), which its peers map and which all devices that use it have registered. The copy
- * engines move, no kernel runs.
+ * engines move; kernels read there what is to be reduced.
  */
 #include <string.h>
 #include "core/topology/near_memory.h"

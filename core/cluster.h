@@ -226,9 +226,6 @@ gpucoll_status gpucoll_carry_gather(struct gpucoll_request *request, gpucoll_sta
 uint32_t gpucoll_carry_brought(const struct gpucoll_request *request, const void **data);
 /* The span is through: takes the result from it, if all hosts have carried theirs. */
 void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_span *span);
-/* Has it? Then it is brought to the device, in the state DELIVERING, and the call has ended. */
-bool gpucoll_carry_has_come(const struct gpucoll_request *request);
-gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* Is a copy of the call's on its way? */
 bool gpucoll_carry_copies(const struct gpucoll_request *request);
 
@@ -251,8 +248,6 @@ void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 
 /* Is there a way between hosts for this collective, or GPUCOLL_BARRIER? */
 bool gpucoll_cluster_has(enum gpucoll_coll coll);
-/* As gpucoll_team_runs. */
-bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll);
 /* In gpucoll_post: notes what the call is. Without memory for that, request->stages is NULL, and the others learn it from the post. */
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 /* As gpucoll_exchange_is_able. */
@@ -262,8 +257,10 @@ bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpuco
 bool gpucoll_cluster_reserve(struct gpucoll_request *request);
 /* Can the ranks of this host run the local stages? GPUCOLL_IN_PROGRESS while they connect. The same on all ranks of the host. */
 gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request) GPUCOLL_CHECKED;
-/* Moves the stages on, from the state STAGES on. */
-gpucoll_status gpucoll_cluster_progress(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* All hosts run the call: begins what is left to do, and moves it on in the states PACKING, STAGES, DELIVERING and UNPACKING. As
+ * gpucoll_test. */
+gpucoll_status gpucoll_cluster_start(struct gpucoll_request *request) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cluster_advance(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* The request is given up. */
 void gpucoll_cluster_stop(struct gpucoll_request *request);
 /* The request ends. */

@@ -229,7 +229,7 @@ static void prepare_rail(struct gpucoll_cluster_call *call, const struct gpucoll
                          struct gpucoll_stage_slot *slot)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
-    const uint64_t first = slot->unit % GPUCOLL_STAGE_SLOTS * cluster->hosts;
+    const uint64_t first = slot->unit % GPUCOLL_STAGE_SLOTS * (rail != NULL ? rail->size : 0);
     struct gpucoll_rail_args *args = &slot->rail;
     uint64_t *blocks = call->slot_blocks != NULL ? call->slot_blocks + first : NULL;
     *args = (struct gpucoll_rail_args){
@@ -400,9 +400,6 @@ static gpucoll_status take_turn(struct gpucoll_request *request)
     if (request->team->given_up) {
         return gpucoll_watchdog_given_up(request->team); /* why was shown */
     }
-    if (call->turn == 0) {
-        call->turn = ++cluster->begun;
-    }
     if (call->turn != cluster->ended + 1) {
         return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
     }
@@ -411,7 +408,7 @@ static gpucoll_status take_turn(struct gpucoll_request *request)
     return GPUCOLL_OK;
 }
 
-gpucoll_status gpucoll_cluster_progress(struct gpucoll_request *request)
+gpucoll_status gpucoll_stages_move(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
     gpucoll_status status = take_turn(request);

@@ -21,6 +21,7 @@
 #define GPUCOLL_CLUSTER_CALL_H
 
 #include "core/cluster.h"
+#include "core/packing.h"
 
 enum { GPUCOLL_STAGE_DEPTH = GPUCOLL_STAGE_SLOTS - 1 };
 
@@ -60,7 +61,7 @@ struct gpucoll_cluster_family {
     /* Of this rank, which is on a rail: copies before it, or after it; false past the last. */
     bool (*copy)(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side,
                  uint32_t index, struct gpucoll_stage_copy *copy);
-    /* What is to be done along its rail; false: nothing. `blocks`, one a host, is for what goes in blocks. */
+    /* What is to be done along its rail; false: nothing. `blocks`, one for each rank of the rail, is for what goes in blocks. */
     bool (*rail)(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
                  struct gpucoll_rail_args *args);
     /* Of a rail on which nothing is summed: where on the device its data is, or, if it goes in blocks, what belongs to `host`. Else NULL. */
@@ -114,7 +115,8 @@ struct gpucoll_cluster_call {
     uint64_t bytes; /* all-reduce, reduce, bcast: of the buffer; else of the longest block or run */
     struct gpucoll_block
         *blocks; /* by rank of the communicator: what all-gather receives, reduce_scatter sends */
-    struct gpucoll_pairs *pairs; /* NULL: it goes along rails */
+    struct gpucoll_pairs *pairs;     /* NULL: it goes along rails */
+    struct gpucoll_packing *packing; /* NULL: this rank's blocks are contiguous */
 
     uint64_t units;
     uint64_t part_bytes; /* of a unit, most that goes along one rail; with blocks: of each */
@@ -123,7 +125,7 @@ struct gpucoll_cluster_call {
     char *temp;
     struct gpucoll_gpu *gpu; /* whose pool has given it */
     char *slots;
-    uint64_t *slot_blocks;             /* of the rail runs of units, one a host, */
+    uint64_t *slot_blocks;             /* of the rail runs of units, one for each rank of the rail, */
     char **slot_places;                /* and where they are on the device */
     struct gpucoll_net_memory *memory; /* that the rail may work on; NULL: on `slots` */
 
@@ -131,11 +133,12 @@ struct gpucoll_cluster_call {
     struct gpucoll_copy_ticket carrying;
     gpucoll_status agreed;             /* what the ranks of this host decided */
     bool told;                         /* to these what this rank brings */
-    bool carried;                      /* by all hosts: the result is there */
+    bool carried;                      /* by all hosts: the result is there, */
+    bool delivering;                   /* and on its way to the device */
     char brought[GPUCOLL_CARRY_BYTES]; /* by this host */
 
     struct gpucoll_request *probe;
-    uint64_t turn; /* 0: not in its stages yet */
+    uint64_t turn; /* 0: all hosts have not agreed yet, or there are no stages */
     uint64_t step; /* place in the order: unit whose calls BEFORE come next, or came last */
     enum gpucoll_side side;
     uint32_t next_op;
@@ -155,6 +158,10 @@ extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter;
 extern const struct gpucoll_cluster_family gpucoll_cluster_move;
 extern const struct gpucoll_cluster_family gpucoll_cluster_scan;
 extern const struct gpucoll_cluster_family gpucoll_cluster_exscan;
+/* Those of coll_gpucoll_deterministic. */
+extern const struct gpucoll_cluster_family gpucoll_cluster_allreduce_ordered;
+extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_ordered;
+extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter_ordered;
 
 /* A unit whose ranks' parts, one a rail, lie one behind the other in a buffer of call->bytes. */
 struct gpucoll_stage_part {
@@ -168,6 +175,8 @@ void gpucoll_stage_shape_parts(struct gpucoll_cluster_call *call);
 /* A unit of which every rank has all; units, part_bytes and slot_bytes of such a call. */
 struct gpucoll_stage_part gpucoll_stage_whole(const struct gpucoll_cluster_call *call, uint64_t unit);
 void gpucoll_stage_shape_whole(struct gpucoll_cluster_call *call);
+/* A unit that is a piece of the block of every rank. */
+void gpucoll_stage_shape_pieces(struct gpucoll_cluster_call *call);
 /* Of a call with blocks: those that lie `group` times the rails behind are of the same units. */
 void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call);
 /* In such a unit: the rank of `host` whose block goes along `rail`, and what of it; no bytes if there is none. */
@@ -214,6 +223,34 @@ struct gpucoll_net_memory *gpucoll_stage_reach(const struct gpucoll_cluster_call
 void gpucoll_stage_forget(const struct gpucoll_cluster_call *call, struct gpucoll_net_memory *memory);
 /* What messages have brought into the device's memory is there for kernels. */
 gpucoll_status gpucoll_stage_flush(const struct gpucoll_cluster_call *call) GPUCOLL_CHECKED;
+
+/* ---- blocks that are not contiguous (core/cluster_pack.c) ---- */
+
+/* A call as its stages see it. */
+struct gpucoll_contiguous {
+    struct gpucoll_coll_args args;
+    struct gpucoll_block *blocks; /* that `args` may point to; of malloc */
+    struct gpucoll_packing *packing;
+};
+
+/* Fills in `*out`; with a reason, this rank refuses the call, whose `args` are then as given. The caller frees `blocks` and `packing`, both
+ * may be NULL. */
+enum gpucoll_reason gpucoll_cluster_pack(const struct gpucoll_team *team,
+                                         const struct gpucoll_coll_args *args,
+                                         struct gpucoll_contiguous *out);
+/* Packs before the stages, or unpacks after them: as gpucoll_test. Takes a lane for that time. */
+gpucoll_status gpucoll_cluster_move_packed(struct gpucoll_request *request, bool unpack) GPUCOLL_CHECKED;
+
+/* ---- moving on, as gpucoll_test ---- */
+
+/* The stages. */
+gpucoll_status gpucoll_stages_move(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Has the result come along with what the hosts have told each other? Then there are no stages: it is brought to the device. */
+static inline bool gpucoll_carry_has_come(const struct gpucoll_cluster_call *call)
+{
+    return call->carried;
+}
+gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
 /* Where a unit's temporary memory is. */
 static inline char *gpucoll_stage_temp(const struct gpucoll_cluster_call *call, uint64_t unit)

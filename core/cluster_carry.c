@@ -66,14 +66,20 @@ bool gpucoll_carry_reserve(struct gpucoll_request *request)
     return true;
 }
 
-gpucoll_status gpucoll_carry_begin(struct gpucoll_request *request)
+static gpucoll_status copy_out(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    if (!is_carried(call) || request->gpu == NULL || !brings(call, call->cluster->rank)) {
-        return GPUCOLL_OK;
-    }
     return gpucoll_copy_in(request->gpu, GPUCOLL_QUEUE_OUT, outgoing(request), call->send, call->bytes,
                            &call->carrying);
+}
+
+/* What is to be packed first is, once the ranks of this host have agreed on the call. */
+gpucoll_status gpucoll_carry_begin(struct gpucoll_request *request)
+{
+    const struct gpucoll_cluster_call *call = request->stages;
+    const bool now = is_carried(call) && request->gpu != NULL && brings(call, call->cluster->rank) &&
+                     !gpucoll_packing_packs(call->packing);
+    return now ? copy_out(request) : GPUCOLL_OK;
 }
 
 bool gpucoll_carry_waits(struct gpucoll_request *request, gpucoll_status status)
@@ -120,17 +126,34 @@ static void put_together(const struct gpucoll_request *request, char *into)
     }
 }
 
+/* What this rank brings comes to host memory. As gpucoll_test. */
+static gpucoll_status bring(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    gpucoll_status status = GPUCOLL_OK;
+    if (call->agreed == GPUCOLL_OK && gpucoll_packing_packs(call->packing) && call->carrying.number == 0) {
+        status = gpucoll_cluster_move_packed(request, false);
+        if (status == GPUCOLL_OK) {
+            status = copy_out(request);
+        }
+        if (status != GPUCOLL_OK) {
+            return status;
+        }
+    }
+    status = request->gpu != NULL ? gpucoll_copy_done(request->gpu, call->carrying) : GPUCOLL_OK;
+    return status == GPUCOLL_IN_PROGRESS
+               ? gpucoll_watchdog(request, request->team->rank, "copying between its GPU and the host")
+               : status;
+}
+
 gpucoll_status gpucoll_carry_gather(struct gpucoll_request *request, gpucoll_status *status)
 {
     struct gpucoll_cluster_call *call = request->stages;
     const struct gpucoll_team *team = request->team;
-    gpucoll_status copied =
-        request->gpu != NULL ? gpucoll_copy_done(request->gpu, call->carrying) : GPUCOLL_OK;
+    const gpucoll_status brought = bring(request);
     *status = call->agreed;
-    if (copied != GPUCOLL_OK) {
-        return copied == GPUCOLL_IN_PROGRESS
-                   ? gpucoll_watchdog(request, team->rank, "copying between its GPU and the host")
-                   : copied;
+    if (brought != GPUCOLL_OK) {
+        return brought;
     }
     if (call->agreed != GPUCOLL_OK) {
         return GPUCOLL_OK;
@@ -177,11 +200,6 @@ void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_sp
     }
 }
 
-bool gpucoll_carry_has_come(const struct gpucoll_request *request)
-{
-    return request->stages->carried;
-}
-
 gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
@@ -189,9 +207,8 @@ gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
         return GPUCOLL_OK;
     }
     gpucoll_status status = GPUCOLL_OK;
-    if (request->state != GPUCOLL_DELIVERING) {
-        request->state = GPUCOLL_DELIVERING;
-        gpucoll_watchdog_reset(request);
+    if (!call->delivering) {
+        call->delivering = true;
         status = gpucoll_copy_in(request->gpu, GPUCOLL_QUEUE_IN, call->recv, incoming(request), call->bytes,
                                  &call->carrying);
     }

@@ -28,16 +28,24 @@ static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] =
     [GPUCOLL_SCATTERV] = &gpucoll_cluster_move,
 };
 
+/* Where reductions are to be in the order of ranks, instead of those. Scans always are. */
+static const struct gpucoll_cluster_family *const ordered_families[GPUCOLL_COLL_COUNT] = {
+    [GPUCOLL_ALLREDUCE] = &gpucoll_cluster_allreduce_ordered,
+    [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce_ordered,
+    [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter_ordered,
+    [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter_ordered,
+};
+
+static const struct gpucoll_cluster_family *family_of(const struct gpucoll_cluster *cluster,
+                                                      enum gpucoll_coll coll)
+{
+    const bool ordered = cluster->context->config->deterministic && ordered_families[coll] != NULL;
+    return ordered ? ordered_families[coll] : families[coll];
+}
+
 bool gpucoll_cluster_has(enum gpucoll_coll coll)
 {
     return coll == GPUCOLL_BARRIER || families[coll] != NULL;
-}
-
-bool gpucoll_cluster_runs(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll)
-{
-    /* Sums of hosts are not in the order of ranks, but for what goes through all ranks in their order. */
-    const bool ordered = cluster->context->config->deterministic && gpucoll_coll_reduces(coll);
-    return gpucoll_cluster_has(coll) && (!ordered || families[coll]->between == GPUCOLL_BETWEEN_RANKS);
 }
 
 /* The blocks that all ranks name alike; NULL: this collective has none. */
@@ -100,36 +108,13 @@ static void note_buffers(struct gpucoll_cluster_call *call, const struct gpucoll
     }
 }
 
-static bool has_layouts(const struct gpucoll_cluster *cluster, struct gpucoll_layout *const *layouts,
-                        bool each)
-{
-    for (uint32_t i = 0; layouts != NULL && i < (each ? cluster->size : 1); i++) {
-        if (layouts[i] != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_layout(const struct gpucoll_block *block, const struct gpucoll_block *blocks,
-                       struct gpucoll_layout *const *layouts)
-{
-    return block != NULL && block->bytes > 0 && layouts != NULL && layouts[block - blocks] != NULL;
-}
-
 /* Of a call that goes pair by pair. */
 static bool note_pairs(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    const uint32_t own = call->cluster->rank;
     call->send = request->send;
     call->recv = request->recv;
     call->pairs = gpucoll_pairs_new(call->cluster, args, &call->bytes);
-    for (uint32_t i = 0; i < call->cluster->size && !request->unable; i++) {
-        request->unable =
-            has_layout(gpucoll_exchange_send_block(args, own, i), args->send_blocks, args->send_layouts) ||
-            has_layout(gpucoll_exchange_recv_block(args, own, i), args->recv_blocks, args->recv_layouts);
-    }
     return call->pairs != NULL;
 }
 
@@ -137,17 +122,11 @@ static bool note_pairs(struct gpucoll_request *request, const struct gpucoll_col
 static bool note_parts(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    const struct gpucoll_cluster *cluster = call->cluster;
     const struct gpucoll_block *blocks = common_blocks(args);
     if (blocks != NULL && !note_blocks(call, blocks)) {
         return false;
     }
     note_buffers(call, request, args);
-    const bool reduces = gpucoll_coll_reduces(args->coll);
-    request->unable |=
-        args->send_blocks != NULL && has_layouts(cluster, args->send_layouts, blocks != NULL && reduces);
-    request->unable |=
-        args->recv_blocks != NULL && has_layouts(cluster, args->recv_layouts, blocks != NULL && !reduces);
     return true;
 }
 
@@ -161,7 +140,7 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
         return call !=
                NULL; /* a warm-up connects the ranks of this host; either ends when all hosts have agreed */
     }
-    call->family = families[args->coll];
+    call->family = family_of(cluster, args->coll);
     call->cluster = cluster;
     call->index = request->team->rank;
     call->size = request->team->size;
@@ -179,17 +158,25 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
 
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
-    const struct gpucoll_cluster *cluster = request->team->cluster;
+    struct gpucoll_contiguous call;
+    const enum gpucoll_reason reason = gpucoll_cluster_pack(request->team, args, &call);
+    if (reason != GPUCOLL_REASON_NONE) {
+        request->refused = reason;
+    } else if (call.packing != NULL) {
+        request->send = call.args.send;
+        request->recv = call.args.recv;
+    }
     if (gpucoll_coll_has_buffers(args->coll)) {
-        if (!gpucoll_cluster_runs(cluster, args->coll)) {
-            return; /* declined by all, and agreed on like any other */
-        }
-        request->signature = signature_of(common_blocks(args), cluster->size);
+        request->signature = signature_of(common_blocks(args), request->team->cluster->size);
     }
-    if (!note_call(request, args)) { /* so is this; the signature is that of the others all the same */
+    if (note_call(request, &call.args)) {
+        request->stages->packing = call.packing;
+    } else { /* declined by all, and agreed on like any other; the signature is that of the others all the same */
+        gpucoll_packing_free(call.packing, request->team->context, false);
         gpucoll_cluster_close(request);
-        request->scarce = true;
+        request->refused = GPUCOLL_REASON_HOST_MEMORY;
     }
+    free(call.blocks);
 }
 
 /* A piece of this rank's buffers, on the device of those before it? */
@@ -344,11 +331,12 @@ bool gpucoll_cluster_reserve(struct gpucoll_request *request)
         call->slots = call->slot_bytes > 0 ? take_slots(cluster, call->slot_bytes) : NULL;
         return call->slot_bytes == 0 || call->slots != NULL;
     }
-    if (gpucoll_stage_rail(call, cluster) == NULL || call->units == 0) {
+    const struct gpucoll_rail *rail = gpucoll_stage_rail(call, cluster);
+    if (rail == NULL || call->units == 0) {
         return true;
     }
     if (call->blocks != NULL) {
-        const size_t count = (size_t)GPUCOLL_STAGE_SLOTS * cluster->hosts;
+        const size_t count = (size_t)GPUCOLL_STAGE_SLOTS * rail->size;
         call->slot_blocks = calloc(count, sizeof *call->slot_blocks);
         call->slot_places = calloc(count, sizeof *call->slot_places);
         if (call->slot_blocks == NULL || call->slot_places == NULL) {
@@ -457,6 +445,7 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     if (request->team->cluster->back->outer == request) {
         request->team->cluster->back->outer = NULL;
     }
+    gpucoll_packing_free(call->packing, context, request->lane != NULL && request->lane->poisoned);
     gpucoll_stage_forget(call, call->memory);
     if (call->pairs != NULL) {
         gpucoll_pairs_forget(call);

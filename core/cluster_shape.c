@@ -71,6 +71,14 @@ struct gpucoll_stage_part gpucoll_stage_whole(const struct gpucoll_cluster_call 
     return (struct gpucoll_stage_part){.at = begin, .bytes = smaller(call->bytes - begin, call->part_bytes)};
 }
 
+void gpucoll_stage_shape_pieces(struct gpucoll_cluster_call *call)
+{
+    const uint32_t size = call->cluster->size;
+    call->part_bytes = part_of(call, call->bytes, round_up(most_part / size, 4096));
+    call->units = units_of(call->bytes, call->part_bytes);
+    call->slot_bytes = call->part_bytes * size;
+}
+
 void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call)
 {
     const uint32_t hosts = call->cluster->hosts;

@@ -140,9 +140,6 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team) GPUCOLL_CHECKED;
 /* Would the next test look at the watchdog, and so at what the team's calls have in common? */
 bool gpucoll_barrier_is_watched(const struct gpucoll_team *team);
 
-/* Can the team run calls of this collective at all? Of several hosts it runs some only; else it would decline them. The same on every rank. */
-bool gpucoll_team_runs(const struct gpucoll_team *team, enum gpucoll_coll coll);
-
 /* Counts a collective of this team in which this process takes no part. Only before the first gpucoll_post of
  * the process on this team. */
 void gpucoll_pass(struct gpucoll_team *team);

@@ -67,6 +67,8 @@ libgpucoll_la_SOURCES += \
 	core/cluster_call.h \
 	core/cluster_carry.c \
 	core/cluster_move.c \
+	core/cluster_ordered.c \
+	core/cluster_pack.c \
 	core/cluster_pairs.c \
 	core/cluster_pairs.h \
 	core/cluster_post.c \
@@ -133,6 +135,7 @@ libgpucoll_la_SOURCES += \
 	core/rail_ring.c \
 	core/rail_run.c \
 	core/rail_run.h \
+	core/rail_ordered.c \
 	core/rail_scan.c \
 	core/rail_tree.c \
 	core/reduce_bulk.c \

@@ -97,13 +97,49 @@ static struct end recv_end(const struct gpucoll_team *team, const struct gpucoll
                     args->recv_layouts);
 }
 
-static void note(struct gpucoll_packed_run *noted, const struct end *end, const void *base, uint32_t rank)
+static bool any_layout(const struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
-    gpucoll_layout_retain(end->layout);
-    noted->layout = end->layout;
-    noted->user = (char *)base + end->block->offset;
-    noted->bytes = end->block->bytes;
-    noted->rank = rank;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        if (send_end(request->team, args, i).layout != NULL ||
+            recv_end(request->team, args, i).layout != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct gpucoll_packing *gpucoll_packing_new(uint32_t most)
+{
+    struct gpucoll_packing *packing = calloc(1, sizeof *packing + 2 * (size_t)most * sizeof *packing->runs);
+    if (packing != NULL) {
+        packing->send = packing->runs;
+        packing->receive = packing->runs + most;
+    }
+    return packing;
+}
+
+/* What is sent to several alike is packed once. */
+void gpucoll_packing_note(struct gpucoll_packing *packing, bool sends, const struct gpucoll_packed_run *run)
+{
+    const struct gpucoll_packed_run *first = packing->send;
+    struct gpucoll_packed_run *noted =
+        sends ? &packing->send[packing->sends++] : &packing->receive[packing->receives++];
+    const bool same = sends && noted != first && run->user == first->user && run->bytes == first->bytes &&
+                      run->layout == first->layout;
+    gpucoll_layout_retain(run->layout);
+    *noted = *run;
+    noted->at = same ? first->at : packing->bytes;
+    packing->bytes += same ? 0 : (run->bytes + place_align - 1) / place_align * place_align;
+}
+
+static struct gpucoll_packed_run packed_run(const struct end *end, const void *base, uint32_t rank)
+{
+    return (struct gpucoll_packed_run){
+        .layout = end->layout,
+        .user = (char *)base + end->block->offset,
+        .bytes = end->block->bytes,
+        .number = rank,
+    };
 }
 
 static void note_run(struct gpucoll_request *request, const struct gpucoll_coll_args *args, uint32_t rank)
@@ -117,48 +153,16 @@ static void note_run(struct gpucoll_request *request, const struct gpucoll_coll_
         run->recv_bytes = 0;
     }
     if (sent.layout != NULL && run->send_bytes > 0) {
+        const struct gpucoll_packed_run packed = packed_run(&sent, args->send, rank);
         packing->send_ranks |= 1u << rank;
-        note(&packing->send[packing->sends++], &sent, args->send, rank);
+        gpucoll_packing_note(packing, true, &packed);
         run->send = (const char *)run->send + sent.layout->first;
     }
     if (received.layout != NULL && run->recv_bytes > 0) {
+        const struct gpucoll_packed_run packed = packed_run(&received, args->recv, rank);
         packing->receive_ranks |= 1u << rank;
-        note(&packing->receive[packing->receives++], &received, args->recv, rank);
+        gpucoll_packing_note(packing, false, &packed);
         run->recv = (char *)run->recv + received.layout->first;
-    }
-}
-
-static bool any_layout(const struct gpucoll_request *request, const struct gpucoll_coll_args *args)
-{
-    for (uint32_t i = 0; i < request->team->size; i++) {
-        if (send_end(request->team, args, i).layout != NULL ||
-            recv_end(request->team, args, i).layout != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void place(struct gpucoll_packing *packing, struct gpucoll_packed_run *noted)
-{
-    noted->at = packing->bytes;
-    packing->bytes += (noted->bytes + place_align - 1) / place_align * place_align;
-}
-
-/* Gives the noted runs their places. What is sent to several ranks alike is packed once. */
-static void place_all(struct gpucoll_packing *packing)
-{
-    struct gpucoll_packed_run *send = packing->send;
-    for (uint32_t i = 0; i < packing->sends; i++) {
-        if (i > 0 && send[i].user == send[0].user && send[i].bytes == send[0].bytes &&
-            send[i].layout == send[0].layout) {
-            send[i].at = send[0].at;
-        } else {
-            place(packing, &send[i]);
-        }
-    }
-    for (uint32_t i = 0; i < packing->receives; i++) {
-        place(packing, &packing->receive[i]);
     }
 }
 
@@ -167,23 +171,19 @@ bool gpucoll_packing_open(struct gpucoll_request *request, const struct gpucoll_
     if (!any_layout(request, args)) {
         return true;
     }
-    struct gpucoll_packing *packing = calloc(1, sizeof *packing);
-    if (packing == NULL) {
-        return false;
-    }
-    request->packing = packing;
-    for (uint32_t rank = 0; rank < request->team->size; rank++) {
+    request->packing = gpucoll_packing_new(request->team->size);
+    for (uint32_t rank = 0; request->packing != NULL && rank < request->team->size; rank++) {
         note_run(request, args, rank);
     }
-    place_all(packing);
-    return true;
+    return request->packing != NULL;
 }
 
-static bool find_lists(struct gpucoll_request *request, struct gpucoll_packed_run *noted, uint32_t count)
+static bool find_lists(struct gpucoll_context *context, struct gpucoll_gpu *gpu,
+                       struct gpucoll_packed_run *noted, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (noted[i].layout->list != NULL) {
-            noted[i].list = list_on(noted[i].layout, request->team->context, request->gpu);
+            noted[i].list = list_on(noted[i].layout, context, gpu);
             if (noted[i].list == NULL) {
                 return false;
             }
@@ -192,49 +192,57 @@ static bool find_lists(struct gpucoll_request *request, struct gpucoll_packed_ru
     return true;
 }
 
-bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer)
+bool gpucoll_packing_take(struct gpucoll_packing *packing, struct gpucoll_context *context,
+                          struct gpucoll_gpu *gpu, const char *name)
 {
-    struct gpucoll_packing *packing = request->packing;
-    if (packing == NULL || packing->bytes == 0) {
-        return true;
-    }
-    struct gpucoll_device_pool *pool = &request->gpu->pool;
-    packing->memory = gpucoll_device_pool_get(pool, packing->bytes);
-    if (packing->memory == NULL || !find_lists(request, packing->send, packing->sends) ||
-        !find_lists(request, packing->receive, packing->receives)) {
-        gpucoll_log(request->team->context->log, GPUCOLL_LOG_CALL,
-                    "%s: no device memory for %llu packed bytes (pack_bytes)", request->team->name,
-                    (unsigned long long)packing->bytes);
-        gpucoll_device_pool_put(pool, packing->memory);
+    packing->memory = gpucoll_device_pool_get(&gpu->pool, packing->bytes);
+    if (packing->memory == NULL || !find_lists(context, gpu, packing->send, packing->sends) ||
+        !find_lists(context, gpu, packing->receive, packing->receives)) {
+        gpucoll_log(context->log, GPUCOLL_LOG_CALL, "%s: no device memory for %llu packed bytes (pack_bytes)",
+                    name, (unsigned long long)packing->bytes);
+        gpucoll_device_pool_put(&gpu->pool, packing->memory);
         packing->memory = NULL;
         return false;
     }
+    packing->gpu = gpu;
+    return true;
+}
+
+bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer)
+{
+    struct gpucoll_packing *packing = request->packing;
+    struct gpucoll_context *context = request->team->context;
+    if (packing == NULL || packing->bytes == 0) {
+        return true;
+    }
+    if (!gpucoll_packing_take(packing, context, request->gpu, request->team->name)) {
+        return false;
+    }
     for (uint32_t i = 0; i < packing->sends; i++) {
-        request->runs.run[packing->send[i].rank].send = packing->memory + packing->send[i].at;
+        request->runs.run[packing->send[i].number].send = packing->memory + packing->send[i].at;
     }
     for (uint32_t i = 0; i < packing->receives; i++) {
-        request->runs.run[packing->receive[i].rank].recv = packing->memory + packing->receive[i].at;
+        request->runs.run[packing->receive[i].number].recv = packing->memory + packing->receive[i].at;
     }
     if (packing->receives > 0) {
-        struct gpucoll_accel *accel = request->team->context->accel;
-        accel->ops->classify(accel, packing->memory, buffer);
+        context->accel->ops->classify(context->accel, packing->memory, buffer);
     }
     return true;
 }
 
-/* The runs from `first` on that have its layout, as one launch. `done`: bits of those that are taken. */
-static void gather_jobs(const struct gpucoll_packing *packing, const struct gpucoll_packed_run *noted,
-                        uint32_t count, uint32_t first, uint32_t *done, struct gpucoll_pack_args *args)
+/* The runs from `first` on that have its layout, as many as one launch takes. */
+static void gather_jobs(const struct gpucoll_packing *packing, struct gpucoll_packed_run *noted,
+                        uint32_t count, uint32_t first, struct gpucoll_pack_args *args)
 {
     const struct gpucoll_layout *layout = noted[first].layout;
     uint64_t end = 0;
     args->width = layout->align;
     args->jobs = 0;
-    for (uint32_t i = first; i < count; i++) {
-        if ((*done >> i & 1) != 0 || noted[i].layout != layout) {
+    for (uint32_t i = first; i < count && args->jobs < GPUCOLL_MAX_LOCAL; i++) {
+        if (noted[i].launched || noted[i].layout != layout) {
             continue;
         }
-        *done |= 1u << i;
+        noted[i].launched = true;
         if (i > first && noted[i].at == noted[first].at) {
             continue; /* the same bytes, for another rank */
         }
@@ -247,49 +255,37 @@ static void gather_jobs(const struct gpucoll_packing *packing, const struct gpuc
     }
 }
 
-static gpucoll_status launch(struct gpucoll_request *request, const struct gpucoll_packed_run *noted,
-                             uint32_t count, bool unpack)
+gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, struct gpucoll_lane *lane,
+                                      bool unpack)
 {
-    const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
+    if (packing == NULL) {
+        return GPUCOLL_OK;
+    }
+    struct gpucoll_packed_run *noted = unpack ? packing->receive : packing->send;
+    const uint32_t count = unpack ? packing->receives : packing->sends;
     struct gpucoll_pack_args args = {.unpack = unpack};
-    uint32_t done = 0;
     gpucoll_status status = GPUCOLL_OK;
     for (uint32_t i = 0; i < count && status == GPUCOLL_OK; i++) {
-        if ((done >> i & 1) == 0) {
-            gather_jobs(request->packing, noted, count, i, &done, &args);
+        if (!noted[i].launched) {
+            gather_jobs(packing, noted, count, i, &args);
             args.view = noted[i].layout->view;
             args.view.list = noted[i].list;
-            args.done_value = ++request->lane->done;
-            status = ops->pack(request->lane->stream, &args);
+            args.done_value = ++lane->done;
+            status = packing->gpu->device->accel->ops->pack(lane->stream, &args);
         }
     }
     return status;
 }
 
-gpucoll_status gpucoll_packing_pack(struct gpucoll_request *request)
+void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_context *context, bool abandoned)
 {
-    struct gpucoll_packing *packing = request->packing;
-    return packing == NULL ? GPUCOLL_OK : launch(request, packing->send, packing->sends, false);
-}
-
-gpucoll_status gpucoll_packing_unpack(struct gpucoll_request *request)
-{
-    struct gpucoll_packing *packing = request->packing;
-    return packing == NULL ? GPUCOLL_OK : launch(request, packing->receive, packing->receives, true);
-}
-
-void gpucoll_packing_close(struct gpucoll_request *request)
-{
-    struct gpucoll_packing *packing = request->packing;
     if (packing == NULL) {
         return;
     }
-    /* A kernel that was abandoned may still write: then the memory stays taken until the GPU is closed. */
-    bool abandoned = request->lane != NULL && request->lane->poisoned;
     if (packing->memory != NULL && !abandoned) {
-        pthread_mutex_lock(&request->team->context->lock);
-        gpucoll_device_pool_put(&request->gpu->pool, packing->memory);
-        pthread_mutex_unlock(&request->team->context->lock);
+        pthread_mutex_lock(&context->lock);
+        gpucoll_device_pool_put(&packing->gpu->pool, packing->memory);
+        pthread_mutex_unlock(&context->lock);
     }
     for (uint32_t i = 0; i < packing->sends; i++) {
         gpucoll_layout_release(packing->send[i].layout);
@@ -298,5 +294,11 @@ void gpucoll_packing_close(struct gpucoll_request *request)
         gpucoll_layout_release(packing->receive[i].layout);
     }
     free(packing);
+}
+
+void gpucoll_packing_close(struct gpucoll_request *request)
+{
+    const bool abandoned = request->lane != NULL && request->lane->poisoned;
+    gpucoll_packing_free(request->packing, request->team->context, abandoned);
     request->packing = NULL;
 }

@@ -8,26 +8,46 @@
 
 #include "core/request.h"
 
-/* A run of request->runs of which one end is not contiguous. */
+/* A run of a call of which one end is not contiguous. */
 struct gpucoll_packed_run {
     struct gpucoll_layout *layout;
     const struct gpucoll_layout_run *list; /* the layout's, on the GPU */
     void *user;                            /* address of element 0 */
     uint64_t bytes;
-    uint64_t at; /* of the packed bytes, in `memory` */
-    uint32_t rank;
+    uint64_t at;     /* of the packed bytes, in `memory` */
+    uint32_t number; /* of the rank at the other end; of several hosts: of the block */
+    bool launched;
 };
 
 struct gpucoll_packing {
+    struct gpucoll_gpu *gpu; /* NULL: no memory is taken yet */
     uint32_t sends;
     uint32_t receives;
-    uint32_t send_ranks;    /* bit r: request->runs.run[r].send is not contiguous */
+    uint32_t send_ranks;    /* of one host; bit r: request->runs.run[r].send is not contiguous */
     uint32_t receive_ranks; /* likewise .recv */
     uint64_t bytes;
-    char *memory; /* of the GPU's pool; NULL: not reserved */
-    struct gpucoll_packed_run send[GPUCOLL_MAX_LOCAL];
-    struct gpucoll_packed_run receive[GPUCOLL_MAX_LOCAL];
+    char *memory; /* of the GPU's pool; NULL: not taken, or there is nothing to pack */
+    struct gpucoll_packed_run *send;
+    struct gpucoll_packed_run *receive;
+    struct gpucoll_packed_run runs[]; /* what these two point to */
 };
+
+/* ---- any packing ---- */
+
+/* Of at most so many runs on a side. NULL: out of memory. */
+struct gpucoll_packing *gpucoll_packing_new(uint32_t most);
+/* One more run, which gets a place; it comes to refer to the layout. */
+void gpucoll_packing_note(struct gpucoll_packing *packing, bool sends, const struct gpucoll_packed_run *run);
+/* Takes memory of `gpu` for all that is noted. False: there is not enough. Under the context's lock. `name` is the team's, for the log. */
+bool gpucoll_packing_take(struct gpucoll_packing *packing, struct gpucoll_context *context,
+                          struct gpucoll_gpu *gpu, const char *name);
+/* Packs, or unpacks, all that is noted, on the lane's stream; may launch nothing. */
+gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, struct gpucoll_lane *lane,
+                                      bool unpack) GPUCOLL_CHECKED;
+/* `abandoned`: a kernel may still write, so the memory stays taken until the GPU is closed. Harmless on NULL. */
+void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_context *context, bool abandoned);
+
+/* ---- that of a request of one host ---- */
 
 /* After gpucoll_exchange_runs: notes the ends that are not contiguous, and gives each run the address of a byte of its data.
  * False: out of memory. */
@@ -44,17 +64,14 @@ static inline bool gpucoll_packing_receives(const struct gpucoll_request *reques
 /* Takes memory of the request's GPU and directs the runs to it. False: there is not enough, the call is to be declined. Under the
  * context's lock. `buffer`, which describes the rank's buffers, comes to describe what is received into. */
 bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer);
-/* Launches on the lane's stream; both may launch nothing. */
-gpucoll_status gpucoll_packing_pack(struct gpucoll_request *request) GPUCOLL_CHECKED;
-gpucoll_status gpucoll_packing_unpack(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* Is there anything to pack, or to unpack? */
-static inline bool gpucoll_packing_packs(const struct gpucoll_request *request)
+static inline bool gpucoll_packing_packs(const struct gpucoll_packing *packing)
 {
-    return request->packing != NULL && request->packing->sends > 0;
+    return packing != NULL && packing->sends > 0;
 }
-static inline bool gpucoll_packing_unpacks(const struct gpucoll_request *request)
+static inline bool gpucoll_packing_unpacks(const struct gpucoll_packing *packing)
 {
-    return request->packing != NULL && request->packing->receives > 0;
+    return packing != NULL && packing->receives > 0;
 }
 /* Nothing of the call runs any more, or its lane is poisoned. */
 void gpucoll_packing_close(struct gpucoll_request *request);

@@ -110,18 +110,15 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     struct gpucoll_post *post = &request->post;
     post->signature = signature(args) ^ request->signature;
     post->bytes = request->bytes;
-    if (request->coll == GPUCOLL_BARRIER && !request->scarce) {
+    if (request->coll == GPUCOLL_BARRIER && request->refused == GPUCOLL_REASON_NONE) {
         post->kind = GPUCOLL_POST_DEVICE; /* that this rank has come is all that there is to say */
         return;
     }
     post->kind = GPUCOLL_POST_DECLINED;
     const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
                          request->stages == NULL;
-    const bool runs = request->team->cluster == NULL || request->stages != NULL;
-    const enum gpucoll_reason reason = request->scarce   ? GPUCOLL_REASON_HOST_MEMORY
-                                       : !runs           ? GPUCOLL_REASON_HOSTS
-                                       : request->unable ? GPUCOLL_REASON_LAYOUT
-                                                         : find_gpu(request, awaited);
+    const enum gpucoll_reason reason =
+        request->refused != GPUCOLL_REASON_NONE ? request->refused : find_gpu(request, awaited);
     post->card = reason;
     if (request->gpu == NULL) {
         return;
@@ -159,7 +156,9 @@ static void describe(struct gpucoll_request *request, const struct gpucoll_coll_
         gpucoll_cluster_post(request, args);
     } else if (gpucoll_is_exchange(args->coll)) {
         gpucoll_exchange_runs(request, args);
-        request->unable |= !gpucoll_packing_open(request, args);
+        if (!gpucoll_packing_open(request, args)) {
+            request->refused = GPUCOLL_REASON_HOST_MEMORY;
+        }
     } else {
         request->bytes = args->count * gpucoll_type_size(args->type);
     }
@@ -184,7 +183,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->functor = functor;
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
-    request->unable = args->unable;
+    request->refused = args->unable ? GPUCOLL_REASON_LAYOUT : GPUCOLL_REASON_NONE;
     request->form = (uint8_t)args->form;
     describe(request, args);
     gpucoll_observe_post(request);

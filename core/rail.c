@@ -9,10 +9,8 @@
 enum { MOST_KEPT = 4, MOST_SCRATCH_KEPT = 16 << 20, MOST_STEPS_KEPT = 1 << 16 };
 
 static const struct gpucoll_rail_row *const tables[] = {
-    gpucoll_rail_doubling_rows,
-    gpucoll_rail_ring_rows,
-    gpucoll_rail_tree_rows,
-    gpucoll_rail_scan_rows,
+    gpucoll_rail_doubling_rows, gpucoll_rail_ring_rows,    gpucoll_rail_tree_rows,
+    gpucoll_rail_scan_rows,     gpucoll_rail_ordered_rows,
 };
 
 static const struct gpucoll_rail_row *cheapest(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes)

@@ -14,6 +14,7 @@
  *                        (Bruck et al. 1997); scans: Hillis and Steele 1986
  *   ring                 2 (h - 1) messages of n / h bytes; many bytes (Patarasu and Yuan 2009). bcast, reduce, scans: a chain of hosts
  *   double binary tree   2 trees of n / 2 bytes, no host inner in both; many hosts (Sanders, Speck and Traff 2009)
+ *   ordered              a chain of ranks up and down, of n bytes each; for sums in the order of ranks (core/rail_ordered.c)
  */
 #ifndef GPUCOLL_RAIL_H
 #define GPUCOLL_RAIL_H
@@ -36,7 +37,8 @@ enum gpucoll_rail_algorithm {
     GPUCOLL_RAIL_AUTO,
     GPUCOLL_RAIL_DOUBLING,
     GPUCOLL_RAIL_RING,
-    GPUCOLL_RAIL_TREE /* of allreduce, reduce and bcast; else as AUTO. Nor has barrier a ring */
+    GPUCOLL_RAIL_TREE, /* of allreduce, reduce and bcast; else as AUTO. Nor has barrier a ring */
+    GPUCOLL_RAIL_ORDERED /* of allreduce, reduce and reduce_scatter: sums in the order of ranks. Never what AUTO takes */
 };
 
 struct gpucoll_rail {

@@ -137,5 +137,6 @@ extern const struct gpucoll_rail_row gpucoll_rail_doubling_rows[]; /* the last h
 extern const struct gpucoll_rail_row gpucoll_rail_ring_rows[];
 extern const struct gpucoll_rail_row gpucoll_rail_tree_rows[];
 extern const struct gpucoll_rail_row gpucoll_rail_scan_rows[];
+extern const struct gpucoll_rail_row gpucoll_rail_ordered_rows[];
 
 #endif

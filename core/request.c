@@ -77,7 +77,7 @@ static gpucoll_status test_alone(struct gpucoll_request *request)
         struct gpucoll_buffer buffer;
         const void *pointer = NULL;
         const struct gpucoll_kernel_run *own = &request->runs.run[0];
-        if (request->unable || request->packing != NULL ||
+        if (request->refused != GPUCOLL_REASON_NONE || request->packing != NULL ||
             !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
             return GPUCOLL_DECLINED;
         }
@@ -125,12 +125,7 @@ static gpucoll_status start_stages(struct gpucoll_request *request)
     if (!gpucoll_coll_has_buffers(request->coll)) {
         return GPUCOLL_OK;
     }
-    if (gpucoll_carry_has_come(request)) {
-        return gpucoll_carry_deliver(request);
-    }
-    gpucoll_watchdog_reset(request);
-    request->state = GPUCOLL_STAGES;
-    return gpucoll_cluster_progress(request);
+    return gpucoll_cluster_start(request);
 }
 
 /* Every rank has posted: all take the same way from here. */
@@ -198,13 +193,13 @@ static gpucoll_status start(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
     gpucoll_observe_run(request);
-    gpucoll_status status = gpucoll_packing_pack(request);
+    gpucoll_status status = gpucoll_packing_launch(request->packing, request->lane, false);
     if (status != GPUCOLL_OK) {
         return status;
     }
     /* Copies are not in the order of the lane's stream. */
     const bool copies = request->plan.algorithm->direct || request->plan.algorithm->needs != 0;
-    if (copies && gpucoll_packing_packs(request)) {
+    if (copies && gpucoll_packing_packs(request->packing)) {
         gpucoll_watchdog_reset(request);
         request->state = GPUCOLL_PACKING;
         return GPUCOLL_IN_PROGRESS;
@@ -214,12 +209,12 @@ static gpucoll_status start(struct gpucoll_request *request)
 
 static gpucoll_status end_run(struct gpucoll_request *request)
 {
-    if (!gpucoll_packing_unpacks(request)) {
+    if (!gpucoll_packing_unpacks(request->packing)) {
         return GPUCOLL_OK;
     }
     gpucoll_watchdog_reset(request);
     request->state = GPUCOLL_UNPACKING;
-    gpucoll_status status = gpucoll_packing_unpack(request);
+    gpucoll_status status = gpucoll_packing_launch(request->packing, request->lane, true);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
@@ -351,9 +346,8 @@ static gpucoll_status advance(struct gpucoll_request *request)
         status = gpucoll_cluster_span(request);
         break;
     case GPUCOLL_DELIVERING:
-        return gpucoll_carry_deliver(request);
     case GPUCOLL_STAGES:
-        return gpucoll_cluster_progress(request);
+        return gpucoll_cluster_advance(request);
     case GPUCOLL_CONNECTING:
         status = connect_links(request);
         break;
@@ -368,10 +362,13 @@ static gpucoll_status advance(struct gpucoll_request *request)
         status = request->plan.algorithm->progress(request);
         return status == GPUCOLL_OK ? end_run(request) : status;
     case GPUCOLL_PACKING:
+        if (request->stages != NULL) {
+            return gpucoll_cluster_advance(request);
+        }
         status = gpucoll_kernel_wait(request);
         return status == GPUCOLL_OK ? start_algorithm(request) : status;
     case GPUCOLL_UNPACKING:
-        return gpucoll_kernel_wait(request);
+        return request->stages != NULL ? gpucoll_cluster_advance(request) : gpucoll_kernel_wait(request);
     }
     if (status == GPUCOLL_OK && request->stages != NULL) {
         return start_stages(request);

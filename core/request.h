@@ -15,7 +15,8 @@
  *   OFFERING   some rank has no lane yet: waiting until each has offered one, or one cannot
  *   MAPPING    the plan writes to the application's buffers, and a rank brought one that the team has not met: each rank maps it, a
  *              barrier tells who could not
- *   PACKING    data of a datatype that is not contiguous is packed, for copies that do not come behind it on one stream
+ *   PACKING    data of a datatype that is not contiguous is packed, for copies that do not come behind it on one stream; of several hosts,
+ *              before the stages
  *   RUNNING    the plan's algorithm is at work, on packed data where a datatype is not contiguous
  *   UNPACKING  what was received is put where such a datatype wants it
  *   STAGES     the call of several hosts is at work
@@ -109,13 +110,12 @@ struct gpucoll_request {
     uint32_t stage;
     uint32_t moves; /* steps of an algorithm that the host moves from one to the next, so far */
     bool in_barrier;
-    struct gpucoll_packing *packing;     /* NULL: all blocks are contiguous */
+    struct gpucoll_packing *packing;     /* of one host; NULL: all blocks are contiguous */
     struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */
     struct gpucoll_span *span;           /* in SPANNING */
     bool mismatch_said;                  /* that the ranks of this host differ */
     uint32_t signature;                  /* of several hosts, of blocks that all ranks name alike; 0: none */
-    bool unable;                         /* as gpucoll_coll_args says */
-    bool scarce;                         /* of several hosts: this rank had no memory to note the call */
+    enum gpucoll_reason refused;         /* why this rank, by itself, does not take part; NONE: it may */
     bool idle;                           /* an exchange in which this rank neither sends nor receives */
     bool cancelled;                      /* by its caller */
     uint8_t form;                        /* enum gpucoll_form */

@@ -55,9 +55,8 @@ enum gpucoll_reason {
     GPUCOLL_REASON_LANES,       /* a rank has no free lane */
     GPUCOLL_REASON_LINKS,       /* some GPU cannot reach another */
     GPUCOLL_REASON_PLAN,        /* no algorithm can run it */
-    GPUCOLL_REASON_HOSTS,       /* this collective is not native on several hosts */
     GPUCOLL_REASON_GIVEN_UP,    /* an earlier call of the team has failed */
-    GPUCOLL_REASON_HOST_MEMORY, /* of several hosts: a rank has no memory to note the call */
+    GPUCOLL_REASON_HOST_MEMORY, /* a rank has no memory to note the call */
     /* Known before the engine is asked: */
     GPUCOLL_REASON_TEAM,    /* the communicator has no team */
     GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, or no data */

@@ -462,11 +462,6 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     free(team);
 }
 
-bool gpucoll_team_runs(const struct gpucoll_team *team, enum gpucoll_coll coll)
-{
-    return team->cluster == NULL || gpucoll_cluster_runs(team->cluster, coll);
-}
-
 void gpucoll_pass(struct gpucoll_team *team)
 {
     team->decided = ++team->calls;

@@ -10,7 +10,8 @@ if [ ! -f "$table" ]; then
     skip table "there is no docs/collectives.md beside these tests"
     exit 0
 fi
-cases=('as_said' 'rdma|--mca coll_gpucoll_hosts 2|--over=rdma' 'no_transport|--mca coll_gpucoll_transports none|--staged')
+cases=('as_said' 'rdma|--mca coll_gpucoll_hosts 2|--over=rdma'
+    'rdma_deterministic|--mca coll_gpucoll_hosts 2 --mca coll_gpucoll_deterministic 1|--over=rdma' 'no_transport|--mca coll_gpucoll_transports none|--staged')
 for transport in p2p shm cpu_reduce; do
     cases+=("$transport|--mca coll_gpucoll_transports $transport|--over=$transport")
 done

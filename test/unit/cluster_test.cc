@@ -93,32 +93,32 @@ TEST(cluster, exchanges_of_every_size_root_and_shape)
     }
 }
 
-TEST(cluster, the_collectives_that_it_runs)
+/* Numbers whose sum depends on the order; whole blocks, and such that differ, in several units. */
+TEST(cluster, reductions_in_rank_order_have_the_bits_of_one_host)
 {
-    on_hosts(hosts_of({1, 2}), {}, [](Rank &rank) {
-        std::string names;
-        for (int coll = 0; coll <= GPUCOLL_BARRIER; coll++) {
-            if (gpucoll_team_runs(rank.team, static_cast<gpucoll_coll>(coll))) {
-                names += std::string(gpucoll_coll_name(static_cast<gpucoll_coll>(coll))) + " ";
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {{"deterministic", "true"}, {"chunk", "4K"}}, [](Rank &rank) {
+            for (size_t count : {1, 5003, 20000}) {
+                const std::vector<Bytes> inputs = make_inputs(GPUCOLL_FLOAT32, count, 7, rank.meeting.size);
+                const Bytes &mine = inputs[rank.number];
+                Buffer recv(mine.size());
+                std::copy(mine.begin(), mine.end(), recv.data());
+                EXPECT_EQ(
+                    rank.call(reduce_all(GPUCOLL_SUM, GPUCOLL_FLOAT32, GPUCOLL_IN_PLACE, recv.data(), count)),
+                    GPUCOLL_OK);
+                const Bytes expected = reduce_in_order(GPUCOLL_SUM, GPUCOLL_FLOAT32, inputs);
+                EXPECT_TRUE(std::equal(expected.begin(), expected.end(), recv.data()));
+                for (const Kind &kind : kinds) {
+                    ExchangeCall call = call_of(kind, count);
+                    call.type = GPUCOLL_FLOAT32;
+                    call.root = static_cast<uint32_t>(count % rank.meeting.size);
+                    if (gpucoll_coll_reduces(kind.coll)) {
+                        check_both_places(rank, call);
+                    }
+                }
             }
-        }
-        EXPECT_EQ(
-            names,
-            "allreduce allgather allgatherv alltoall alltoallv alltoallw bcast exscan gather gatherv reduce "
-            "reduce_scatter reduce_scatter_block scan scatter scatterv barrier ");
-    });
-}
-
-/* But for those that go through the ranks in their order. */
-TEST(cluster, reductions_in_rank_order_are_declined)
-{
-    on_hosts(hosts_of({2, 1}), {{"deterministic", "true"}}, [](Rank &rank) {
-        Sum sum(rank, 10, 0);
-        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
-        EXPECT_TRUE(sum.untouched());
-        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_HOSTS);
-        EXPECT_TRUE(gpucoll_team_runs(rank.team, GPUCOLL_BCAST));
-    });
+        });
+    }
 }
 
 TEST(cluster, scans_in_rank_order_have_the_bits_of_one_host)

@@ -2,8 +2,11 @@
  * Calls with blocks that are not contiguous, by the whole engine on the host accelerator: what arrives, and that nothing else is
  * written; memory that is short; the pool of device memory.
  */
+#include <chrono>
 #include <cstring>
-#include "test/unit/ranks.h"
+#include <deque>
+#include <thread>
+#include "test/unit/hosts.h"
 #include "test/unit/values.h"
 
 extern "C" {
@@ -94,35 +97,58 @@ const Kind kinds[] = {
     {GPUCOLL_SCATTER, true, false, true, false},
 };
 
-/* Every rank takes another way on each side. */
+/* A rank's part of a call, in which every rank takes another way on each side. */
+class Part
+{
+  public:
+    Part(const Rank &rank, const Kind &kind, size_t count, uint32_t turn)
+        : kind(kind), turn(turn), number(rank.number), size(rank.meeting.size), root(turn % size),
+          receives(kind.root_receives ? number == root : kind.coll != GPUCOLL_BCAST || number != root),
+          send(kind.send_each ? size : 1, count, number + turn),
+          recv(kind.recv_each ? size : 1, count, number / 2 + turn / 2)
+    {
+        for (uint32_t i = 0; i < send.blocks.size(); i++) {
+            send.expect(i, number, kind.send_each ? i : 0);
+        }
+        send.write();
+    }
+
+    gpucoll_coll_args args() const
+    {
+        gpucoll_coll_args args = {};
+        args.coll = kind.coll;
+        args.root = root;
+        args.send = send.buffer.data();
+        args.recv = const_cast<char *>(recv.buffer.data());
+        args.send_blocks = !kind.root_sends || number == root ? send.blocks.data() : nullptr;
+        args.recv_blocks = receives ? recv.blocks.data() : nullptr;
+        args.send_layouts = send.layouts.data();
+        args.recv_layouts = recv.layouts.data();
+        return args;
+    }
+
+    /* After the call: the result is there, or, if it was declined, nothing is. */
+    void verify(bool ran)
+    {
+        for (uint32_t i = 0; ran && receives && i < recv.blocks.size(); i++) {
+            recv.expect(i, kind.recv_each ? i : root, kind.send_each ? number : 0);
+        }
+        EXPECT_TRUE(send.right() && recv.right())
+            << gpucoll_coll_name(kind.coll) << " turn " << turn << " count " << send.count;
+    }
+
+  private:
+    const Kind kind;
+    const uint32_t turn, number, size, root;
+    const bool receives;
+    Side send, recv;
+};
+
 void check(Rank &rank, const Kind &kind, size_t count, uint32_t turn, gpucoll_status wanted)
 {
-    const uint32_t size = rank.meeting.size;
-    const uint32_t root = turn % size;
-    const bool sends = !kind.root_sends || rank.number == root;
-    const bool receives =
-        kind.root_receives ? rank.number == root : kind.coll != GPUCOLL_BCAST || rank.number != root;
-    Side send(kind.send_each ? size : 1, count, rank.number + turn);
-    Side recv(kind.recv_each ? size : 1, count, rank.number / 2 + turn / 2);
-    for (uint32_t i = 0; i < send.blocks.size(); i++) {
-        send.expect(i, rank.number, kind.send_each ? i : 0);
-    }
-    send.write();
-    gpucoll_coll_args args = {};
-    args.coll = kind.coll;
-    args.root = root;
-    args.send = send.buffer.data();
-    args.recv = recv.buffer.data();
-    args.send_blocks = sends ? send.blocks.data() : nullptr;
-    args.recv_blocks = receives ? recv.blocks.data() : nullptr;
-    args.send_layouts = send.layouts.data();
-    args.recv_layouts = recv.layouts.data();
-    EXPECT_EQ(rank.call(args), wanted) << gpucoll_coll_name(kind.coll) << " turn " << turn;
-    for (uint32_t i = 0; wanted == GPUCOLL_OK && receives && i < recv.blocks.size(); i++) {
-        recv.expect(i, kind.recv_each ? i : root, kind.send_each ? rank.number : 0);
-    }
-    EXPECT_TRUE(send.right()) << gpucoll_coll_name(kind.coll) << " turn " << turn << " count " << count;
-    EXPECT_TRUE(recv.right()) << gpucoll_coll_name(kind.coll) << " turn " << turn << " count " << count;
+    Part part(rank, kind, count, turn);
+    EXPECT_EQ(rank.call(part.args()), wanted) << gpucoll_coll_name(kind.coll) << " turn " << turn;
+    part.verify(wanted == GPUCOLL_OK);
 }
 } // namespace
 
@@ -167,28 +193,115 @@ TEST(packing, with_direct_copies)
 }
 
 /* In place, all is packed before anything is unpacked. */
+static void check_in_place(Rank &rank, size_t count)
+{
+    const uint32_t size = rank.meeting.size;
+    for (uint32_t way = 0; way < 4; way++) {
+        Side side(size, count, way);
+        for (uint32_t i = 0; i < size; i++) {
+            side.expect(i, rank.number, i);
+        }
+        side.write();
+        gpucoll_coll_args args = {};
+        args.coll = GPUCOLL_ALLTOALL;
+        args.send = side.buffer.data();
+        args.recv = side.buffer.data();
+        args.send_blocks = side.blocks.data();
+        args.recv_blocks = side.blocks.data();
+        args.send_layouts = side.layouts.data();
+        args.recv_layouts = side.layouts.data();
+        EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+        for (uint32_t i = 0; i < size; i++) {
+            side.expect(i, i, rank.number);
+        }
+        EXPECT_TRUE(side.right()) << "way " << way;
+    }
+}
+
 TEST(packing, in_place)
 {
-    on_threads(4, {}, [](Rank &rank) {
-        for (uint32_t way = 0; way < 4; way++) {
-            Side side(4, 10, way);
-            for (uint32_t i = 0; i < 4; i++) {
-                side.expect(i, rank.number, i);
+    on_threads(4, {}, [](Rank &rank) { check_in_place(rank, 10); });
+}
+
+TEST(packing, in_place_on_several_hosts)
+{
+    on_hosts(hosts_of({2, 1}), {{"chunk", "4K"}}, [](Rank &rank) {
+        check_in_place(rank, 10);
+        check_in_place(rank, 1000);
+    });
+}
+
+/* Uneven hosts, ranks of a host apart from each other, messages in several units, and such as go along with the agreement. */
+TEST(packing, on_several_hosts)
+{
+    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({2, 1}), Hosts{1, 0, 2, 1, 1}}) {
+        on_hosts(hosts, {{"chunk", "4K"}}, [](Rank &rank) {
+            for (const Kind &kind : kinds) {
+                for (size_t count : {1, 3, 2000}) {
+                    for (uint32_t turn = 0; turn < 8; turn++) {
+                        check(rank, kind, count, turn, GPUCOLL_OK);
+                    }
+                }
             }
-            side.write();
-            gpucoll_coll_args args = {};
-            args.coll = GPUCOLL_ALLTOALL;
-            args.send = side.buffer.data();
-            args.recv = side.buffer.data();
-            args.send_blocks = side.blocks.data();
-            args.recv_blocks = side.blocks.data();
-            args.send_layouts = side.layouts.data();
-            args.recv_layouts = side.layouts.data();
-            EXPECT_EQ(rank.call(args), GPUCOLL_OK);
-            for (uint32_t i = 0; i < 4; i++) {
-                side.expect(i, i, rank.number);
+            EXPECT_TRUE(rank.log.topics().empty());
+        });
+    }
+}
+
+/* Ranks that pack keep the others' order: contiguous is what rank r sends in turn t if r + t is a multiple of 4. */
+TEST(packing, several_calls_of_several_hosts_under_way)
+{
+    on_hosts(hosts_of({2, 1, 2}), {{"chunk", "4K"}}, [](Rank &rank) {
+        for (uint32_t first = 0; first < 24; first += 6) {
+            std::deque<Part> parts;
+            std::vector<gpucoll_request *> requests;
+            for (uint32_t i = 0; i < 6; i++) {
+                parts.emplace_back(rank, kinds[(first + i) % 5], 700 * i + 1, first + i);
+                gpucoll_coll_args args = parts.back().args();
+                args.form = GPUCOLL_FORM_NONBLOCKING;
+                requests.push_back(nullptr);
+                ASSERT_EQ(gpucoll_post(rank.team, &args, &requests.back()), GPUCOLL_OK);
             }
-            EXPECT_TRUE(side.right()) << "way " << way;
+            const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+            size_t left = requests.size();
+            for (size_t look = rank.number; left > 0 && std::chrono::steady_clock::now() < end; look++) {
+                gpucoll_request *&request = requests[look % requests.size()];
+                const gpucoll_status status =
+                    request != nullptr ? gpucoll_test(request) : GPUCOLL_IN_PROGRESS;
+                if (status != GPUCOLL_IN_PROGRESS) {
+                    EXPECT_EQ(status, GPUCOLL_OK);
+                    request = nullptr;
+                    left--;
+                }
+                std::this_thread::yield();
+            }
+            ASSERT_EQ(left, 0u) << "calls do not end";
+            for (Part &part : parts) {
+                part.verify(true);
+            }
+        }
+    });
+}
+
+/* The only lane is for packing, for the local calls of the stages, and for unpacking, one after the other. */
+TEST(packing, on_several_hosts_with_one_lane)
+{
+    on_hosts(hosts_of({2, 2}), {{"lanes", "1"}, {"chunk", "4K"}}, [](Rank &rank) {
+        for (uint32_t turn = 0; turn < 10; turn++) {
+            check(rank, kinds[turn % 5], 3000, turn, GPUCOLL_OK);
+        }
+    });
+}
+
+TEST(packing, without_enough_memory_on_one_rank_of_several_hosts_all_decline)
+{
+    on_hosts(hosts_of({2, 1}), {}, [](Rank &rank) {
+        for (uint32_t scarce = 0; scarce < 3; scarce++) {
+            check(rank, kinds[1], 10, 1, GPUCOLL_OK);
+            rank.set("pack_bytes", rank.number == scarce ? "0" : "1G");
+            check(rank, kinds[1], 10, 1, GPUCOLL_DECLINED);
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_PACKING);
+            rank.set("pack_bytes", "1G");
         }
     });
 }

@@ -197,6 +197,17 @@ class Call
         }
     }
 
+    /* Each rank's block from what that rank has. */
+    Bytes own_blocks(const std::vector<Bytes> &of) const
+    {
+        Bytes result;
+        for (uint32_t rank = 0; rank < hosts.size; rank++) {
+            auto begin = of[rank].begin() + static_cast<ptrdiff_t>(result.size());
+            result.insert(result.end(), begin, begin + static_cast<ptrdiff_t>(blocks[rank]));
+        }
+        return result;
+    }
+
     Hosts &hosts;
     const Kind kind;
     const size_t unit;
@@ -225,17 +236,6 @@ class Call
         }
         args.blocks = blocks.data();
         args.bytes = 12345; /* not looked at */
-    }
-
-    /* Each rank's block from what that rank has. */
-    Bytes own_blocks(const std::vector<Bytes> &of) const
-    {
-        Bytes result;
-        for (uint32_t rank = 0; rank < hosts.size; rank++) {
-            auto begin = of[rank].begin() + static_cast<ptrdiff_t>(result.size());
-            result.insert(result.end(), begin, begin + static_cast<ptrdiff_t>(blocks[rank]));
-        }
-        return result;
     }
 
     /* Only what the call reads stays. */

@@ -18,7 +18,7 @@ const gpucoll_rail_coll colls[] = {GPUCOLL_RAIL_ALLREDUCE, GPUCOLL_RAIL_REDUCE, 
                                    GPUCOLL_RAIL_ALLGATHER, GPUCOLL_RAIL_REDUCE_SCATTER, GPUCOLL_RAIL_BARRIER,
                                    GPUCOLL_RAIL_SCAN,      GPUCOLL_RAIL_EXSCAN};
 const gpucoll_rail_algorithm algorithms[] = {GPUCOLL_RAIL_AUTO, GPUCOLL_RAIL_DOUBLING, GPUCOLL_RAIL_RING,
-                                             GPUCOLL_RAIL_TREE};
+                                             GPUCOLL_RAIL_TREE, GPUCOLL_RAIL_ORDERED};
 const Kind kinds[] = {{GPUCOLL_SUM, GPUCOLL_FLOAT32},  {GPUCOLL_SUM, GPUCOLL_INT32},
                       {GPUCOLL_PROD, GPUCOLL_FLOAT16}, {GPUCOLL_MAX, GPUCOLL_INT16},
                       {GPUCOLL_BXOR, GPUCOLL_UINT8},   {GPUCOLL_MINLOC, GPUCOLL_DOUBLE_INT}};
@@ -109,6 +109,28 @@ TEST(rail_run, every_root)
                     }
                 }
             }
+        }
+    }
+}
+
+/* Which the others do not do. */
+TEST(rail_run, ordered_sums_go_from_left_to_right)
+{
+    for (uint32_t size : {2, 3, 4, 7}) {
+        for (size_t count : {1, 1000, 200003}) {
+            Hosts hosts(size, size);
+            Call all(hosts, GPUCOLL_RAIL_ALLREDUCE, GPUCOLL_RAIL_ORDERED, kinds[0], count, 3);
+            ASSERT_NO_FATAL_FAILURE(all.run());
+            const Bytes expected = reduce_in_order(kinds[0].op, kinds[0].type, all.inputs);
+            for (const Bytes &data : all.data) {
+                EXPECT_TRUE(data == expected) << name_of(all, count);
+            }
+            Call one(hosts, GPUCOLL_RAIL_REDUCE, GPUCOLL_RAIL_ORDERED, kinds[0], count, 3);
+            ASSERT_NO_FATAL_FAILURE(one.run());
+            EXPECT_TRUE(one.data[one.args.root] == expected) << name_of(one, count);
+            Call each(hosts, GPUCOLL_RAIL_REDUCE_SCATTER, GPUCOLL_RAIL_ORDERED, kinds[0], count, 3);
+            ASSERT_NO_FATAL_FAILURE(each.run());
+            EXPECT_TRUE(each.own_blocks(each.data) == expected) << name_of(each, count);
         }
     }
 }

@@ -159,7 +159,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         int rc = OMPI_SUCCESS;                                                                               \
         if (self->calls.state != GPUCOLL_NATIVE_OFF && (condition) &&                                        \
-            gpucoll_native_joins(self, coll, gpucoll_device_active(), &rc)) {                                \
+            gpucoll_native_joins(self, gpucoll_device_active(), &rc)) {                                      \
             const struct gpucoll_call call = description;                                                    \
             bool done = false;                                                                               \
             rc = gpucoll_native_exchange(self, coll, root, &call, comm, &done);                              \

@@ -159,9 +159,6 @@ static void join(struct gpucoll_outer *outer)
         end(outer, sequence->error);
     } else if (sequence->team == NULL) {
         outer->phase = GPUCOLL_PHASE_TURN;
-    } else if (!gpucoll_team_runs(sequence->team, outer->later.coll)) {
-        outer->declined = GPUCOLL_REASON_HOSTS;
-        outer->phase = GPUCOLL_PHASE_TURN;
     } else if (ompi_comm_size(outer->comm) == 1 && gpucoll_coll_has_buffers(outer->later.coll) &&
                !is_on_device(outer)) {
         outer->phase = GPUCOLL_PHASE_TURN; /* the engine's copy is for device memory only */
@@ -466,9 +463,7 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
     if (later->persistent || active || self->calls.state != GPUCOLL_NATIVE_READY || self->calls.posted) {
         return false;
     }
-    if (gpucoll_team_runs(self->calls.team, later->coll)) {
-        gpucoll_pass(self->calls.team);
-    }
+    gpucoll_pass(self->calls.team);
     return true;
 }
 

@@ -41,7 +41,7 @@ void gpucoll_native_connect(gpucoll_module *self, int *rc);
 
 /* Does this rank post the call? Else it has passed, or there is no team, and the call goes on to the next
  * component. */
-static inline bool gpucoll_native_joins(gpucoll_module *self, enum gpucoll_coll coll, bool active, int *rc)
+static inline bool gpucoll_native_joins(gpucoll_module *self, bool active, int *rc)
 {
     struct gpucoll_sequence *calls = &self->calls;
     if (calls->state != GPUCOLL_NATIVE_READY) {
@@ -49,10 +49,6 @@ static inline bool gpucoll_native_joins(gpucoll_module *self, enum gpucoll_coll 
         if (calls->state != GPUCOLL_NATIVE_READY) {
             return false;
         }
-    }
-    if (!gpucoll_team_runs(calls->team, coll)) { /* on no rank: not counted at all */
-        self->declined = GPUCOLL_REASON_HOSTS;
-        return false;
     }
     if (!calls->posted && !active) {
         gpucoll_pass(calls->team);

@@ -221,21 +221,22 @@ bool gpucoll_agreement_find_links(struct gpucoll_request *request)
     return request->links != NULL;
 }
 
-/* Do two ranks of the call drive one GPU? From the cards alone, so the same on every rank. */
-static bool shares_device(const struct gpucoll_request *request)
+/* How many ranks of the call drive one GPU, at most? From the cards alone, so the same on every rank. */
+static uint32_t count_sharers(const struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
     const struct gpucoll_device_id *ids[GPUCOLL_MAX_LOCAL];
+    uint32_t most = 1;
     for (uint32_t i = 0; i < team->size; i++) {
         uint32_t card = gpucoll_agreement_post(request, i)->card;
+        uint32_t sharers = 1;
         ids[i] = &gpucoll_board_header(&team->members[i].peer->board)->cards[card].device;
         for (uint32_t j = 0; j < i; j++) {
-            if (memcmp(ids[i], ids[j], sizeof *ids[i]) == 0) {
-                return true;
-            }
+            sharers += memcmp(ids[i], ids[j], sizeof *ids[i]) == 0;
         }
+        most = sharers > most ? sharers : most;
     }
-    return false;
+    return most;
 }
 
 /* CTAs of any kernel that are at once on the GPU of every rank, likewise from the cards. */
@@ -305,7 +306,10 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
         return GPUCOLL_ERR_NO_MEMORY;
     }
     links->gpu = request->gpu;
-    links->shared_device = shares_device(request);
+    links->sharers = count_sharers(request);
+    if (links->sharers > 1) {
+        __atomic_store_n(&request->gpu->device->shared, true, __ATOMIC_RELAXED);
+    }
     links->resident = resident_on_all(request);
     request->links = links;
     *reached = true;

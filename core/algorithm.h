@@ -28,6 +28,8 @@ struct gpucoll_algorithm {
     bool steps;
     bool spares_sms;   /* copy engines do all of it: the application has the SMs */
     bool late_kernels; /* between its steps: each waits while the application's kernels hold all SMs */
+    uint8_t
+        phases; /* kernels that follow each other, with the host between; 0: it is no algorithm of that kind */
     int coll;          /* enum gpucoll_coll, or one of GPUCOLL_ANY_... */
     unsigned needs;    /* enum gpucoll_tl_way: what the links of the team must do; 0 stands for stores */
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits

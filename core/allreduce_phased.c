@@ -58,6 +58,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_phased = {
         "two-shot in three kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ALLREDUCE,
     .late_kernels = true,
+    .phases = 3,
     .rank_order = true,
     .unusable = unusable,
     .shape = shape,

@@ -61,6 +61,7 @@ const struct gpucoll_algorithm gpucoll_exchange_phased = {
         "the exchange in two kernels with host barriers between: no kernel waits; for ranks that share a GPU",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .late_kernels = true,
+    .phases = 2,
     .rank_order = true,
     .unusable = unusable,
     .shape = shape,

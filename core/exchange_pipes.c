@@ -35,7 +35,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double first = bytes < (double)pipes.chunk_bytes ? bytes : (double)pipes.chunk_bytes;
     const double through = input->coll == GPUCOLL_BCAST ? bytes : bytes * (input->nranks - 1);
     plan->predicted_us =
-        model->agree_us + 2 * model->host_copy_us + (first + through) / model->host_bandwidth * 1e6;
+        model->agree_us + 2 * model->host_copy_us + (first + through) / gpucoll_host_bandwidth(input) * 1e6;
 }
 
 /* ---- the call ---- */
@@ -51,19 +51,26 @@ static uint64_t piece_bytes(const struct gpucoll_pipes *pipes, uint64_t bytes, u
     return left < pipes->chunk_bytes ? left : pipes->chunk_bytes;
 }
 
+/* Where ranks share a GPU, a copy within its memory waits for a turn: then the own part goes as all others. */
+static bool sends_itself(const struct gpucoll_request *request)
+{
+    const struct gpucoll_kernel_run *own = &request->runs.run[request->team->rank];
+    return request->links->sharers > 1 && own->recv_bytes > 0 && own->send != own->recv;
+}
+
 static void describe(const struct gpucoll_request *request, struct gpucoll_moves *moves)
 {
     struct gpucoll_pipes *pipes = &moves->pipes;
-    const uint32_t rank = request->team->rank;
+    const uint32_t left_out = sends_itself(request) ? pipes->nranks : request->team->rank;
     for (uint32_t i = 0; i < pipes->nranks; i++) {
         const struct gpucoll_kernel_run *run = &request->runs.run[i];
         const uint32_t stream = gpucoll_pipe_stream(pipes, i);
-        if (i != rank && run->send_bytes > 0) {
+        if (i != left_out && run->send_bytes > 0) {
             moves->out[stream].place = (char *)(uintptr_t)run->send;
             moves->out[stream].bytes = run->send_bytes;
             pipes->readers[stream] |= 1u << i;
         }
-        if (i != rank && run->recv_bytes > 0) {
+        if (i != left_out && run->recv_bytes > 0) {
             moves->in[i].place = run->recv;
             moves->in[i].bytes = run->recv_bytes;
         }
@@ -81,7 +88,7 @@ static gpucoll_status copy_own(struct gpucoll_request *request, struct gpucoll_s
 {
     const struct gpucoll_kernel_run *own = &request->runs.run[request->team->rank];
     struct gpucoll_moves *moves = &staging->moves;
-    if (own->recv_bytes == 0 || own->send == own->recv) {
+    if (own->recv_bytes == 0 || own->send == own->recv || sends_itself(request)) {
         return GPUCOLL_OK;
     }
     moves->in_flight[0] = request->team->rank;
@@ -145,7 +152,7 @@ static gpucoll_status take_chunk(struct gpucoll_request *request, uint32_t sourc
     struct gpucoll_moves *moves = &staging->moves;
     struct gpucoll_move *move = &moves->in[source];
     struct gpucoll_copies *in = &staging->in;
-    if (source == moves->pipes.rank || move->given == move->chunks || gpucoll_copies_full(in) ||
+    if (move->given >= move->chunks || gpucoll_copies_full(in) ||
         !may_overwrite(moves, source, move->given)) {
         return GPUCOLL_OK;
     }
@@ -202,7 +209,7 @@ static gpucoll_status see_copies(struct gpucoll_request *request, bool *moved)
     for (; in < staging->in.complete; in++, moves->in_left--) {
         const uint32_t source = moves->in_flight[in % GPUCOLL_IN_FLIGHT];
         const uint64_t complete = ++moves->in[source].complete;
-        if (source != moves->pipes.rank) {
+        if (moves->in[source].chunks > 0) { /* no copy within the GPU */
             pipe->pop(&moves->pipes, source, complete);
         }
     }

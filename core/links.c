@@ -24,12 +24,13 @@ gpucoll_status gpucoll_links_begin(struct gpucoll_request *request)
     return status;
 }
 
-/* From what is equal on all ranks. */
+/* From what is equal on all ranks. Those of ranks that share a GPU need no turn on it. */
 static bool wants_outboxes(const struct gpucoll_request *request)
 {
     const struct gpucoll_links *links = request->links;
     const unsigned wanted = gpucoll_tl_team_ways(request->team->context->config->transports,
-                                                 (links->ways & GPUCOLL_TL_STORES) != 0, links->bandwidth);
+                                                 (links->ways & GPUCOLL_TL_STORES) != 0,
+                                                 links->sharers > 1 ? 0 : links->bandwidth);
     return (wanted & ~(unsigned)GPUCOLL_TL_STORES) != 0;
 }
 

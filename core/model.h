@@ -53,6 +53,12 @@ static inline double *gpucoll_model_field(struct gpucoll_model *model,
     return (double *)((char *)model + constant->offset);
 }
 
+/* Of host_bandwidth, what a rank has beside those that share its GPU, and with it the way to the host. */
+static inline double gpucoll_host_bandwidth(const struct gpucoll_plan_input *input)
+{
+    return input->model->host_bandwidth / gpucoll_sharers(input);
+}
+
 /* Constants that were measured, and on what. */
 struct gpucoll_model_entry {
     const char *gpu;  /* part of the name that the driver gives it */

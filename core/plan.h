@@ -41,7 +41,8 @@ struct gpucoll_plan_input {
     enum gpucoll_direct direct;
     bool room;          /* as of a call */
     bool unattended;    /* likewise */
-    bool shared_device; /* two ranks of the team drive one GPU */
+    uint32_t
+        sharers; /* most ranks of the team that drive one GPU; 1: each has one for itself. More than there are ranks: all of them */
     /* CTAs of any kernel that are on every GPU at once: all those of a kernel that waits for other ranks have to be. 0: as many as a plan may
      * have. */
     unsigned resident;
@@ -79,6 +80,13 @@ static inline uint32_t gpucoll_most_ctas(const struct gpucoll_plan_input *input)
 static inline double gpucoll_wanted_ctas(const struct gpucoll_plan_input *input, double share)
 {
     return input->config->channels > 0 ? input->config->channels : share;
+}
+
+/* The ranks that drive one GPU, at most. */
+static inline uint32_t gpucoll_sharers(const struct gpucoll_plan_input *input)
+{
+    const uint32_t sharers = input->sharers < input->nranks ? input->sharers : input->nranks;
+    return sharers > 1 ? sharers : 1;
 }
 
 /* A number of threads without the last, incomplete warp. */

@@ -20,11 +20,11 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double bytes = (double)gpucoll_reduce_host_blocks(input) * (double)input->bytes;
     const double first = bytes < chunk ? bytes : chunk;
     /* Each rank reads its share of everybody's part. */
-    const double copies = bytes / model->host_bandwidth * 1e6;
+    const double copies = bytes / gpucoll_host_bandwidth(input) * 1e6;
     const double rest = input->bytes < least_for_threads ? 0 : bytes - (double)least_for_threads;
     const double sums = (bytes - rest + rest / helped) / model->cpu_bandwidth * 1e6;
-    plan->predicted_us = model->agree_us + 2 * model->host_copy_us + first / model->host_bandwidth * 1e6 +
-                         (copies > sums ? copies : sums);
+    plan->predicted_us = model->agree_us + 2 * model->host_copy_us +
+                         first / gpucoll_host_bandwidth(input) * 1e6 + (copies > sums ? copies : sums);
 }
 
 static void dismiss(struct gpucoll_request *request)

@@ -28,8 +28,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     plan->threads = gpucoll_whole_warps(input->config->threads);
     plan->ctas = ctas < gpucoll_most_ctas(input) ? (uint32_t)ctas : gpucoll_most_ctas(input);
     plan->predicted_us = model->agree_us + 2 * model->host_copy_us + model->launch_us +
-                         first / model->host_bandwidth * 1e6 + reads / read_bandwidth * 1e6 +
-                         (fetched ? bytes / model->host_bandwidth * 1e6 : 0);
+                         first / gpucoll_host_bandwidth(input) * 1e6 +
+                         reads * gpucoll_sharers(input) / read_bandwidth * 1e6 +
+                         (fetched ? bytes / gpucoll_host_bandwidth(input) * 1e6 : 0);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

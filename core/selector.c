@@ -6,12 +6,35 @@
 #include "core/forced.h"
 #include "kernels/kernel_abi.h"
 
+/* Processes that share a GPU have its SMs in turn, and a copy within a GPU's memory counts as a kernel: each time that all of them have one, one
+ * waits for all others. Copies to and from the host go beside all that (docs/design.md has the figures). */
+static const double turn_us = 145;
+
+/* Of two ranks, does one alone have something to do on the GPU: the root that copies to the other, or the other that reduces for it? */
+static bool one_works(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
+{
+    const bool from_root =
+        input->coll == GPUCOLL_BCAST || input->coll == GPUCOLL_SCATTER || input->coll == GPUCOLL_SCATTERV;
+    return input->nranks == 2 &&
+           ((from_root && row->coll == GPUCOLL_ANY_MOVE) || (input->coll == GPUCOLL_REDUCE && row->bulk));
+}
+
+/* How often that is. */
+static uint32_t turns_of(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
+{
+    const bool by_host = row->needs != 0 && !row->late_kernels;
+    return by_host || one_works(row, input) ? 0 : row->phases > 0 ? row->phases : 1;
+}
+
 void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
                    struct gpucoll_plan *plan)
 {
     memset(plan, 0, sizeof *plan);
     plan->algorithm = algorithm;
     algorithm->shape(input, plan);
+    if (gpucoll_sharers(input) > 1) {
+        plan->predicted_us += turns_of(algorithm, input) * gpucoll_sharers(input) * turn_us;
+    }
 }
 
 const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
@@ -23,7 +46,7 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (lack != NULL) {
         return lack;
     }
-    if (row->waits && input->shared_device) {
+    if (row->waits && input->sharers > 1) {
         return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
     }
     const char *unusable = row->unusable != NULL ? row->unusable(input) : NULL;

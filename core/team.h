@@ -17,7 +17,7 @@ struct gpucoll_member {
 struct gpucoll_links {
     struct gpucoll_links *next;
     unsigned ways;      /* enum gpucoll_tl_way: by which all ranks reach all others; equal on every rank */
-    bool shared_device; /* two ranks drive one GPU; equal on every rank */
+    uint32_t sharers;   /* most ranks that drive one GPU; equal on every rank */
     unsigned resident;  /* CTAs of any kernel that are on each GPU at once; equal on every rank */
     /* The worst of all pairs of ranks, equal on every rank. */
     bool whole_lines;

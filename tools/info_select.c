@@ -74,8 +74,9 @@ static bool parse_bytes(struct query *query, const char *text)
 
 static bool parse_shared(struct query *query, const char *text)
 {
-    query->input.shared_device = strcmp(text, "yes") == 0;
-    return query->input.shared_device || strcmp(text, "no") == 0;
+    const bool shared = strcmp(text, "yes") == 0;
+    query->input.sharers = shared ? GPUCOLL_MAX_LOCAL : 1;
+    return shared || strcmp(text, "no") == 0;
 }
 
 static bool parse_direct(struct query *query, const char *text)
@@ -277,7 +278,7 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
             printf(" cannot: %s\n", why);
             continue;
         }
-        row->shape(input, &plan);
+        gpucoll_shape(row, input, &plan);
         printf(" %10.1f us   ", plan.predicted_us);
         print_shape(&plan);
     }
@@ -348,7 +349,7 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
         return fine;
     }
     input->nranks = nranks < GPUCOLL_MAX_LOCAL ? nranks : GPUCOLL_MAX_LOCAL;
-    input->shared_device = links.shared_device;
+    input->sharers = links.sharers;
     if (links.bandwidth > 0) {
         input->whole_lines = links.whole_lines;
         input->latency_us = links.latency_us;
@@ -373,7 +374,8 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
 static void find_ways(const struct info *info, struct query *query)
 {
     struct gpucoll_plan_input *input = &query->input;
-    input->ways = gpucoll_tl_team_ways(info->config.transports, query->peer_access, input->bandwidth);
+    input->ways = gpucoll_tl_team_ways(info->config.transports, query->peer_access,
+                                       input->sharers > 1 ? 0 : input->bandwidth);
     if ((input->ways & GPUCOLL_TL_STORES) == 0) {
         input->whole_lines = false;
         query->reach = GPUCOLL_DIRECT_NOT;
@@ -413,7 +415,7 @@ static void print_team(const struct query *query)
                query->hosts, query->net_latency_us, query->net_bandwidth / 1e9);
         printf("  before and after what goes between hosts, among those of the first host");
     }
-    printf(", %u ranks%s", input->nranks, input->shared_device ? " that share a GPU" : "");
+    printf(", %u ranks%s", input->nranks, input->sharers > 1 ? " that share a GPU" : "");
     print_links(input);
 }
 

@@ -228,6 +228,7 @@ struct gpucoll_device {
     struct gpucoll_accel *accel;
     int ordinal;
     char name[64]; /* as the driver gives it */
+    bool shared;   /* other processes may use it, too; read and written without a lock. False at first */
 };
 
 struct gpucoll_stream {

@@ -78,6 +78,46 @@ void gpucoll_cuda_copier_close(struct gpucoll_copier *base)
     free(copier);
 }
 
+/*
+ * Copies below 32 KiB into a GPU are not the copy engines' to the driver: they wait, like kernels, for the turn of their process where several
+ * have the GPU, 145 us for each of the others. But those of two rows that do not touch each other are. So the bytes are cut in four parts, which
+ * may overlap by what is no multiple of four: the first and the third are the rows of one copy, the second and the fourth of another.
+ */
+enum { LEAST_OF_ENGINE = 4, MOST_IN_TURN = 32 << 10 };
+
+static CUresult copy_rows(const struct gpucoll_cuda_driver *cuda, const struct gpucoll_copy *copy,
+                          CUstream stream)
+{
+    const size_t width = (copy->bytes + 3) / 4;
+    const size_t pitch = copy->bytes - 2 * width;
+    CUDA_MEMCPY2D rows = {
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcPitch = pitch,
+        .dstPitch = pitch,
+        .WidthInBytes = width,
+        .Height = 2,
+    };
+    CUresult result = CUDA_SUCCESS;
+    for (size_t at = 0; at <= width && result == CUDA_SUCCESS; at += width) {
+        rows.srcDevice = (CUdeviceptr)(uintptr_t)copy->from + at;
+        rows.dstDevice = (CUdeviceptr)(uintptr_t)copy->to + at;
+        result = cuda->cuMemcpy2DAsync(&rows, stream);
+    }
+    return result;
+}
+
+static CUresult copy_one(const struct gpucoll_cuda_driver *cuda, const struct cuda_copier *copier,
+                         const struct gpucoll_copy *copy)
+{
+    const bool in_rows = __atomic_load_n(&copier->base.device->shared, __ATOMIC_RELAXED) &&
+                         copy->bytes < MOST_IN_TURN && copy->bytes >= LEAST_OF_ENGINE &&
+                         (copy->bytes + 3) / 4 * 3 <= copy->bytes; /* else the rows would overlap */
+    return in_rows ? copy_rows(cuda, copy, copier->stream)
+                   : cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->to, (CUdeviceptr)(uintptr_t)copy->from,
+                                         copy->bytes, copier->stream);
+}
+
 gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
                                          uint32_t count)
 {
@@ -91,8 +131,7 @@ gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const stru
         copier->passed += result == CUDA_SUCCESS;
     }
     for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        result = cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)copies[i].to,
-                                     (CUdeviceptr)(uintptr_t)copies[i].from, copies[i].bytes, copier->stream);
+        result = copy_one(cuda, copier, &copies[i]);
     }
     if (result == CUDA_SUCCESS) {
         result = cuda->cuEventRecord(copier->events[(copier->queued + 1) % EVENTS], copier->stream);

@@ -274,7 +274,7 @@ static void find_ring(const struct gpucoll_topology *topology, uint32_t used,
     enum { MOST = 32 };
     uint32_t near[MOST] = {0};
     uint32_t order[MOST];
-    if (used < 2 || used > MOST || links->shared_device || links->hosts != 1) {
+    if (used < 2 || used > MOST || links->sharers > 1 || links->hosts != 1) {
         return;
     }
     struct gpucoll_topology_link link;
@@ -299,7 +299,7 @@ bool gpucoll_topology_links(const struct gpucoll_topology *topology, uint32_t nr
     uint32_t used = nranks < gpus ? nranks : gpus;
     int last_host = -1;
     *links = (struct gpucoll_topology_links){.kind = GPUCOLL_LINK_NVLINK, .whole_lines = true};
-    links->shared_device = nranks > used;
+    links->sharers = used > 0 ? (nranks + used - 1) / used : 1;
     for (uint32_t from = 0; from < used; from++) {
         int host = gpucoll_topology_above(topology, topology->gpus[from], GPUCOLL_TOPOLOGY_HOST);
         links->hosts += host != last_host;

@@ -120,7 +120,7 @@ struct gpucoll_topology_link {
 /* What a team of one rank a GPU has: the inputs of the selector. */
 struct gpucoll_topology_links {
     int hosts;
-    bool shared_device; /* more ranks than GPUs: some share one */
+    uint32_t sharers; /* most ranks that share a GPU */
     /* The worst of all pairs of ranks on one host; NVLINK for a single rank. */
     enum gpucoll_link kind;
     enum gpucoll_path path;

@@ -275,7 +275,7 @@ TEST(outstanding, more_than_the_ring_holds_before_a_late_rank)
 
 TEST(outstanding, phased_calls_keep_their_barriers_apart)
 {
-    on_threads(3, {{"lanes", "3"}, {"host_devices", "1"}}, [](Rank &rank) {
+    on_threads(3, {{"lanes", "3"}, {"host_devices", "1"}, {"transports", "p2p"}}, [](Rank &rank) {
         for (int turn = 0; turn < 10; turn++) {
             Sum a(rank, 300000, turn);
             Sum b(rank, 10, turn);

@@ -284,10 +284,10 @@ TEST(allreduce_processes, every_algorithm_and_size)
 
 /* ---- pretended GPUs that several ranks share ---- */
 
-TEST(allreduce_shared_gpu, is_phased)
+TEST(allreduce_shared_gpu, by_peers_alone_is_phased)
 {
     for (const char *devices : {"1", "2"}) {
-        on_threads(4, {{"host_devices", devices}}, [](Rank &rank) {
+        on_threads(4, {{"host_devices", devices}, {"transports", "p2p"}}, [](Rank &rank) {
             for (size_t count : {1, 5000, 300000}) {
                 Call call;
                 call.count = count;
@@ -305,6 +305,24 @@ TEST(allreduce_shared_gpu, is_phased)
             }
         });
     }
+}
+
+/* What needs no turn on the GPU. */
+TEST(allreduce_shared_gpu, goes_through_the_host)
+{
+    on_threads(4, {{"host_devices", "2"}, {"verbose", "5"}}, [](Rank &rank) {
+        for (size_t count : {1, 5000, 300000}) {
+            Call call;
+            call.count = count;
+            check(rank, call);
+        }
+        std::string lines;
+        for (const std::string &line : rank.log.lines()) {
+            lines += line + "\n";
+        }
+        EXPECT_NE(lines.find("ran natively by cpu/host"), std::string::npos) << lines;
+        EXPECT_EQ(lines.find("natively by phased"), std::string::npos) << lines;
+    });
 }
 
 TEST(allreduce_shared_gpu, forced_algorithm_that_cannot_run_is_said_once)

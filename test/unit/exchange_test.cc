@@ -37,8 +37,11 @@ class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *
     Settings settings() const
     {
         std::string way = std::get<1>(GetParam());
+        if (way == "shared_host") {
+            return {{"host_devices", "1"}, {"shm_bytes", "256K"}};
+        }
         if (way == "shared") {
-            return {{"host_devices", "1"}};
+            return {{"host_devices", "1"}, {"transports", "p2p"}};
         }
         if (way == "cpu_reduce" || way == "shm") { /* pipes for what is not reduced */
             return {{"transports", std::get<1>(GetParam())}, {"shm_bytes", "256K"}};
@@ -86,7 +89,7 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
 INSTANTIATE_TEST_SUITE_P(
     ranks, exchange,
     testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                     testing::Values("auto", "ll", "simple", "shared", "cpu_reduce", "shm")),
+                     testing::Values("auto", "ll", "simple", "shared", "shared_host", "cpu_reduce", "shm")),
     [](const auto &info) { return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 
 TEST(exchange_sizes, many_rounds)

@@ -139,7 +139,7 @@ TEST(gate, calls_that_nobody_waits_in_get_through)
 
 TEST(gate, kernels_that_wait_for_nobody_have_none)
 {
-    twins_on_threads(3, {{"host_devices", "1"}}, [](Rank &rank, gpucoll_team *other) {
+    twins_on_threads(3, {{"host_devices", "1"}, {"transports", "p2p"}}, [](Rank &rank, gpucoll_team *other) {
         Sum a(rank, 1000, 1);
         Sum b(rank, 10, 2);
         gpucoll_request *one = post(rank.team, a.args);

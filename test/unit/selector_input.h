@@ -24,7 +24,7 @@ struct Input : gpucoll_plan_input {
         nranks = ranks;
         data_bytes = size_t{64} << 20;
         ways = GPUCOLL_TL_STORES;
-        shared_device = false;
+        sharers = 1;
         direct = GPUCOLL_DIRECT_NOT;
         unattended = false;
         crew = GPUCOLL_CREW_CTAS;

@@ -34,7 +34,7 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
             double bandwidth = 0;
             for (double size = 16; size < 1e10; size *= 1.19) {
                 Input input(static_cast<uint64_t>(size) / 16 * 16, ranks);
-                input.shared_device = shared;
+                input.sharers = shared ? ranks : 1;
                 input.whole_lines = kind < 2;
                 input.crew = kind == 0 ? GPUCOLL_CREW_CTAS : 1;
                 double now = plan_of(input).predicted_us;
@@ -71,8 +71,42 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
 {
     for (uint64_t bytes : {4u, 65536u, 1u << 30}) {
         Input input(bytes, 4);
-        input.shared_device = true;
+        input.sharers = 4;
         EXPECT_STREQ(plan_of(input).algorithm->name, "phased");
+    }
+}
+
+/* The root alone copies, or the other alone reduces. */
+TEST(selector, two_ranks_that_share_a_gpu_go_within_it_where_one_works)
+{
+    for (gpucoll_coll coll : {GPUCOLL_BCAST, GPUCOLL_REDUCE, GPUCOLL_ALLGATHER}) {
+        Input input(1 << 20, 2);
+        input.ways = GPUCOLL_TL_STORES | GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
+        input.sharers = 2;
+        input.coll = coll;
+        input.functor = coll == GPUCOLL_REDUCE ? input.functor : 0;
+        input.direct = GPUCOLL_DIRECT_BULK;
+        EXPECT_EQ(plan_of(input).algorithm->direct, coll != GPUCOLL_ALLGATHER) << coll;
+    }
+}
+
+/* Through the host, where no turn on the GPU is waited for, as long as its bandwidth is not what counts. */
+TEST(selector, ranks_that_share_a_gpu_go_through_the_host)
+{
+    for (uint32_t sharers : {2, 4}) {
+        Input input(8, 4);
+        input.ways = GPUCOLL_TL_STORES | GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
+        input.sharers = sharers;
+        input.direct = GPUCOLL_DIRECT_STORES;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "cpu");
+        input.bytes = 1 << 20;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "cpu");
+        input.bytes = 64 << 20;
+        EXPECT_STREQ(plan_of(input).algorithm->protocol, "copy");
+        input.coll = GPUCOLL_ALLGATHER;
+        input.functor = 0;
+        input.bytes = 8;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "pipes");
     }
 }
 

@@ -68,7 +68,7 @@ TEST(selector, kernels_of_phases_are_as_late_as_those_between_copies)
     int moved_by_copies = 0;
     for (uint64_t bytes = 16 << 10; bytes <= 1 << 30; bytes += bytes / 4) {
         Input input(bytes, 4);
-        input.shared_device = true;
+        input.sharers = 4;
         input.direct = GPUCOLL_DIRECT_STORES;
         const gpucoll_plan attended = plan_of(input);
         input.unattended = true;

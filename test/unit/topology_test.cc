@@ -108,8 +108,8 @@ TEST(topology, team_of_one_host_takes_the_worst_pair)
     EXPECT_LT(all.bandwidth, near.bandwidth);
     EXPECT_GT(all.latency_us, near.latency_us);
     EXPECT_EQ(all.hosts, 1);
-    EXPECT_FALSE(all.shared_device);
-    EXPECT_TRUE(topology.links(5).shared_device);
+    EXPECT_EQ(all.sharers, 1u);
+    EXPECT_EQ(topology.links(5).sharers, 2u);
     EXPECT_EQ(topology.links(1).path, GPUCOLL_PATH_SELF);
 }
 

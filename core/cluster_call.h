@@ -177,6 +177,8 @@ struct gpucoll_stage_part gpucoll_stage_whole(const struct gpucoll_cluster_call 
 void gpucoll_stage_shape_whole(struct gpucoll_cluster_call *call);
 /* A unit that is a piece of the block of every rank. */
 void gpucoll_stage_shape_pieces(struct gpucoll_cluster_call *call);
+/* `ops` of a family without local calls. */
+uint32_t gpucoll_stage_no_ops(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side);
 /* Of a call with blocks: those that lie `group` times the rails behind are of the same units. */
 void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call);
 /* In such a unit: the rank of `host` whose block goes along `rail`, and what of it; no bytes if there is none. */

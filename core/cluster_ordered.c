@@ -4,14 +4,6 @@
  */
 #include "core/cluster_call.h"
 
-static uint32_t no_ops(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side)
-{
-    (void)call;
-    (void)unit;
-    (void)side;
-    return 0;
-}
-
 /* ---- of one buffer ---- */
 
 static bool gets(const struct gpucoll_cluster_call *call)
@@ -49,7 +41,7 @@ static bool rail_whole(const struct gpucoll_cluster_call *call, uint64_t unit, u
 const struct gpucoll_cluster_family gpucoll_cluster_allreduce_ordered = {
     .between = GPUCOLL_BETWEEN_RANKS,
     .shape = gpucoll_stage_shape_whole,
-    .ops = no_ops,
+    .ops = gpucoll_stage_no_ops,
     .copy = copy_whole,
     .rail = rail_whole,
 };
@@ -57,7 +49,7 @@ const struct gpucoll_cluster_family gpucoll_cluster_allreduce_ordered = {
 const struct gpucoll_cluster_family gpucoll_cluster_reduce_ordered = {
     .between = GPUCOLL_BETWEEN_RANKS,
     .shape = gpucoll_stage_shape_whole,
-    .ops = no_ops,
+    .ops = gpucoll_stage_no_ops,
     .copy = copy_whole,
     .rail = rail_whole,
 };
@@ -116,7 +108,7 @@ static bool rail_blocks(const struct gpucoll_cluster_call *call, uint64_t unit, 
 const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter_ordered = {
     .between = GPUCOLL_BETWEEN_RANKS,
     .shape = gpucoll_stage_shape_pieces,
-    .ops = no_ops,
+    .ops = gpucoll_stage_no_ops,
     .copy = copy_blocks,
     .rail = rail_blocks,
 };

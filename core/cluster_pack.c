@@ -75,21 +75,16 @@ static void note_side(struct gpucoll_packing *packing, const struct side *side)
     }
 }
 
-/* Is what is noted of a side on a device, the one of `found` if that is of one? */
+/* Is what is noted of a side on a device, the one of `buffer` if that is of one? */
 static bool is_on_device(struct gpucoll_accel *accel, const struct gpucoll_packed_run *noted, uint32_t count,
-                         struct gpucoll_buffer *found, const void **pointer)
+                         struct gpucoll_buffer *buffer, const void **pointer)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const char *place = (const char *)noted[i].user + noted[i].layout->first;
-        struct gpucoll_buffer buffer;
-        accel->ops->classify(accel, place, &buffer);
-        if (buffer.memory != GPUCOLL_MEMORY_DEVICE || (*pointer != NULL && buffer.device != found->device)) {
-            return false;
-        }
-        *found = buffer;
-        *pointer = place;
+    bool all = true;
+    for (uint32_t i = 0; i < count && all; i++) {
+        all = gpucoll_exchange_joins(accel, (const char *)noted[i].user + noted[i].layout->first, buffer,
+                                     pointer);
     }
-    return true;
+    return all;
 }
 
 static enum gpucoll_reason take_memory(struct gpucoll_packing *packing, const struct gpucoll_team *team)

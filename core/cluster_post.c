@@ -183,18 +183,7 @@ void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_
 static bool joins(struct gpucoll_accel *accel, const char *place, uint64_t bytes,
                   struct gpucoll_buffer *buffer, const void **pointer)
 {
-    struct gpucoll_buffer found;
-    if (bytes == 0) {
-        return true;
-    }
-    accel->ops->classify(accel, place, &found);
-    if (found.memory != GPUCOLL_MEMORY_DEVICE || (*pointer != NULL && found.device != buffer->device)) {
-        buffer->memory = GPUCOLL_MEMORY_HOST;
-        return false;
-    }
-    *buffer = found;
-    *pointer = place;
-    return true;
+    return bytes == 0 || gpucoll_exchange_joins(accel, place, buffer, pointer);
 }
 
 static bool disjoint(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)

@@ -17,14 +17,6 @@ static void shape(struct gpucoll_cluster_call *call)
     }
 }
 
-static uint32_t ops(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side)
-{
-    (void)call;
-    (void)unit;
-    (void)side;
-    return 0;
-}
-
 static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side,
                  uint32_t index, struct gpucoll_stage_copy *copy)
 {
@@ -55,7 +47,7 @@ static bool rail(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_
 const struct gpucoll_cluster_family gpucoll_cluster_scan = {
     .between = GPUCOLL_BETWEEN_RANKS,
     .shape = shape,
-    .ops = ops,
+    .ops = gpucoll_stage_no_ops,
     .copy = copy,
     .rail = rail,
 };
@@ -63,7 +55,7 @@ const struct gpucoll_cluster_family gpucoll_cluster_scan = {
 const struct gpucoll_cluster_family gpucoll_cluster_exscan = {
     .between = GPUCOLL_BETWEEN_RANKS,
     .shape = shape,
-    .ops = ops,
+    .ops = gpucoll_stage_no_ops,
     .copy = copy,
     .rail = rail,
 };

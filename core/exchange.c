@@ -217,9 +217,8 @@ static bool buffers_are_apart(const struct gpucoll_request *request, const struc
     return true;
 }
 
-/* Is the run's place device memory, of the GPU of `buffer` if that has one? */
-static bool joins(struct gpucoll_accel *accel, const void *place, struct gpucoll_buffer *buffer,
-                  const void **pointer)
+bool gpucoll_exchange_joins(struct gpucoll_accel *accel, const void *place, struct gpucoll_buffer *buffer,
+                            const void **pointer)
 {
     struct gpucoll_buffer found;
     accel->ops->classify(accel, place, &found);
@@ -245,11 +244,11 @@ bool gpucoll_exchange_runs_are_able(const struct gpucoll_request *request,
         /* A buffer is one allocation, so one of its places tells; but with the base NULL (MPI_BOTTOM) blocks
          * may be anywhere. */
         if (run->send_bytes > 0 && (!sent || request->send == NULL) &&
-            !joins(accel, run->send, buffer, pointer)) {
+            !gpucoll_exchange_joins(accel, run->send, buffer, pointer)) {
             return false;
         }
         if (run->recv_bytes > 0 && (!received || request->recv == NULL) &&
-            !joins(accel, run->recv, buffer, pointer)) {
+            !gpucoll_exchange_joins(accel, run->recv, buffer, pointer)) {
             return false;
         }
         sent |= run->send_bytes > 0;

@@ -38,6 +38,9 @@ uint64_t gpucoll_exchange_list_runs(const struct gpucoll_coll_args *args,
 /* Fills request->runs, idle, and bytes, for now of this rank's longest run. */
 void gpucoll_exchange_runs(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 
+/* Is this place device memory, of the GPU of `buffer` if `*pointer` is not NULL? Then these two are of it; else `buffer` says host memory. */
+bool gpucoll_exchange_joins(struct gpucoll_accel *accel, const void *place, struct gpucoll_buffer *buffer,
+                            const void **pointer);
 /* Can the runs be exchanged by kernels: device memory of one GPU, and no place that is read and written
  * otherwise than kernel_abi.h allows? Then `buffer` describes the GPU's memory and `*pointer` is of it; NULL
  * if the rank is idle. */

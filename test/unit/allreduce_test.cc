@@ -294,10 +294,7 @@ TEST(allreduce_shared_gpu, by_peers_alone_is_phased)
                 check(rank, call);
             }
             if (rank.number == 0) {
-                std::string lines;
-                for (const std::string &line : rank.log.lines()) {
-                    lines += line + "\n";
-                }
+                const std::string lines = rank.log.text();
                 EXPECT_NE(lines.find("phased by simple"), std::string::npos) << lines;
                 EXPECT_EQ(lines.find("shot by"), std::string::npos) << lines;
                 EXPECT_NE(lines.find("oneshot/ll cannot (two ranks share a GPU"), std::string::npos) << lines;
@@ -316,10 +313,7 @@ TEST(allreduce_shared_gpu, goes_through_the_host)
             call.count = count;
             check(rank, call);
         }
-        std::string lines;
-        for (const std::string &line : rank.log.lines()) {
-            lines += line + "\n";
-        }
+        const std::string lines = rank.log.text();
         EXPECT_NE(lines.find("ran natively by cpu/host"), std::string::npos) << lines;
         EXPECT_EQ(lines.find("natively by phased"), std::string::npos) << lines;
     });

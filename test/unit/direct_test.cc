@@ -28,11 +28,7 @@ Settings forced(const char *protocol)
 
 std::string said(const Rank &rank)
 {
-    std::string lines;
-    for (const std::string &line : rank.log.lines()) {
-        lines += line + "\n";
-    }
-    return lines;
+    return rank.log.text();
 }
 
 /* An all-reduce of ranks' numbers, `count` ints, by buffers that stay. */

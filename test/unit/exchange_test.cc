@@ -16,11 +16,7 @@ bool is_rooted(const Kind &kind)
 
 std::string said(const Rank &rank)
 {
-    std::string lines;
-    for (const std::string &line : rank.log.lines()) {
-        lines += line + "\n";
-    }
-    return lines;
+    return rank.log.text();
 }
 
 struct Way {

@@ -184,10 +184,7 @@ TEST(packing, with_direct_copies)
         for (uint32_t turn = 0; turn < 40; turn++) {
             check(rank, kinds[turn % 2], 3000, 1 + turn % 4 / 2 * 4, GPUCOLL_OK);
         }
-        std::string lines;
-        for (const std::string &line : rank.log.lines()) {
-            lines += line + "\n";
-        }
+        const std::string lines = rank.log.text();
         EXPECT_NE(lines.find("natively by exchange/copy"), std::string::npos) << lines;
     });
 }

@@ -187,10 +187,7 @@ TEST(tuning, file_moves_the_choice_of_a_team)
             EXPECT_EQ(rank.call(reduce_all(GPUCOLL_SUM, GPUCOLL_FLOAT32, send.data(), recv.data(), 64)),
                       GPUCOLL_OK);
             EXPECT_EQ(recv, std::vector<float>(64, 2));
-            std::string lines;
-            for (const std::string &line : rank.log.lines()) {
-                lines += line + "\n";
-            }
+            const std::string lines = rank.log.text();
             const char *expected = path[0] == '\0' ? "oneshot by ll," : "by simple,";
             EXPECT_EQ(lines.find(expected) != std::string::npos, rank.number == 0) << lines;
         });

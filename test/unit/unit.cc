@@ -65,6 +65,15 @@ std::vector<std::string> RecordingLog::lines() const
     return printed;
 }
 
+std::string RecordingLog::text() const
+{
+    std::string text;
+    for (const std::string &line : lines()) {
+        text += line + "\n";
+    }
+    return text;
+}
+
 std::vector<std::string> RecordingLog::topics() const
 {
     std::lock_guard<std::mutex> guard(mutex);

@@ -46,6 +46,7 @@ class RecordingLog
 
     const struct gpucoll_log *get() const { return &log; }
     std::vector<std::string> lines() const;
+    std::string text() const; /* of all lines */
     std::vector<std::string> topics() const;
     /* The texts of all messages of this topic, one after the other; empty if there was none. */
     std::string text_of(const std::string &topic) const;

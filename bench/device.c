@@ -72,7 +72,12 @@ static const struct cuda_symbol symbols[] = {
     SYMBOL(cuLaunchKernel),
 };
 
-enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_MULTIPROCESSOR_COUNT = 16, CUDA_NOT_READY = 600 };
+enum {
+    CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_MULTIPROCESSOR_COUNT = 16,
+    CUDA_MPS_ENABLED = 133,
+    CUDA_NOT_READY = 600
+};
 
 static void check(int error, const char *what)
 {
@@ -96,6 +101,8 @@ bool bench_device_open_cuda(struct bench_device *device, int local_rank, char *r
     cuda.cuDriverGetVersion(&device->cuda_version);
     check(cuda.cuDeviceGet(&handle, device->ordinal), "cuDeviceGet");
     check(cuda.cuDeviceGetName(device->name, (int)sizeof(device->name), handle), "cuDeviceGetName");
+    int mps = 0; /* older drivers do not know the attribute */
+    device->mps = cuda.cuDeviceGetAttribute(&mps, CUDA_MPS_ENABLED, handle) == 0 && mps != 0;
     check(cuda.cuDevicePrimaryCtxRetain(&context, handle), "cuDevicePrimaryCtxRetain");
     check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
     return true;

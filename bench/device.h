@@ -20,6 +20,7 @@ struct bench_device {
     int ordinal;
     int count;
     int cuda_version; /* of the driver: 13000 is 13.0 */
+    bool mps;         /* processes use the GPU by way of MPS */
     char name[128];
 };
 

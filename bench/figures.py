@@ -19,7 +19,7 @@ FURTHER = ("scan", "exscan", "reduce_local") + tuple(name + kind for name in ("a
 FORMS = ("blocking", "nonblocking", "persistent", "overlap")
 
 # Of the contexts only what describes the run; paths and host names stay out of published results.
-CONTEXT_KEYS = ("command", "settings", "ranks", "memory", "gpus", "device", "cuda_driver", "mpi", "gpucoll_version",
+CONTEXT_KEYS = ("command", "settings", "ranks", "memory", "gpus", "device", "cuda_driver", "mps", "mpi", "gpucoll_version",
                 "nccl_version", "nccl_exchanges", "nccl_comm_ms", "nccl-symmetric_comm_ms", "date", "library",
                 "left_out")
 

@@ -108,6 +108,8 @@ void bench_common_context(const struct bench_group *group, const struct bench_de
         snprintf(text, sizeof(text), "%d.%d", device->cuda_version / 1000, device->cuda_version % 1000 / 10);
         add(arg, "cuda_driver", text);
     }
+    if (device->mps)
+        add(arg, "mps", "yes");
     add(arg, "mpi", bench_mpi_version(text, sizeof(text)));
     add(arg, "gpucoll_version", PACKAGE_VERSION);
     strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));

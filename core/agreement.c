@@ -239,17 +239,34 @@ static uint32_t count_sharers(const struct gpucoll_request *request)
     return most;
 }
 
-/* CTAs of any kernel that are at once on the GPU of every rank, likewise from the cards. */
-static unsigned resident_on_all(const struct gpucoll_request *request)
+/* What the ranks have of their GPUs, likewise from the cards. Those that share one and run at the same time have a part of it each. */
+static void share_gpus(const struct gpucoll_request *request, struct gpucoll_links *links)
 {
     const struct gpucoll_team *team = request->team;
     unsigned least = GPUCOLL_MAX_CHANNELS;
+    bool concurrent = true;
     for (uint32_t i = 0; i < team->size; i++) {
-        const uint32_t card = gpucoll_agreement_post(request, i)->card;
-        const unsigned here = gpucoll_board_header(&team->members[i].peer->board)->cards[card].resident;
-        least = here < least ? here : least;
+        const uint32_t index = gpucoll_agreement_post(request, i)->card;
+        const struct gpucoll_tl_card *card =
+            &gpucoll_board_header(&team->members[i].peer->board)->cards[index];
+        least = card->resident < least ? card->resident : least;
+        concurrent &= card->concurrent;
     }
-    return least;
+    links->sharers = count_sharers(request);
+    links->concurrent = links->sharers > 1 && concurrent && least >= links->sharers;
+    links->resident = links->concurrent ? least / links->sharers : least;
+    if (gpucoll_links_in_turn(links)) {
+        __atomic_store_n(&request->gpu->device->shared, true, __ATOMIC_RELAXED);
+    }
+}
+
+/* The crew that a rank may have of `ctas` that can linger on its GPU: whole clusters, or part of one. */
+static unsigned crew_of(const struct gpucoll_links *links, unsigned ctas)
+{
+    const unsigned own = links->concurrent ? ctas / links->sharers : ctas;
+    const unsigned whole =
+        own < GPUCOLL_CLUSTER_CTAS ? own : own / GPUCOLL_CLUSTER_CTAS * GPUCOLL_CLUSTER_CTAS;
+    return whole < GPUCOLL_CREW_CTAS ? whole : GPUCOLL_CREW_CTAS;
 }
 
 /* What decides plans beside the call itself; the worst of all ranks is taken, so that all make the same plan. */
@@ -306,17 +323,13 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
         return GPUCOLL_ERR_NO_MEMORY;
     }
     links->gpu = request->gpu;
-    links->sharers = count_sharers(request);
-    if (links->sharers > 1) {
-        __atomic_store_n(&request->gpu->device->shared, true, __ATOMIC_RELAXED);
-    }
-    links->resident = resident_on_all(request);
+    share_gpus(request, links);
     request->links = links;
     *reached = true;
     struct reach worst = nothing_worse;
     struct reach near = nothing_worse; /* of the links that keep lines whole */
     uint32_t near_ranks = 0;
-    worst.crew = request->gpu->device->accel->ops->device_crew(request->gpu->device);
+    worst.crew = crew_of(links, request->gpu->device->accel->ops->device_crew(request->gpu->device));
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
         links->card[i] = gpucoll_agreement_post(request, i)->card;

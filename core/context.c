@@ -176,9 +176,10 @@ static struct gpucoll_gpu *bind_gpu(struct gpucoll_context *context, int slot, c
     gpu->card_index = gpucoll_board_publish(&context->board, &gpu->card);
     context->gpus[slot] = gpu;
     gpucoll_log(context->log, GPUCOLL_LOG_SETUP,
-                "bound %s device %d: %u lanes, %zu MiB of scratch, up to %u CTAs of a kernel at once",
+                "bound %s device %d: %u lanes, %zu MiB of scratch, up to %u CTAs of a kernel at once%s",
                 context->accel->ops->name, gpu->device->ordinal, gpu->lane_count,
-                gpu->lane_count * gpucoll_lane_bytes(gpu->data_bytes) >> 20, gpu->card.resident);
+                gpu->lane_count * gpucoll_lane_bytes(gpu->data_bytes) >> 20, gpu->card.resident,
+                gpu->card.concurrent ? ", kernels of several processes at the same time (MPS)" : "");
     return gpu;
 }
 

@@ -28,7 +28,7 @@ gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
     gpucoll_status status = GPUCOLL_OK;
     pthread_mutex_lock(&gpu->copies_lock);
     if (queue->copier == NULL) {
-        status = ops->copier_open(gpu->device, &queue->copier);
+        status = ops->copier_open(gpu->device, queue_index == GPUCOLL_QUEUE_OUT, &queue->copier);
     }
     if (status == GPUCOLL_OK) {
         status = ops->copier_queue(queue->copier, copies, count);

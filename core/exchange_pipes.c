@@ -55,7 +55,7 @@ static uint64_t piece_bytes(const struct gpucoll_pipes *pipes, uint64_t bytes, u
 static bool sends_itself(const struct gpucoll_request *request)
 {
     const struct gpucoll_kernel_run *own = &request->runs.run[request->team->rank];
-    return request->links->sharers > 1 && own->recv_bytes > 0 && own->send != own->recv;
+    return gpucoll_links_in_turn(request->links) && own->recv_bytes > 0 && own->send != own->recv;
 }
 
 static void describe(const struct gpucoll_request *request, struct gpucoll_moves *moves)

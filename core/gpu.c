@@ -44,6 +44,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
         gpu->pool.device = gpu->device;
         accel->ops->device_id(gpu->device, &gpu->card.device);
         gpu->card.resident = accel->ops->device_resident(gpu->device);
+        gpu->card.concurrent = accel->ops->device_concurrent(gpu->device);
         status = open_lanes(gpu, (uint32_t)config->lanes);
     }
     if (status != GPUCOLL_OK) {

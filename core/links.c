@@ -30,7 +30,7 @@ static bool wants_outboxes(const struct gpucoll_request *request)
     const struct gpucoll_links *links = request->links;
     const unsigned wanted = gpucoll_tl_team_ways(request->team->context->config->transports,
                                                  (links->ways & GPUCOLL_TL_STORES) != 0,
-                                                 links->sharers > 1 ? 0 : links->bandwidth);
+                                                 gpucoll_links_in_turn(links), links->bandwidth);
     return (wanted & ~(unsigned)GPUCOLL_TL_STORES) != 0;
 }
 

@@ -43,10 +43,11 @@ struct gpucoll_plan_input {
     bool unattended;    /* likewise */
     uint32_t
         sharers; /* most ranks of the team that drive one GPU; 1: each has one for itself. More than there are ranks: all of them */
-    /* CTAs of any kernel that are on every GPU at once: all those of a kernel that waits for other ranks have to be. 0: as many as a plan may
-     * have. */
+    bool concurrent; /* kernels of ranks that share a GPU run at the same time, not in turn */
+    /* CTAs of any kernel of a rank that are on its GPU at once: all those of a kernel that waits for other ranks have to be. 0: as many as a
+     * plan may have. */
     unsigned resident;
-    unsigned crew;     /* CTAs that can linger together on every GPU; 0: kernels cannot linger */
+    unsigned crew;     /* CTAs of each rank that can linger together; 0: kernels cannot linger */
     bool whole_lines;  /* every link keeps 128 bytes stored at once whole */
     double latency_us; /* of the slowest link of the team */
     double bandwidth;  /* bytes/s out of one rank, all peers together */
@@ -87,6 +88,12 @@ static inline uint32_t gpucoll_sharers(const struct gpucoll_plan_input *input)
 {
     const uint32_t sharers = input->sharers < input->nranks ? input->sharers : input->nranks;
     return sharers > 1 ? sharers : 1;
+}
+
+/* The ranks that have the SMs of one GPU in turn, at most. */
+static inline uint32_t gpucoll_turns(const struct gpucoll_plan_input *input)
+{
+    return input->concurrent ? 1 : gpucoll_sharers(input);
 }
 
 /* A number of threads without the last, incomplete warp. */

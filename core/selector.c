@@ -6,7 +6,7 @@
 #include "core/forced.h"
 #include "kernels/kernel_abi.h"
 
-/* Processes that share a GPU have its SMs in turn, and a copy within a GPU's memory counts as a kernel: each time that all of them have one, one
+/* Processes that share a GPU have its SMs in turn, unless under MPS, and a copy within a GPU's memory counts as a kernel: each time that all of them have one, one
  * waits for all others. Copies to and from the host go beside all that (docs/design.md has the figures). */
 static const double turn_us = 145;
 
@@ -32,8 +32,8 @@ void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpuco
     memset(plan, 0, sizeof *plan);
     plan->algorithm = algorithm;
     algorithm->shape(input, plan);
-    if (gpucoll_sharers(input) > 1) {
-        plan->predicted_us += turns_of(algorithm, input) * gpucoll_sharers(input) * turn_us;
+    if (gpucoll_turns(input) > 1) {
+        plan->predicted_us += turns_of(algorithm, input) * gpucoll_turns(input) * turn_us;
     }
 }
 
@@ -46,8 +46,9 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (lack != NULL) {
         return lack;
     }
-    if (row->waits && input->sharers > 1) {
-        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side";
+    if (row->waits && gpucoll_turns(input) > 1) {
+        return "two ranks share a GPU, where kernels that wait for each other cannot run side by side "
+               "(without MPS)";
     }
     const char *unusable = row->unusable != NULL ? row->unusable(input) : NULL;
     if (unusable != NULL) {

@@ -18,10 +18,11 @@ struct gpucoll_links {
     struct gpucoll_links *next;
     unsigned ways;      /* enum gpucoll_tl_way: by which all ranks reach all others; equal on every rank */
     uint32_t sharers;   /* most ranks that drive one GPU; equal on every rank */
-    unsigned resident;  /* CTAs of any kernel that are on each GPU at once; equal on every rank */
+    bool concurrent;    /* their kernels run at the same time, not in turn; equal on every rank */
+    unsigned resident;  /* CTAs of any kernel of a rank that are on its GPU at once; equal on every rank */
     /* The worst of all pairs of ranks, equal on every rank. */
     bool whole_lines;
-    unsigned crew; /* CTAs that can linger together on a GPU */
+    unsigned crew; /* CTAs of a rank that can linger together on its GPU */
     double latency_us;
     double bandwidth;
     /* The ranks in the order of a ring, and the worst link between two neighbours: along links that keep lines whole, if there is
@@ -38,6 +39,12 @@ struct gpucoll_links {
     void *outbox[GPUCOLL_MAX_LOCAL]; /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
     const struct gpucoll_gpu *gpu;
 };
+
+/* Do ranks have the SMs of one GPU in turn? */
+static inline bool gpucoll_links_in_turn(const struct gpucoll_links *links)
+{
+    return links->sharers > 1 && !links->concurrent;
+}
 
 struct gpucoll_cluster;
 

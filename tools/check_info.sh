@@ -67,6 +67,8 @@ ends 2 'expected yes (GPUs can store' --explain allreduce 4M --peer-access maybe
 OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain alltoall 4M
 OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'nothing can run it' --select coll=scan,shared_gpu=yes,bytes=900G
+ends 0 '4 ranks that share a GPU, links of .* or through host memory' --select ranks=4,shared_gpu=yes,bytes=8
+ends 0 '^  choice: oneshot by ll,' --select ranks=4,shared_gpu=mps,bytes=8
 OMPI_MCA_coll_gpucoll_transports=p2p,cpu_reduce ends 0 'cpu *host *[0-9.]* us' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'no transport reaches the other ranks' --explain allreduce 4M --peer-access no
 OMPI_MCA_coll_gpucoll_transports=rdma ends 0 'each rank is a host of its own' --explain allreduce 4M

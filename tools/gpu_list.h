@@ -16,6 +16,7 @@ struct gpu {
     int major;    /* compute capability */
     int minor;
     size_t mib;
+    bool mps;                   /* processes use it by way of MPS */
     bool reaches[GPU_LIST_MAX]; /* by index: kernels of this one may load and store the memory of that one */
 };
 

@@ -17,7 +17,7 @@ struct driver {
 };
 
 /* CUdevice_attribute */
-enum { COMPUTE_MAJOR = 75, COMPUTE_MINOR = 76 };
+enum { COMPUTE_MAJOR = 75, COMPUTE_MINOR = 76, MPS_ENABLED = 133 };
 
 #define SYMBOL(name) CUDA_SYMBOL(struct driver, name)
 static const struct cuda_symbol symbols[] = {
@@ -37,7 +37,10 @@ static bool describe(const struct driver *cuda, int ordinal, struct gpu *gpu)
                 cuda->cuDeviceTotalMem_v2(&bytes, device) == 0 &&
                 cuda->cuDeviceGetAttribute(&gpu->major, COMPUTE_MAJOR, device) == 0 &&
                 cuda->cuDeviceGetAttribute(&gpu->minor, COMPUTE_MINOR, device) == 0;
+    int mps = 0;
     gpu->mib = bytes >> 20;
+    gpu->mps = cuda->cuDeviceGetAttribute(&mps, MPS_ENABLED, device) == 0 &&
+               mps != 0; /* older drivers do not know it */
     return fine;
 }
 

@@ -34,7 +34,8 @@ bool info_gpus(struct info *info)
     printf("  CUDA %d.%d of the driver\n", list.cuda_version / 1000, list.cuda_version % 1000 / 10);
     for (int i = 0; i < list.count; i++) {
         const struct gpu *gpu = &list.gpus[i];
-        printf("  %2d  %s, %zu MiB, sm_%d%d, %s\n", i, gpu->name, gpu->mib, gpu->major, gpu->minor, gpu->pci);
+        printf("  %2d  %s, %zu MiB, sm_%d%d, %s%s\n", i, gpu->name, gpu->mib, gpu->major, gpu->minor,
+               gpu->pci, gpu->mps ? ", under MPS" : "");
     }
     if (list.count > 1 && print_unreachable(&list) > 0) {
         printf("  Collectives over these pairs are staged through host memory (docs/troubleshooting.md, "

@@ -74,7 +74,8 @@ static bool parse_bytes(struct query *query, const char *text)
 
 static bool parse_shared(struct query *query, const char *text)
 {
-    const bool shared = strcmp(text, "yes") == 0;
+    query->input.concurrent = strcmp(text, "mps") == 0;
+    const bool shared = query->input.concurrent || strcmp(text, "yes") == 0;
     query->input.sharers = shared ? GPUCOLL_MAX_LOCAL : 1;
     return shared || strcmp(text, "no") == 0;
 }
@@ -161,7 +162,8 @@ static const struct {
     {"bytes", "a size such as 8, 64K or 4M", parse_bytes},
     {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
     {"type", "an element type such as float32, int64, complex64", parse_type},
-    {"shared_gpu", "yes (two ranks drive one GPU) or no", parse_shared},
+    {"shared_gpu", "yes (ranks drive one GPU, in turn), mps (at the same time, as under MPS) or no",
+     parse_shared},
     {"direct",
      "yes (peers can reach into the buffers, as into those of cudaMalloc), stores (write to them only: GPUs "
      "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
@@ -370,12 +372,25 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
     return true;
 }
 
+/* Within a GPU no lines are taken to be whole; and ranks that share it at the same time have a part of it each, unless the query says
+ * what they have. */
+static void share_gpus(struct gpucoll_plan_input *input)
+{
+    input->whole_lines &= gpucoll_sharers(input) == 1;
+    if (input->concurrent && input->resident == 0) {
+        input->resident = GPUCOLL_MAX_CHANNELS / gpucoll_sharers(input);
+    }
+    if (input->concurrent && input->crew > input->resident) {
+        input->crew = input->resident;
+    }
+}
+
 /* By what the ranks would reach each other, from the links, the machine and coll_gpucoll_transports. */
 static void find_ways(const struct info *info, struct query *query)
 {
     struct gpucoll_plan_input *input = &query->input;
-    input->ways = gpucoll_tl_team_ways(info->config.transports, query->peer_access,
-                                       input->sharers > 1 ? 0 : input->bandwidth);
+    input->ways = gpucoll_tl_team_ways(info->config.transports, query->peer_access, gpucoll_turns(input) > 1,
+                                       input->bandwidth);
     if ((input->ways & GPUCOLL_TL_STORES) == 0) {
         input->whole_lines = false;
         query->reach = GPUCOLL_DIRECT_NOT;
@@ -415,7 +430,10 @@ static void print_team(const struct query *query)
                query->hosts, query->net_latency_us, query->net_bandwidth / 1e9);
         printf("  before and after what goes between hosts, among those of the first host");
     }
-    printf(", %u ranks%s", input->nranks, input->sharers > 1 ? " that share a GPU" : "");
+    printf(", %u ranks%s", input->nranks,
+           input->sharers < 2  ? ""
+           : input->concurrent ? " that share a GPU under MPS"
+                               : " that share a GPU");
     print_links(input);
 }
 
@@ -437,6 +455,7 @@ bool info_select(struct info *info, const char *text)
     if (!parse(&query, text) || !ask_topology(info, &query, text)) {
         return false;
     }
+    share_gpus(input);
     find_ways(info, &query);
     machine.nvlink = machine.nvlink && (input->ways & GPUCOLL_TL_STORES);
     int entry = info_model(info, machine.name, input->whole_lines, &model);

@@ -87,14 +87,14 @@ unsigned gpucoll_tl_allowed_ways(const char *allowed)
     return ways;
 }
 
-unsigned gpucoll_tl_team_ways(const char *allowed, bool stores, double bandwidth)
+unsigned gpucoll_tl_team_ways(const char *allowed, bool stores, bool in_turn, double bandwidth)
 {
     const unsigned ways = gpucoll_tl_allowed_ways(allowed);
     const unsigned direct = stores ? ways & GPUCOLL_TL_STORES : 0;
     if ((ways & GPUCOLL_TL_PIPES) == 0) {
         return direct;
     }
-    bool alone = direct != 0 && bandwidth >= slow_stores && strcmp(allowed, "all") == 0;
+    bool alone = direct != 0 && !in_turn && bandwidth >= slow_stores && strcmp(allowed, "all") == 0;
     return alone ? direct : direct | (ways & ~(unsigned)GPUCOLL_TL_STORES);
 }
 

@@ -20,6 +20,7 @@ struct gpucoll_tl_card {
     struct gpucoll_memory_handle scratch;
     struct gpucoll_segment_name outbox; /* zero until it is offered */
     uint32_t resident;                  /* CTAs of any kernel that are on the device at once */
+    bool concurrent;                    /* kernels of several processes run on it at the same time */
     uint64_t cores; /* SUMS: names those that the process may use, so that ranks know who shares them */
 };
 
@@ -33,7 +34,7 @@ enum gpucoll_tl_way {
 
 struct gpucoll_tl_cost {
     bool reachable;
-    bool same_device;      /* both ranks drive one GPU: kernels that wait for each other must not be used */
+    bool same_device;      /* both ranks drive one GPU */
     bool whole_lines;      /* 128 bytes stored at once by a warp arrive whole */
     const char *reason;    /* why it is not reachable: a constant clause such as "no peer access" */
     double latency_us;     /* of one store becoming visible */
@@ -91,8 +92,8 @@ bool gpucoll_tl_is_allowed(const char *allowed, const struct gpucoll_tl_ops *tl)
 unsigned gpucoll_tl_allowed_ways(const char *allowed);
 
 /* By which of them a team is to reach each other, if all ranks can store into each other's memory (`stores`, with that bandwidth) or
- * not: stores alone, unless they are slow, as over PCIe, or the list names others. 0: none is allowed. */
-unsigned gpucoll_tl_team_ways(const char *allowed, bool stores, double bandwidth);
+ * not: stores alone, unless they are slow, as over PCIe, ranks have a GPU's SMs `in_turn`, or the list names others. 0: none is allowed. */
+unsigned gpucoll_tl_team_ways(const char *allowed, bool stores, bool in_turn, double bandwidth);
 
 /* The first allowed transport that does `way` and reaches the peer, or NULL; `cost` tells why. */
 const struct gpucoll_tl_ops *gpucoll_tl_choose(const char *allowed, enum gpucoll_tl_way way,

@@ -142,10 +142,12 @@ struct gpucoll_accel_ops {
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;
     void (*device_close)(struct gpucoll_device *device);
     void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
-    /* How many CTAs can linger together on this device: whole clusters, or fewer than one; 0: kernels do not linger. */
+    /* How many CTAs of kernels that linger it holds at once: whole clusters, or fewer than one; 0: kernels do not linger. */
     unsigned (*device_crew)(struct gpucoll_device *device);
     /* How many CTAs of any kernel are on this device at once: of one that waits for other ranks all have to be. */
     unsigned (*device_resident)(struct gpucoll_device *device);
+    /* Do kernels of several processes run on it at the same time (as under MPS), rather than in turn? */
+    bool (*device_concurrent)(struct gpucoll_device *device);
     /* Can it run GPUCOLL_KERNEL_REDUCE_BULK? */
     bool (*device_bulk)(struct gpucoll_device *device);
     enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
@@ -203,8 +205,8 @@ struct gpucoll_accel_ops {
     void (*host_unregister)(struct gpucoll_device *device, void *pointer);
     /* Copies by a copy engine, in order. What is queued by one call has a number, 1, 2, ...; `passed` is that of the latest of which all
      * is complete, or an error that the device has met (shown by topic "device-error"). The caller
-     * serialises the calls on one copier. */
-    gpucoll_status (*copier_open)(struct gpucoll_device *device,
+     * serialises the calls on one copier. `to_host`: all of its copies are into host memory. */
+    gpucoll_status (*copier_open)(struct gpucoll_device *device, bool to_host,
                                   struct gpucoll_copier **copier) GPUCOLL_CHECKED;
     void (*copier_close)(struct gpucoll_copier *copier);
     gpucoll_status (*copier_queue)(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
@@ -228,7 +230,8 @@ struct gpucoll_device {
     struct gpucoll_accel *accel;
     int ordinal;
     char name[64]; /* as the driver gives it */
-    bool shared;   /* other processes may use it, too; read and written without a lock. False at first */
+    bool
+        shared; /* other processes may use it, too, in turn; read and written without a lock. False at first */
 };
 
 struct gpucoll_stream {
@@ -237,6 +240,7 @@ struct gpucoll_stream {
 
 struct gpucoll_copier {
     struct gpucoll_device *device;
+    bool to_host;
 };
 
 /* Opens the accelerator that config->accelerator names; `auto` takes the first of the table that opens, else leaves

@@ -172,6 +172,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .copier_passed = gpucoll_cuda_copier_passed,
     .device_crew = gpucoll_cuda_device_crew,
     .device_resident = gpucoll_cuda_device_resident,
+    .device_concurrent = gpucoll_cuda_device_concurrent,
     .device_bulk = gpucoll_cuda_device_bulk,
     .device_link = gpucoll_cuda_device_link,
     .device_enter = gpucoll_cuda_device_enter,

@@ -41,14 +41,15 @@ static CUresult fill(const struct gpucoll_cuda_driver *cuda, struct cuda_copier 
     return result;
 }
 
-gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, struct gpucoll_copier **out)
+gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, bool to_host,
+                                        struct gpucoll_copier **out)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     struct cuda_copier *copier = calloc(1, sizeof(*copier));
     if (!copier) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    copier->base.device = device;
+    copier->base = (struct gpucoll_copier){device, to_host};
     bool entered = gpucoll_cuda_enter(accel, context_of(copier));
     CUresult result = fill(accel->cuda, copier);
     gpucoll_cuda_leave(accel, entered);
@@ -110,7 +111,8 @@ static CUresult copy_rows(const struct gpucoll_cuda_driver *cuda, const struct g
 static CUresult copy_one(const struct gpucoll_cuda_driver *cuda, const struct cuda_copier *copier,
                          const struct gpucoll_copy *copy)
 {
-    const bool in_rows = __atomic_load_n(&copier->base.device->shared, __ATOMIC_RELAXED) &&
+    const bool in_rows = !copier->base.to_host &&
+                         __atomic_load_n(&copier->base.device->shared, __ATOMIC_RELAXED) &&
                          copy->bytes < MOST_IN_TURN && copy->bytes >= LEAST_OF_ENGINE &&
                          (copy->bytes + 3) / 4 * 3 <= copy->bytes; /* else the rows would overlap */
     return in_rows ? copy_rows(cuda, copy, copier->stream)

@@ -47,6 +47,16 @@ static bool needs_flush(const struct gpucoll_cuda_driver *cuda, CUdevice device)
            (options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0;
 }
 
+/* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which the headers of older toolkits lack. A driver that does not know it refuses. */
+enum { MPS_ENABLED = 133 };
+
+static bool under_mps(const struct gpucoll_cuda_driver *cuda, CUdevice device)
+{
+    int enabled = 0;
+    return cuda->cuDeviceGetAttribute(&enabled, (CUdevice_attribute)MPS_ENABLED, device) == CUDA_SUCCESS &&
+           enabled != 0;
+}
+
 /* Loads the kernels, so that a GPU for which there is no code is refused here, before any call relies on it. */
 static gpucoll_status try_device(struct gpucoll_cuda_device *device)
 {
@@ -70,6 +80,7 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
         status = gpucoll_cuda_check(accel, device->base.ordinal, "reading the clock rate of the GPU", result);
     }
     device->flushes = needs_flush(accel->cuda, (CUdevice)device->base.ordinal);
+    device->concurrent = under_mps(accel->cuda, (CUdevice)device->base.ordinal);
     if (status == GPUCOLL_OK) {
         status = gpucoll_cuda_find_resident(device);
     }
@@ -132,6 +143,11 @@ unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device)
 {
     return gpucoll_cuda_device(device)->resident;
+}
+
+bool gpucoll_cuda_device_concurrent(struct gpucoll_device *device)
+{
+    return gpucoll_cuda_device(device)->concurrent;
 }
 
 bool gpucoll_cuda_device_enter(struct gpucoll_device *base)

@@ -142,7 +142,7 @@ void gpucoll_cuda_find_crew(struct gpucoll_cuda_device *device)
     config.numAttrs = 1;
     if (device->cluster == GPUCOLL_CLUSTER_CTAS && cuda->cluster_count &&
         cuda->cluster_count(&most, function, &config) == CUDA_SUCCESS && most > 1) {
-        device->crew *= most < GPUCOLL_CREW_CLUSTERS ? (unsigned)most : GPUCOLL_CREW_CLUSTERS;
+        device->crew *= (unsigned)most;
     }
 }
 

@@ -210,6 +210,11 @@ static unsigned host_device_resident(struct gpucoll_device *device)
     return pretended > 0 ? (unsigned)pretended : GPUCOLL_MAX_CHANNELS;
 }
 
+static bool host_device_concurrent(struct gpucoll_device *device)
+{
+    return device->accel->config->host_mps;
+}
+
 static bool host_device_bulk(struct gpucoll_device *device)
 {
     (void)device;
@@ -428,6 +433,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .device_id = host_device_id,
     .device_crew = host_device_crew,
     .device_resident = host_device_resident,
+    .device_concurrent = host_device_concurrent,
     .device_bulk = host_device_bulk,
     .device_link = host_device_link,
     .scratch_alloc = host_scratch_alloc,

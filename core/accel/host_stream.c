@@ -322,13 +322,14 @@ struct host_copier {
     struct gpucoll_stream *stream;
 };
 
-gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device, struct gpucoll_copier **out)
+gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device, bool to_host,
+                                        struct gpucoll_copier **out)
 {
     struct host_copier *copier = calloc(1, sizeof(*copier));
     if (!copier) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    copier->base.device = device;
+    copier->base = (struct gpucoll_copier){device, to_host};
     gpucoll_status status = gpucoll_host_stream_open(device, &copier->stream);
     if (status != GPUCOLL_OK) {
         free(copier);

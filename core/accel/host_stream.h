@@ -27,7 +27,7 @@ void gpucoll_host_wait_for_kernels(void); /* to be called by who frees */
 void gpucoll_host_wait_for_free(void);    /* and by the others */
 
 /* A queue of copies is a stream of them. */
-gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device,
+gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device, bool to_host,
                                         struct gpucoll_copier **copier) GPUCOLL_CHECKED;
 void gpucoll_host_copier_close(struct gpucoll_copier *copier);
 gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,

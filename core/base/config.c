@@ -40,6 +40,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(host_devices, INT, "0", "0..1024", 9,
         "With the accelerator host, how many devices the processes of a machine pretend to share; 0 gives "
         "each process its own."),
+    ROW(host_mps, BOOL, "false", NULL, 9,
+        "With the accelerator host, whether a shared device pretends to run the kernels of several processes "
+        "at the same time, as a GPU does under MPS."),
     ROW(host_resident, INT, "0", "0..128", 9,
         "With the accelerator host, how many CTAs of a kernel a device pretends to hold at once, as a slice "
         "of a GPU does; 0: as many as there may be."),
@@ -77,8 +80,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "process, "
         "never loopback or the bridges of containers while there are others."),
     ROW(net_ties, INT, "0", "0..8", 5,
-        "How many connections two processes on different hosts have for their long messages; 0: five over TCP, "
-        "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either side. "
+        "How many connections two processes on different hosts have for their long messages; 0: five over "
+        "TCP, "
+        "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either "
+        "side. "
         "Must be equal on all ranks."),
     ROW(net_gpu_memory, STRING, "auto", "auto|yes|no", 3,
         "Whether messages between hosts go from and to the memory of GPUs, where nothing is summed: auto, "

@@ -20,6 +20,7 @@ struct gpucoll_config {
     char *accelerator;    /* auto | cuda | host | none */
     char *host_memory;    /* device | host: what plain memory counts as under accelerator=host */
     int host_devices;     /* devices that the processes of a host pretend to share; 0: one each */
+    bool host_mps;        /* that such a device runs the kernels of several processes at once, as under MPS */
     int host_resident;    /* CTAs of a kernel that a pretended device holds at once; 0: all */
     bool host_free_waits; /* of the host accelerator, as cudaFree does */
     int hosts;            /* that the processes of a host pretend to be; 0: the real hosts */

@@ -319,6 +319,41 @@ TEST(allreduce_shared_gpu, goes_through_the_host)
     });
 }
 
+/* As with a GPU each: kernels may wait for each other. */
+TEST(allreduce_shared_gpu, at_the_same_time_is_as_with_a_gpu_each)
+{
+    on_threads(4, {{"host_devices", "2"}, {"host_mps", "true"}, {"host_resident", "7"}, {"verbose", "5"}},
+               [](Rank &rank) {
+                   for (size_t count : {1, 5000, 300000}) {
+                       Call call;
+                       call.count = count;
+                       check(rank, call);
+                   }
+                   if (rank.number == 0) {
+                       const std::string lines = rank.log.text();
+                       EXPECT_NE(lines.find("oneshot by ll"), std::string::npos) << lines;
+                       EXPECT_NE(lines.find("by simple, 3 CTAs"), std::string::npos) << lines;
+                       EXPECT_EQ(lines.find("phased by"), std::string::npos) << lines;
+                   }
+               });
+}
+
+/* A GPU that does not hold a CTA of each: kernels that wait for each other might wait for ever. */
+TEST(allreduce_shared_gpu, at_the_same_time_but_too_small_is_in_turn)
+{
+    on_threads(4,
+               {{"host_devices", "1"}, {"host_mps", "true"}, {"host_resident", "3"}, {"transports", "p2p"}},
+               [](Rank &rank) {
+                   Call call;
+                   call.count = 5000;
+                   check(rank, call);
+                   if (rank.number == 0) {
+                       const std::string lines = rank.log.text();
+                       EXPECT_NE(lines.find("phased by simple"), std::string::npos) << lines;
+                   }
+               });
+}
+
 TEST(allreduce_shared_gpu, forced_algorithm_that_cannot_run_is_said_once)
 {
     on_threads(2, {{"host_devices", "1"}, {"allreduce_algorithm", "oneshot"}}, [](Rank &rank) {

@@ -76,6 +76,21 @@ TEST(selector, ranks_that_share_a_gpu_go_in_phases)
     }
 }
 
+/* Under MPS nobody waits for a turn. */
+TEST(selector, ranks_that_share_a_gpu_at_the_same_time_go_as_others)
+{
+    for (uint64_t bytes : {4u, 65536u, 1u << 30}) {
+        Input input(bytes, 4);
+        input.ways = GPUCOLL_TL_STORES | GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
+        const gpucoll_plan alone = plan_of(input);
+        input.sharers = 4;
+        input.concurrent = true;
+        const gpucoll_plan plan = plan_of(input);
+        EXPECT_STREQ(plan.algorithm->name, alone.algorithm->name);
+        EXPECT_DOUBLE_EQ(plan.predicted_us, alone.predicted_us);
+    }
+}
+
 /* The root alone copies, or the other alone reduces. */
 TEST(selector, two_ranks_that_share_a_gpu_go_within_it_where_one_works)
 {

@@ -124,22 +124,25 @@ TEST(transport_ways, follow_from_the_list_and_the_links)
     const struct {
         const char *transports;
         bool stores;
+        bool in_turn;
         double bandwidth;
         unsigned ways;
     } rows[] = {
-        {"all", true, 354e9, stores},
-        {"all", true, 25e9, stores | host},
-        {"all", false, 0, host},
-        {"p2p", true, 25e9, stores},
-        {"p2p", false, 0, 0},
-        {"shm", true, 354e9, GPUCOLL_TL_PIPES},
-        {"shm", false, 0, GPUCOLL_TL_PIPES},
-        {"p2p,shm", true, 354e9, stores | GPUCOLL_TL_PIPES},
-        {"cpu_reduce", true, 354e9, host},
-        {"none", true, 354e9, 0},
+        {"all", true, false, 354e9, stores},
+        {"all", true, false, 25e9, stores | host},
+        {"all", true, true, 354e9, stores | host},
+        {"all", false, false, 0, host},
+        {"p2p", true, false, 25e9, stores},
+        {"p2p", true, true, 354e9, stores},
+        {"p2p", false, false, 0, 0},
+        {"shm", true, false, 354e9, GPUCOLL_TL_PIPES},
+        {"shm", false, false, 0, GPUCOLL_TL_PIPES},
+        {"p2p,shm", true, false, 354e9, stores | GPUCOLL_TL_PIPES},
+        {"cpu_reduce", true, false, 354e9, host},
+        {"none", true, false, 354e9, 0},
     };
     for (const auto &row : rows) {
         SCOPED_TRACE(row.transports);
-        EXPECT_EQ(gpucoll_tl_team_ways(row.transports, row.stores, row.bandwidth), row.ways);
+        EXPECT_EQ(gpucoll_tl_team_ways(row.transports, row.stores, row.in_turn, row.bandwidth), row.ways);
     }
 }

@@ -1,6 +1,6 @@
 /*
  * What an application pays for gpucoll beside its calls: a kernel of its own, before MPI has seen a device buffer, while gpucoll is idle, and right
- * after a small MPI_Allreduce, whose kernel lingers on the GPU for the next call; and how long the driver takes to synchronize with
+ * after a small MPI_Allreduce, and after two in a row, the second of which leaves its kernel on the GPU for a third; and how long the driver takes to synchronize with
  * the device and to free memory then, both of which wait for kernels that run. Every sample is the slowest rank's.
  */
 #include <stdio.h>
@@ -53,6 +53,12 @@ static void rest_and_call(struct idle *idle)
     allreduce(idle);
 }
 
+static void rest_and_call_twice(struct idle *idle)
+{
+    rest_and_call(idle);
+    allreduce(idle);
+}
+
 /* By the GPU's clock, without the launch. */
 static double time_kernel(struct idle *idle)
 {
@@ -101,8 +107,11 @@ enum { THINGS = sizeof(things) / sizeof(things[0]) };
 static const struct {
     const char *name;
     void (*before)(struct idle *idle);
-} moments[] = {{"unused", rest}, {"idle", call_and_rest}, {"after_call", rest_and_call}};
-enum { UNUSED, IDLE, AFTER_CALL, MOMENTS };
+} moments[] = {{"unused", rest},
+               {"idle", call_and_rest},
+               {"after_call", rest_and_call},
+               {"after_calls", rest_and_call_twice}};
+enum { UNUSED, IDLE, MOMENTS = sizeof(moments) / sizeof(moments[0]) };
 
 static struct bench_times measure(struct idle *idle, int thing, int moment)
 {
@@ -136,14 +145,16 @@ static void measure_all(struct idle *idle)
     if (idle->group.rank != 0)
         return;
     printf("%s; times in us, median (99th percentile)\n\n", idle->compute.kind->name);
-    printf("  %-12s  %-17s  %-17s  %-17s  idle and after over unused\n", "", "gpucoll unused", "idle",
-           "after a call");
+    printf("  %-12s  %-17s  %-17s  %-17s  %-17s  the last three over unused\n", "", "gpucoll unused", "idle",
+           "after a call", "after two calls");
     for (int thing = 0; thing < THINGS; thing++) {
         printf("  %-12s", things[thing].name);
         for (int moment = 0; moment < MOMENTS; moment++)
             printf("  %8.2f (%6.2f)", times[moment][thing].median_us, times[moment][thing].p99_us);
-        printf("  %.3f %.3f\n", times[IDLE][thing].median_us / times[UNUSED][thing].median_us,
-               times[AFTER_CALL][thing].median_us / times[UNUSED][thing].median_us);
+        printf(" ");
+        for (int moment = IDLE; moment < MOMENTS; moment++)
+            printf(" %.3f", times[moment][thing].median_us / times[UNUSED][thing].median_us);
+        printf("\n");
     }
     printf("\n");
     for (int thing = 0; thing < THINGS; thing++)

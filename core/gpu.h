@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include "core/accel/accel.h"
 #include "core/device_pool.h"
+#include "core/habit.h"
 #include "ucx_tl/tl.h"
 
 struct gpucoll_lane {
@@ -19,7 +20,8 @@ struct gpucoll_lane {
     uint32_t epoch;                       /* of the latest call on this lane, the last it takes; never 0 */
     uint32_t done;                        /* the latest done_value given to a kernel */
     uint32_t running; /* not 0: its call is at work and ends by itself; read and written without a lock */
-    bool company;     /* when it was taken, another call held one */
+    struct gpucoll_habit habit;
+    bool company; /* when it was taken, another call held one */
     bool taken;
     bool poisoned; /* a call was abandoned: peers may still store into it, so it is never used again */
 };

@@ -89,7 +89,9 @@ libgpucoll_la_SOURCES += \
 	core/direct.h \
 	core/exchange.c \
 	core/gate.c \
+	core/habit.c \
 	core/gate.h \
+	core/habit.h \
 	core/exchange.h \
 	core/exchange_copy.c \
 	core/exchange_direct.c \

@@ -150,11 +150,23 @@ static gpucoll_status decide(struct gpucoll_request *request)
     return request->links->ways != 0 ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
-/* One crew a GPU: the first lane is the one that a program with one call at a time always gets. Not between kernels that pack and
- * unpack, for which it would have to leave. */
-static bool may_linger(const struct gpucoll_request *request)
+/* Does the kernel of the plan linger after all? One crew a GPU: the first lane is the one that a program with one call at a time always gets.
+ * Not between kernels that pack and unpack, for which it would have to leave, nor where it has been of no use lately. */
+static void decide_to_linger(struct gpucoll_request *request)
 {
-    return request->lane == request->gpu->lanes && request->packing == NULL;
+    struct gpucoll_plan *plan = &request->plan;
+    const bool meant = plan->linger;
+    const bool first = request->lane == request->gpu->lanes;
+    plan->linger &= first && request->packing == NULL && !gpucoll_gate_wanted(request);
+    if (first) {
+        const uint64_t linger_ns = (uint64_t)request->team->context->config->linger * 1000;
+        const uint64_t now_ns = plan->linger ? gpucoll_now_ns() : 0;
+        plan->linger =
+            gpucoll_habit_lingers(&request->lane->habit, plan, request->functor, now_ns, linger_ns);
+    }
+    if (meant && !plan->linger) {
+        plan->ctas = plan->launch_ctas;
+    }
 }
 
 /* The plan, and what it needs first. */
@@ -170,9 +182,8 @@ static gpucoll_status plan(struct gpucoll_request *request)
         .unattended = request->form != GPUCOLL_FORM_BLOCKING,
     };
     gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
-    if (status == GPUCOLL_OK && plan->linger && (gpucoll_gate_wanted(request) || !may_linger(request))) {
-        plan->linger = false;
-        plan->ctas = plan->launch_ctas;
+    if (status == GPUCOLL_OK) {
+        decide_to_linger(request);
     }
     return status;
 }

@@ -42,6 +42,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/gate_hand.h \
 	test/unit/gate_steps_test.cc \
 	test/unit/gate_test.cc \
+	test/unit/habit_test.cc \
 	test/unit/gate_wait.h \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \

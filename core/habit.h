@@ -1,0 +1,34 @@
+/*
+ * Whether kernels of small calls should linger: only where the next call has lately come in time for them.
+ *
+ * A kernel that lingers saves the next call its launch, but its own takes longer (a cluster starts later than single CTAs: 5 us on H200), and
+ * its SMs are missed by what the application does next. A program that computes between calls for longer than kernels linger has nothing
+ * of that. So for each launch it is remembered whether a call that could have been rung for followed in time.
+ */
+#ifndef GPUCOLL_HABIT_H
+#define GPUCOLL_HABIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpucoll_plan;
+
+/* Of a lane; all zero at first. Guarded by what guards the lane. */
+struct gpucoll_habit {
+    uint64_t latest_ns; /* when the latest call was planned */
+    const struct gpucoll_algorithm
+        *algorithm; /* of that one, if it is for a kernel that lingers; NULL: it is not */
+    int functor;
+    uint8_t doubts; /* that it pays: 0 to GPUCOLL_HABIT_DOUBTS */
+    bool lingered;  /* the latest call's kernel, and */
+    bool rung;      /* that had been there */
+};
+
+enum { GPUCOLL_HABIT_DOUBTS = 4 };
+
+/* Of a call that is planned now: shall its kernel linger? To be asked of every call on the lane, also of those whose plan says that theirs
+ * does not. `now_ns` counts only of those that do, `linger_ns` is for how long they linger. */
+bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const struct gpucoll_plan *plan, int functor,
+                           uint64_t now_ns, uint64_t linger_ns);
+
+#endif

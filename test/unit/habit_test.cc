@@ -1,0 +1,104 @@
+/*
+ * Whether kernels linger, by when calls have come so far.
+ */
+#include "test/unit/unit.h"
+
+extern "C" {
+#include "core/habit.h"
+#include "core/plan.h"
+}
+
+namespace
+{
+constexpr uint64_t linger_ns = 20000;
+constexpr uint64_t soon = 10000;
+constexpr uint64_t late = 100000;
+
+struct Calls {
+    Calls() { plan.linger = true, plan.predicted_us = 7; }
+    /* The next call, so long after the one before. */
+    bool lingers(uint64_t after_ns, int functor = 1)
+    {
+        now_ns += after_ns;
+        plan.algorithm = reinterpret_cast<const gpucoll_algorithm *>(this);
+        return gpucoll_habit_lingers(&habit, &plan, functor, now_ns, linger_ns);
+    }
+    gpucoll_habit habit{};
+    gpucoll_plan plan{};
+    uint64_t now_ns = 1000000;
+};
+} // namespace
+
+TEST(habit, calls_in_a_row_linger)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        EXPECT_TRUE(calls.lingers(soon)) << i;
+    }
+}
+
+TEST(habit, calls_far_apart_do_not)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        EXPECT_EQ(calls.lingers(late), i < GPUCOLL_HABIT_DOUBTS) << i;
+    }
+}
+
+TEST(habit, a_row_after_a_pause_does_again)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        calls.lingers(late);
+    }
+    EXPECT_FALSE(calls.lingers(late));
+    for (int i = 0; i < 10; i++) {
+        EXPECT_TRUE(calls.lingers(soon)) << i;
+    }
+}
+
+/* The second of two is served by the first one's kernel, however long after them the next two come. */
+TEST(habit, pairs_of_calls_linger)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        calls.lingers(late);
+    }
+    for (int i = 0; i < 20; i++) {
+        calls.lingers(late);
+        calls.lingers(soon);
+    }
+    EXPECT_TRUE(calls.lingers(late));
+    EXPECT_TRUE(calls.lingers(soon));
+}
+
+TEST(habit, calls_of_two_kinds_by_turns_do_not)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        EXPECT_EQ(calls.lingers(soon, i % 2), i < GPUCOLL_HABIT_DOUBTS) << i;
+    }
+}
+
+TEST(habit, small_calls_each_before_a_large_one_do_not)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        calls.plan.linger = true;
+        EXPECT_EQ(calls.lingers(soon), i < GPUCOLL_HABIT_DOUBTS) << i;
+        calls.plan.linger = false;
+        EXPECT_FALSE(calls.lingers(soon)) << i;
+    }
+}
+
+/* Other calls alone say nothing of whether it pays. */
+TEST(habit, large_calls_leave_it_as_it_is)
+{
+    Calls calls;
+    calls.plan.linger = false;
+    for (int i = 0; i < 20; i++) {
+        EXPECT_FALSE(calls.lingers(soon));
+    }
+    calls.plan.linger = true;
+    EXPECT_TRUE(calls.lingers(soon));
+}

@@ -2,7 +2,8 @@
  * MPI_Ibarrier and persistent barriers: no rank's ends before all ranks have begun theirs, who comes last or begins in which order
  * whatever; many at once, among other calls, freed early, from several threads; and others need not wait for a rank that computes.
  * `--native`: on communicators that run calls natively they do, too. `--overlap`: without a call of MPI. `--alike`: the ranks bring one
- * kind of memory to a call. `--untouched`: all go to Open MPI as they are, whose libnbc does not survive its communicator.
+ * kind of memory to a call. `--untouched`: all go to Open MPI as they are, whose libnbc does not survive its communicator. Likewise those of ranks
+ * that have no device, where others have.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -472,6 +473,7 @@ int main(int argc, char **argv)
     };
 
     test_start(&argc, &argv, MPI_THREAD_MULTIPLE, own);
+    const bool frees = !untouched && !test_memory_apart();
     share();
     if (native) {
         test_counters_start();
@@ -483,12 +485,12 @@ int main(int argc, char **argv)
     test_outstanding(test.quick ? 100 : MOST);
     test_among_others();
     test_crossed();
-    if (!untouched)
+    if (frees)
         test_freed();
 #ifdef TEST_PERSISTENT
     test_late(true);
     test_persistent();
-    if (!untouched)
+    if (frees)
         test_persistent_freed();
 #endif
     if (overlap)

@@ -60,6 +60,17 @@ bool test_memory_drawn(void)
     return memory.asked == MEMORY_DRAWN;
 }
 
+static bool host_accelerator(void)
+{
+    const char *accelerator = getenv("OMPI_MCA_coll_gpucoll_accelerator");
+    return accelerator != NULL && strcmp(accelerator, "host") == 0;
+}
+
+bool test_memory_apart(void)
+{
+    return memory.asked == MEMORY_SPLIT && !host_accelerator();
+}
+
 enum test_memory test_memory_kind(uint64_t key)
 {
     switch (memory.asked) {
@@ -87,12 +98,6 @@ static void check(int error, const char *what)
         return;
     memory.cuda.error_name(error, &name);
     die(what, name != NULL ? name : "unknown CUDA error");
-}
-
-static bool host_accelerator(void)
-{
-    const char *accelerator = getenv("OMPI_MCA_coll_gpucoll_accelerator");
-    return accelerator != NULL && strcmp(accelerator, "host") == 0;
 }
 
 /* The component is loaded by Open MPI with local symbols: opens it again, by the path it was mapped from. */

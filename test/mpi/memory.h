@@ -53,6 +53,8 @@ size_t test_memory_gpu_used(void);
 
 /* The kind of buffer that `--memory` says for this rank; `key` decides where it says mixed. */
 enum test_memory test_memory_kind(uint64_t key);
+/* `--memory=split` on GPUs: the processes of some ranks have no device at all, so that no call runs natively. */
+bool test_memory_apart(void);
 /* `--memory=drawn`: the program chooses; test_memory_kind gives any kind. */
 bool test_memory_drawn(void);
 const char *test_memory_name(enum test_memory kind);

@@ -239,34 +239,41 @@ static uint32_t count_sharers(const struct gpucoll_request *request)
     return most;
 }
 
-/* What the ranks have of their GPUs, likewise from the cards. Those that share one and run at the same time have a part of it each. */
+/* What the ranks have of their GPUs, likewise from the cards. Under MPS each process on a GPU has a part of it, so that all that wait for others
+ * have their places at the same time: the team's own, and those of the host that it does not have, which may be on any. */
 static void share_gpus(const struct gpucoll_request *request, struct gpucoll_links *links)
 {
     const struct gpucoll_team *team = request->team;
+    const uint32_t processes = team->context->processes;
     unsigned least = GPUCOLL_MAX_CHANNELS;
-    bool concurrent = true;
+    bool all = true;
+    bool any = false;
     for (uint32_t i = 0; i < team->size; i++) {
         const uint32_t index = gpucoll_agreement_post(request, i)->card;
         const struct gpucoll_tl_card *card =
             &gpucoll_board_header(&team->members[i].peer->board)->cards[index];
         least = card->resident < least ? card->resident : least;
-        concurrent &= card->concurrent;
+        all &= card->concurrent;
+        any |= card->concurrent;
     }
     links->sharers = count_sharers(request);
-    links->concurrent = links->sharers > 1 && concurrent && least >= links->sharers;
-    links->resident = links->concurrent ? least / links->sharers : least;
+    links->parts = any ? links->sharers + (processes > team->size ? processes - team->size : 0) : 1;
+    links->concurrent = links->sharers > 1 && all && least >= links->parts;
+    links->resident = least > links->parts ? least / links->parts : 1;
     if (gpucoll_links_in_turn(links)) {
         __atomic_store_n(&request->gpu->device->shared, true, __ATOMIC_RELAXED);
     }
 }
 
-/* The crew that a rank may have of `ctas` that can linger on its GPU: whole clusters, or part of one. */
+/* The crew that a rank may have of `ctas` that can linger on its GPU: whole clusters, or one of 4, 2 or 1. */
 static unsigned crew_of(const struct gpucoll_links *links, unsigned ctas)
 {
-    const unsigned own = links->concurrent ? ctas / links->sharers : ctas;
-    const unsigned whole =
-        own < GPUCOLL_CLUSTER_CTAS ? own : own / GPUCOLL_CLUSTER_CTAS * GPUCOLL_CLUSTER_CTAS;
-    return whole < GPUCOLL_CREW_CTAS ? whole : GPUCOLL_CREW_CTAS;
+    const unsigned own = ctas / links->parts;
+    unsigned crew = GPUCOLL_CREW_CTAS;
+    while (crew > own && crew > (ctas > 0)) {
+        crew -= crew > GPUCOLL_CLUSTER_CTAS ? GPUCOLL_CLUSTER_CTAS : (crew + 1) / 2;
+    }
+    return crew;
 }
 
 /* What decides plans beside the call itself; the worst of all ranks is taken, so that all make the same plan. */

@@ -79,6 +79,11 @@ void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpu
     context->setups = setups;
 }
 
+void gpucoll_context_share_host(struct gpucoll_context *context, uint32_t processes)
+{
+    context->processes = processes;
+}
+
 void gpucoll_context_expect(struct gpucoll_context *context, const char *library)
 {
     context->company = (struct gpucoll_company){.library = library};

@@ -19,6 +19,7 @@ struct gpucoll_links {
     unsigned ways;      /* enum gpucoll_tl_way: by which all ranks reach all others; equal on every rank */
     uint32_t sharers;   /* most ranks that drive one GPU; equal on every rank */
     bool concurrent;    /* their kernels run at the same time, not in turn; equal on every rank */
+    uint32_t parts;     /* in how many a GPU is divided, for all processes on it; equal on every rank */
     unsigned resident;  /* CTAs of any kernel of a rank that are on its GPU at once; equal on every rank */
     /* The worst of all pairs of ranks, equal on every rank. */
     bool whole_lines;

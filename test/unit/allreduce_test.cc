@@ -338,6 +338,31 @@ TEST(allreduce_shared_gpu, at_the_same_time_is_as_with_a_gpu_each)
                });
 }
 
+/* Other processes of the host, whose calls this team does not see, may wait on the same GPU. */
+TEST(allreduce_shared_gpu, at_the_same_time_leaves_others_their_parts)
+{
+    const std::vector<std::pair<uint32_t, std::string>> rows = {
+        {2, "by simple, 8 CTAs"}, {4, "by simple, 4 CTAs"}, {8, "by simple, 2 CTAs"}, {17, "phased by"}};
+    for (const auto &row : rows) {
+        on_threads(2,
+                   {{"host_devices", "1"},
+                    {"host_mps", "true"},
+                    {"host_resident", "16"},
+                    {"transports", "p2p"},
+                    {"verbose", "5"}},
+                   [&](Rank &rank) {
+                       gpucoll_context_share_host(rank.context, row.first);
+                       Call call;
+                       call.count = 300000;
+                       check(rank, call);
+                       if (rank.number == 0) {
+                           const std::string lines = rank.log.text();
+                           EXPECT_NE(lines.find(row.second), std::string::npos) << lines;
+                       }
+                   });
+    }
+}
+
 /* A GPU that does not hold a CTA of each: kernels that wait for each other might wait for ever. */
 TEST(allreduce_shared_gpu, at_the_same_time_but_too_small_is_in_turn)
 {

@@ -24,6 +24,7 @@
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/proc.h"
 
 #if OMPI_MAJOR_VERSION == 5
 #define GPUCOLL_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_4_0

@@ -82,7 +82,7 @@ holds idle_complete "$LOGS/bench.idle.json lacks something" python3 -c '
 import json, sys
 rows = json.load(open(sys.argv[1]))["rows"]
 whens = {(row["what"], row["when"]) for row in rows if row["iterations"] == 3}
-sys.exit(len(rows) != 12 or len(whens) != 12)' "$LOGS/bench.idle.json"
+sys.exit(len(rows) != 16 or len(whens) != 16)' "$LOGS/bench.idle.json"
 
 # Google Benchmark's program: every collective, form and way of calling, some of them by its filter, and its JSON read as all other.
 bench_mpi=$built/bench_mpi

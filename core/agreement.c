@@ -265,15 +265,11 @@ static void share_gpus(const struct gpucoll_request *request, struct gpucoll_lin
     }
 }
 
-/* The crew that a rank may have of `ctas` that can linger on its GPU: whole clusters, or one of 4, 2 or 1. */
-static unsigned crew_of(const struct gpucoll_links *links, unsigned ctas)
+/* The crew that may linger on a rank's GPU. */
+static unsigned crew_of(const struct gpucoll_links *links, struct gpucoll_device *device)
 {
-    const unsigned own = ctas / links->parts;
-    unsigned crew = GPUCOLL_CREW_CTAS;
-    while (crew > own && crew > (ctas > 0)) {
-        crew -= crew > GPUCOLL_CLUSTER_CTAS ? GPUCOLL_CLUSTER_CTAS : (crew + 1) / 2;
-    }
-    return crew;
+    const unsigned most = links->resident < GPUCOLL_CREW_CTAS ? links->resident : GPUCOLL_CREW_CTAS;
+    return device->accel->ops->device_lingers(device) ? most : 0;
 }
 
 /* What decides plans beside the call itself; the worst of all ranks is taken, so that all make the same plan. */
@@ -336,7 +332,7 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
     struct reach worst = nothing_worse;
     struct reach near = nothing_worse; /* of the links that keep lines whole */
     uint32_t near_ranks = 0;
-    worst.crew = crew_of(links, request->gpu->device->accel->ops->device_crew(request->gpu->device));
+    worst.crew = crew_of(links, request->gpu->device);
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
         links->card[i] = gpucoll_agreement_post(request, i)->card;

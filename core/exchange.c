@@ -226,6 +226,7 @@ bool gpucoll_exchange_joins(struct gpucoll_accel *accel, const void *place, stru
         buffer->memory = GPUCOLL_MEMORY_HOST; /* not all of it is on one GPU */
         return false;
     }
+    found.migrates |= *pointer != NULL && buffer->migrates;
     *buffer = found;
     *pointer = place;
     return true;

@@ -1,9 +1,9 @@
 /*
  * Whether kernels of small calls should linger: only where the next call has lately come in time for them.
  *
- * A kernel that lingers saves the next call its launch, but its own takes longer (a cluster starts later than single CTAs: 5 us on H200), and
- * its SMs are missed by what the application does next. A program that computes between calls for longer than kernels linger has nothing
- * of that. So for each launch it is remembered whether a call that could have been rung for followed in time.
+ * A kernel that lingers saves the next call its launch, but its SMs are missed by what the application does next, and who waits for the GPU
+ * waits for it. A program that computes between calls for longer than kernels linger has nothing of that. So for each launch it is remembered
+ * whether a call that could have been rung for followed in time.
  */
 #ifndef GPUCOLL_HABIT_H
 #define GPUCOLL_HABIT_H

@@ -12,8 +12,8 @@ static const struct gpucoll_model_entry entries[] = {
             {
                 .agree_us = 0.5,
                 .launch_us = 10.4,
-                .ring_us = 4.9,
-                .crew_us = 2.4,
+                .ring_us = 4.6,
+                .crew_us = 0.7,
                 .hop_us = 0.5,
                 .fence_us = 3.0,
                 .ll_cta_bandwidth = 27.5e9,
@@ -126,15 +126,16 @@ static const double crowd_us = 3;
 /* In the one hop of a crew that has waited for the call, so much of the stores is over before the first line has arrived. */
 static const double under_way_us = 1.4;
 
-/* What several clusters of a crew take above one, until the last has heard the bell and the host has seen the end of each; how much each CTA
- * then stores of what it does in one cluster; and how much all do of what a launch of many CTAs brings over the links. By LL, which has one
- * hop, and by LL128, which has two. */
+/* Crews: one CTA, where that suffices, a small one, or twice and four times as many. */
+static const unsigned small_crew = 8;
+
+/* What each CTA of a crew adds to what several cost, and of one that is not small, how much a CTA stores of what it does in a small one, and how
+ * much all do of what a launch of many CTAs brings over the links. By LL, which has one hop, and by LL128, which has two. */
+static const double crew_each_us = 0.015;
 static const struct several {
-    double us;
-    double each_us; /* a CTA */
     double cta_share;
     double link_share;
-} by_ll = {1.2, 0.11, 0.85, 0.85}, by_ll128 = {0, 0.075, 1, 0.88};
+} few = {1, 1}, by_ll = {0.85, 0.85}, by_ll128 = {1, 0.88};
 
 double gpucoll_model_crowd_us(double ctas, double most)
 {
@@ -151,33 +152,55 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
+/* Does one CTA of a crew do the call by itself? The kernels do not choose the faster way: it is a matter of the call's size alone. */
+static bool goes_alone(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines,
+                       const struct gpucoll_plan *plan)
+{
+    return gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
+}
+
 /* The same as a call of a crew of `crew` CTAs, if that is faster. `share` is what it has to do in CTAs, `steps` the time of its hops. */
 static void try_crew(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines, unsigned crew,
                      double share, double steps, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
     const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, input->nranks - 1);
-    /* The kernels do not choose the faster way: it is a matter of the call's size alone. */
-    const bool alone =
-        crew == 1 || gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
-    static const struct several one_cluster = {0, 0, 1, 1};
-    const struct several *several = crew <= GPUCOLL_CLUSTER_CTAS ? &one_cluster
-                                    : lines->hops == 1           ? &by_ll
-                                                                 : &by_ll128;
+    const bool alone = crew == 1 || goes_alone(input, lines, plan);
+    const struct several *several = crew <= small_crew ? &few : lines->hops == 1 ? &by_ll : &by_ll128;
     const double least_us =
         lines->stored / (several->link_share * model->link_share * input->bandwidth) * 1e6;
     const double transfer_us = gpucoll_model_transfer_us(input, lines->stored, alone ? 1 : share, crew,
                                                          several->cta_share * cta_bandwidth);
     const double stores = transfer_us > least_us ? transfer_us : least_us;
     const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
-    const double barriers = alone ? 0 : model->crew_us;
-    const double beside = several->us + several->each_us * crew;
-    const double us = steps + model->ring_us + barriers + beside + stores - hidden;
+    const double beside = alone ? 0 : model->crew_us + crew_each_us * crew;
+    const double us = steps + model->ring_us + beside + stores - hidden;
     if (us < plan->predicted_us) {
         plan->launch_ctas = plan->linger ? plan->launch_ctas : plan->ctas;
         plan->linger = true;
         plan->ctas = crew;
         plan->predicted_us = us;
+    }
+}
+
+/* Crews of all sizes that there may be. */
+static void try_crews(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines, double share,
+                      double steps, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_config *config = input->config;
+    /* Beside a computation a small crew that stays is enough: more would keep SMs from it after the call. */
+    const unsigned most = input->unattended ? small_crew : GPUCOLL_CREW_CTAS;
+    const unsigned crew =
+        (unsigned)least(least(least(input->crew, most), config->linger_ctas), gpucoll_most_ctas(input));
+    if (crew > 0 && config->channels <= 1 && goes_alone(input, lines, plan)) {
+        try_crew(input, lines, 1, share, steps, plan);
+        return;
+    }
+    for (unsigned asked = small_crew; asked <= GPUCOLL_CREW_CTAS; asked *= 2) {
+        const unsigned some = asked < crew ? asked : crew;
+        if (some > 0 && some >= (unsigned)config->channels) {
+            try_crew(input, lines, some, share, steps, plan);
+        }
     }
 }
 
@@ -202,16 +225,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     if (config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
-    const unsigned crew = (unsigned)least(least(input->crew, config->linger_ctas), most);
-    /* Beside a computation one cluster that stays is enough: more would keep SMs from it after the call. */
-    const unsigned most_clusters = input->unattended ? 1 : GPUCOLL_CREW_CLUSTERS;
-    for (unsigned clusters = 1; clusters <= most_clusters; clusters *= 2) {
-        const unsigned whole = clusters * GPUCOLL_CLUSTER_CTAS;
-        const unsigned asked = clusters == 1 && crew < whole ? crew : whole;
-        if (asked >= 1 && asked <= crew && (unsigned)config->channels <= asked) {
-            try_crew(input, lines, asked, ctas, steps, plan);
-        }
-    }
+    try_crews(input, lines, ctas, steps, plan);
 }
 
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,

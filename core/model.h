@@ -14,7 +14,8 @@ struct gpucoll_model {
     double agree_us;  /* all ranks of a host seeing each other's posts */
     double launch_us; /* launch of a kernel until it runs, and its end until the host sees it */
     double ring_us;   /* the same for a call given to a lingering kernel */
-    double crew_us;   /* what a crew of several CTAs costs above one CTA: its two barriers */
+    double
+        crew_us; /* what several CTAs of it cost above one: until the last has heard the bell, and each has said that it is done */
     double hop_us;    /* one step of LL or LL128, without the link's own latency: load, store, notice */
     double fence_us;  /* one step of Simple, likewise: with CTA barrier, system-scope fence and flag */
     double

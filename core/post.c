@@ -81,6 +81,7 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
         bool on_device = gpucoll_is_exchange(request->coll) && buffer.memory == GPUCOLL_MEMORY_DEVICE;
         return on_device ? GPUCOLL_REASON_OVERLAP : GPUCOLL_REASON_MEMORY;
     }
+    request->migrates = buffer.migrates;
     if (context->config->sync_device && pointer != NULL &&
         context->accel->ops->synchronize(context->accel, pointer) != GPUCOLL_OK) {
         return GPUCOLL_REASON_GPU;

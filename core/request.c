@@ -151,13 +151,14 @@ static gpucoll_status decide(struct gpucoll_request *request)
 }
 
 /* Does the kernel of the plan linger after all? One crew a GPU: the first lane is the one that a program with one call at a time always gets.
- * Not between kernels that pack and unpack, for which it would have to leave, nor where it has been of no use lately. */
+ * Not between kernels that pack and unpack, for which it would have to leave, nor where it has been of no use lately; nor where the results may
+ * lie in other memory than the GPU's, which only the end of a kernel or a fence of the system waits for (kernels/linger.cuh). */
 static void decide_to_linger(struct gpucoll_request *request)
 {
     struct gpucoll_plan *plan = &request->plan;
     const bool meant = plan->linger;
     const bool first = request->lane == request->gpu->lanes;
-    plan->linger &= first && request->packing == NULL && !gpucoll_gate_wanted(request);
+    plan->linger &= first && request->packing == NULL && !request->migrates && !gpucoll_gate_wanted(request);
     if (first) {
         const uint64_t linger_ns = (uint64_t)request->team->context->config->linger * 1000;
         const uint64_t now_ns = plan->linger ? gpucoll_now_ns() : 0;

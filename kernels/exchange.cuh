@@ -176,9 +176,10 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
 struct move_calls {
     static constexpr bool has_runs = true;
 
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks)
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks,
+                                                    uint32_t threads)
     {
-        return gpucoll_leader_suffices(GPUCOLL_KERNEL_MOVE_LL, bytes, nranks, blockDim.x);
+        return gpucoll_leader_suffices(GPUCOLL_KERNEL_MOVE_LL, bytes, nranks, threads);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
@@ -191,9 +192,10 @@ struct move_calls {
 template <typename Op> struct reduce_calls {
     static constexpr bool has_runs = true;
 
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks)
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks,
+                                                    uint32_t threads)
     {
-        return gpucoll_leader_suffices(GPUCOLL_KERNEL_REDUCE_LL, bytes, nranks, blockDim.x);
+        return gpucoll_leader_suffices(GPUCOLL_KERNEL_REDUCE_LL, bytes, nranks, threads);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,

@@ -16,10 +16,11 @@ namespace gpucoll {
 template <typename Op> struct allreduce_calls {
     static constexpr bool has_runs = false;
 
-    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks)
+    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
+                                                    uint32_t threads)
     {
         return kernel == GPUCOLL_KERNEL_ONESHOT &&
-               gpucoll_leader_suffices(GPUCOLL_KERNEL_ONESHOT, bytes, nranks, blockDim.x);
+               gpucoll_leader_suffices(GPUCOLL_KERNEL_ONESHOT, bytes, nranks, threads);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,

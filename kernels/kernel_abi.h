@@ -39,9 +39,7 @@
 enum {
     GPUCOLL_MAX_LOCAL = 32,    /* ranks of one kernel */
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
-    GPUCOLL_CLUSTER_CTAS = 8,  /* of a cluster: the portable size */
-    GPUCOLL_CREW_CLUSTERS = 4, /* of a lingering kernel, at most */
-    GPUCOLL_CREW_CTAS = GPUCOLL_CREW_CLUSTERS * GPUCOLL_CLUSTER_CTAS,
+    GPUCOLL_CREW_CTAS = 32,    /* of a lingering kernel, at most */
     GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
     GPUCOLL_SERVICE_THREADS = 64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
     GPUCOLL_LEAST_SERVED_THREADS = GPUCOLL_SERVICE_THREADS + 32,
@@ -83,8 +81,9 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
     return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_RELAY;
 }
 
-/* Does the leader of a crew that lingers do such a call by itself? Up to a pack for each of its threads, of what goes to all peers if it is moved, else
- * of what is reduced; lines of LL128 are for the whole crew. The kernels do what this says, and the cost model counts on it. */
+/* Do so many threads of one CTA do such a call without a second turn? Up to a pack for each, of what goes to all peers if it is moved, else of what is
+ * reduced; lines of LL128 are for several CTAs. Of a crew that lingers the first CTA then does it alone, and the first warp if that has
+ * threads enough; the cost model counts on it. */
 static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t bytes, uint32_t nranks, uint32_t threads)
 {
     const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
@@ -93,7 +92,7 @@ static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t 
     case GPUCOLL_KERNEL_REDUCE_LL:
         return packs <= threads;
     case GPUCOLL_KERNEL_MOVE_LL:
-        return packs * (nranks - 1) <= threads;
+        return packs * (nranks > 1 ? nranks - 1 : 1) <= threads;
     default:
         return false;
     }
@@ -131,8 +130,8 @@ struct gpucoll_kernel_status {
     uint32_t began;     /* a CTA of it is resident */
     uint32_t ready;     /* all are, and none has stored anything */
     uint32_t retreated; /* by its last CTA instead of `done`: it has been told to end, and has */
-    /* By the clusters after the first, when their part of a call that lingering clusters share is done: its done_value. */
-    uint32_t done_beside[GPUCOLL_CREW_CLUSTERS - 1];
+    /* By the CTAs after the first, when their part of a call that CTAs of a lingering kernel share is done: its done_value. */
+    uint32_t done_beside[GPUCOLL_CREW_CTAS - 1];
 };
 
 /*
@@ -143,11 +142,14 @@ struct gpucoll_kernel_status {
  * the order in which the chunks became visible.
  *
  *   chunk 0        send buffer | bytes
- *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of clusters that share the call
+ *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of CTAs that share the call
  *   chunk 2 + i    lane of rank i | its epoch
  *
  * An exchange has two more rows, a chunk for each rank and read together with the first: the run that is sent, place | bytes, and
  * the one that is received. (Runs of LL are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE.
+ *
+ * Each CTA of the kernel has a bell of its own, rung for the calls that it has a part in: loads of the same line of host memory by several
+ * SMs are done one after the other (docs/design.md).
  */
 struct gpucoll_bell_chunk {
     uint64_t pointer;
@@ -171,20 +173,20 @@ struct gpucoll_kernel_peer {
 };
 
 /* Begins as a bell does, so that a lingering kernel puts what it has heard straight into its arguments: `send` and the low half of
- * `bytes` are chunk 0, `recv`, `kernel` and `clusters` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
+ * `bytes` are chunk 0, `recv`, `kernel` and `crew_ctas` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
 struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
     void *recv;       /* any alignment; TWOSHOT_LL128: NULL for who does not want the result */
     uint16_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
-    uint16_t clusters; /* with a bell: so many of the crew share this call, unless its leader does it alone */
+    uint16_t crew_ctas; /* with a bell: the first so many CTAs share this call */
     uint32_t done_value;
     struct gpucoll_kernel_status *status; /* as the device sees it */
-    const struct gpucoll_bell *bell;      /* likewise; NULL: the kernel ends after this call */
+    const struct gpucoll_bell *bell;      /* likewise, by CTA; NULL: the kernel ends after this call */
     int64_t linger_clocks; /* with a bell: how long the kernel waits for another call after each */
     uint32_t *arrived;     /* device memory, zero between kernels: counts the CTAs that are finished */
     uint32_t *gate; /* likewise, enum gpucoll_gate_word; NULL: the kernel does not ask the host before it begins */
-    uint64_t *crew; /* likewise, with a bell: a word of each cluster, by which they agree to leave (linger.cuh) */
+    uint64_t *crew; /* likewise, with a bell: a word of each CTA, by which they agree to leave (linger.cuh) */
     uint64_t data_bytes;   /* size of the data area of each lane, a multiple of 4096 */
     uint64_t round_begin;  /* two-shot: rounds [begin, end) of every channel; end = ~0 means all */
     uint64_t round_end;

@@ -1,19 +1,20 @@
 /*
- * Kernels that linger: after a call the kernel stays for a bounded time and takes further calls from a bell in host memory
- * (kernel_abi.h), which spares each of them the launch. Of each cluster of the crew the first CTA leads: its first warp polls the bell,
- * copies the call into every CTA's shared memory, and the cluster's barrier starts it. The clusters hear the bell and end their parts
- * by themselves, since telling each other would take longer than PCIe. A call small enough for the threads of one CTA is done
- * by the first cluster's leader alone, while the others sleep in the barrier; and one may ask for fewer clusters than there are.
+ * Kernels that linger: after a call the kernel stays for a bounded time and takes further calls from bells in host memory
+ * (kernel_abi.h), which spares each of them the launch. Each CTA of the crew has a bell of its own, hears it by its first warp, does
+ * its part of the call and tells the host of its end: the CTAs never wait for each other, which would take longer than to
+ * hear. A call may ask for fewer CTAs than there are, and is heard by those alone; one that the threads of one warp can do is done by the
+ * first CTA's first warp without a barrier, while the other warps sleep.
  *
- * Leaving: the first cluster decides, and says in status->left which call was its last. The host, having rung the bell, looks at
- * `done` and at `left`; if the kernel left before it heard the bell, the host launches it anew with the call. So all clusters must
- * leave after the same call: see `parting`.
+ * Leaving: the first CTA, which has a part in every call, decides, and says in status->left which call was its last. The host, having
+ * rung, looks at `done` and at `left`; if the kernel left before it heard the bell, the host launches it anew with the call. So
+ * no CTA may take a call that another one will not: see `parting`.
  *
  * Which calls a kernel takes its `Calls` say:
- *   has_runs                        they are exchanges: the bell has their runs, too
- *   is_small(kernel, bytes, nranks) is the call done by the leader alone, since that takes less time than the crew's two
- *                                   barriers?
- *   run(args, runs, share)          a CTA's part of the call; false if a wait was given up
+ *   has_runs                         they are exchanges: the bell has their runs, too
+ *   is_small(kernel, bytes, nranks, threads)
+ *                                    have so many threads no more than a pack each?
+ *   run(args, runs, share)           a CTA's part of the call, by all of its threads or, of a call that is small for those of one warp,
+ *                                    by that warp; false if a wait was given up
  */
 #ifndef GPUCOLL_KERNELS_LINGER_CUH
 #define GPUCOLL_KERNELS_LINGER_CUH
@@ -28,19 +29,14 @@ static_assert(offsetof(gpucoll_kernel_args, peer) % sizeof(uint64_t) == 0 &&
               "a call is copied by words");
 static_assert(GPUCOLL_BELL_CHUNKS == warp_threads, "a chunk of each row for each lane of the leading warp");
 static_assert(GPUCOLL_BELL_CHUNKS >= GPUCOLL_MAX_LOCAL, "a run for each lane of the leading warp");
+static_assert(GPUCOLL_CREW_CTAS <= warp_threads, "a CTA's answer for each lane of the leading warp");
 
 /* In each CTA's shared memory. */
 struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
-    uint32_t failed;          /* of a leader: a CTA of its cluster gave up */
-    uint32_t last;            /* of a leader: the done_value of the latest call that succeeded */
+    uint32_t last;            /* the done_value of the latest call that succeeded */
 };
-
-template <typename Calls> __device__ __forceinline__ bool is_small(const gpucoll_kernel_args &call)
-{
-    return Calls::is_small(call.kernel, call.bytes, call.nranks);
-}
 
 /* What a lane of the leading warp has heard: its chunk of the first row, and of an exchange the runs of rank `lane`. */
 struct heard_chunks {
@@ -60,44 +56,23 @@ __device__ __forceinline__ uint32_t sequence_of(words chunk)
     return static_cast<uint32_t>(chunk.high >> 32);
 }
 
-/* What lane `lane` of the leading warp has heard, into the call of CTA `cta`. */
-__device__ __forceinline__ void put_head(linger_state &state, uint32_t cta, uint32_t lane, words chunk)
-{
-    static_assert(offsetof(gpucoll_kernel_args, bytes) == 8 && offsetof(gpucoll_kernel_args, recv) == 16 &&
-                      offsetof(gpucoll_kernel_args, kernel) == 24,
-                  "a call begins with two chunks");
-    char *const head = reinterpret_cast<char *>(&state.call) + lane * sizeof(gpucoll_bell_chunk);
-    char *const to = lane < 2 ? head : reinterpret_cast<char *>(&state.call.peer[lane - 2]);
-    store_cluster(reinterpret_cast<uint64_t *>(to), cta, chunk.low);
-    store_cluster(reinterpret_cast<uint32_t *>(to) + 2, cta, value_of(chunk));
-}
-
-__device__ __forceinline__ void put_run(linger_state &state, uint32_t cta, uint32_t rank, const heard_chunks &heard)
-{
-    static_assert(sizeof(gpucoll_kernel_run) == 4 * sizeof(uint64_t), "a run is four words");
-    uint64_t *const run = reinterpret_cast<uint64_t *>(&state.runs.run[rank]);
-    store_cluster(run, cta, heard.send.low);
-    store_cluster(run + 1, cta, heard.recv.low);
-    store_cluster(run + 2, cta, static_cast<uint64_t>(value_of(heard.send)));
-    store_cluster(run + 3, cta, static_cast<uint64_t>(value_of(heard.recv)));
-}
-
 /* All rows are asked for at once: one after another they would take two round trips. */
 template <bool Runs> __device__ __forceinline__ heard_chunks look_at_bell(const gpucoll_kernel_args &call)
 {
     const uint32_t lane = threadIdx.x;
+    const gpucoll_bell &bell = call.bell[blockIdx.x];
     heard_chunks heard = {};
     if (lane < call.nranks + 2) {
-        heard.head = load_words(&call.bell->chunk[lane]);
+        heard.head = load_words(&bell.chunk[lane]);
     }
     if (Runs && lane < call.nranks) {
-        heard.send = load_words(&call.bell->send[lane]);
-        heard.recv = load_words(&call.bell->recv[lane]);
+        heard.send = load_words(&bell.send[lane]);
+        heard.recv = load_words(&bell.recv[lane]);
     }
     return heard;
 }
 
-/* Is that all of a call that is newer than the latest? (A cluster that a small call does not need may hear only the next.) */
+/* Is that all of a call that is newer than the latest? */
 template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks &heard)
 {
     const uint32_t lane = threadIdx.x;
@@ -113,10 +88,14 @@ template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kern
 }
 
 /*
- * How the clusters of a crew leave after the same call, by a word of each in device memory. When its time is over the first one asks the
- * others. One that has not heard a newer call answers, and then takes none before the first has said whether they stay or leave. If all
- * have answered, they leave. If one does not, it has heard a newer call; then the first hears that, too, and they stay. By the leading
- * warp of each cluster, all lanes alike.
+ * How the CTAs of a crew leave so that no call is taken by some of those that it asks for: by a word of each in device memory, which names
+ * the first one's latest call. When its time is over the first one asks the others. One that has not heard a call newer than that answers,
+ * and then takes none before the first has said whether they stay or leave. If all have answered, they leave. If one does not, it has
+ * heard a newer call; then the first hears that, too, and they stay. (What the first said to an earlier kernel, or before a call that this
+ * CTA has done since, names a call older than the CTA's latest.)
+ *
+ * A CTA that answers must have looked at its bell after it was asked: it may have no part in the first one's latest call, or one that it has
+ * not heard of yet. The host rings for the first one last, so such a look tells which. By the leading warp of each CTA, all lanes alike.
  */
 class parting {
   public:
@@ -125,43 +104,44 @@ class parting {
     {
     }
 
-    /* The first cluster, whose time is over: do they leave? To be asked again until a call is heard. */
+    /* The first CTA, whose time is over: do they leave? To be asked again until a call is heard. */
     __device__ __forceinline__ bool all_leave()
     {
         const uint32_t lane = threadIdx.x;
-        const uint32_t clusters = cluster_count();
-        if (clusters > 1 && !asked_) {
-            say(0, ASKS);
+        if (gridDim.x > 1 && !asked_) {
+            fence_system(); /* who sees the question finds what was rung before that latest call */
+            say(0, word(ASKS));
             asked_ = true;
             return false;
         }
-        const bool others = lane == 0 || lane >= clusters || load_relaxed(&words_[lane]) == word(ASKS);
+        const bool others = lane == 0 || lane >= gridDim.x || load_relaxed(&words_[lane]) == word(ASKS);
         const bool leave = __all_sync(whole_warp, others);
         if (leave) {
-            say(0, LEAVES);
+            say(0, word(LEAVES));
         }
         return leave;
     }
 
-    /* The first cluster has heard a call, or has failed at one. */
+    /* The first CTA has heard a call, or has failed at one. */
     __device__ __forceinline__ void end(bool leave)
     {
         if (leave || asked_) {
-            say(0, leave ? LEAVES : STAYS);
+            say(0, word(leave ? LEAVES : STAYS));
         }
     }
 
-    /* Another cluster, with what it has read of the first one's word. */
+    /* Another CTA, with what it has read of the first one's word before it looked at its bell. */
     __device__ __forceinline__ bool leaves(uint64_t said)
     {
         said = __shfl_sync(whole_warp, said, 0);
-        if (said == word(ASKS)) {
-            say(cluster_index(), ASKS);
-            while (said == word(ASKS)) {
+        if (is(said, ASKS)) {
+            const uint64_t asked = said;
+            say(blockIdx.x, asked);
+            while (said == asked) {
                 said = __shfl_sync(whole_warp, load_relaxed(words_), 0);
             }
         }
-        return said == word(LEAVES);
+        return is(said, LEAVES);
     }
 
   private:
@@ -172,10 +152,16 @@ class parting {
         return static_cast<uint64_t>(latest_) << 32 | what;
     }
 
-    __device__ __forceinline__ void say(uint32_t cluster, uint32_t what) const
+    /* Is that what was said, and after no call older than this CTA's latest? */
+    __device__ __forceinline__ bool is(uint64_t said, uint32_t what) const
+    {
+        return static_cast<uint32_t>(said) == what && static_cast<int32_t>(static_cast<uint32_t>(said >> 32) - latest_) >= 0;
+    }
+
+    __device__ __forceinline__ void say(uint32_t cta, uint64_t what) const
     {
         if (threadIdx.x == 0) {
-            store_relaxed(&words_[cluster], word(what));
+            store_relaxed(&words_[cta], what);
         }
     }
 
@@ -191,15 +177,23 @@ __device__ __forceinline__ heard_chunks told_to_leave()
     return heard;
 }
 
-/* The leading warp waits for a call after the latest: each lane gets its chunks, or such that say leave if none came. */
-template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call)
+/* The leading warp waits for a call after the latest: each lane gets its chunks, or such that say leave if none came, or if the latest
+ * was not done. */
+template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call, bool good)
 {
-    const bool first = cluster_index() == 0;
+    const bool first = blockIdx.x == 0;
     parting party(call);
+    if (!good) {
+        if (first) {
+            party.end(true);
+        }
+        return told_to_leave();
+    }
     const int64_t begin = clock64();
+    uint64_t said = 0;
     for (;;) {
         heard_chunks heard = look_at_bell<Runs>(call);
-        const uint64_t said = first ? 0 : load_relaxed(call.crew); /* is under way together with the chunks */
+        const uint64_t says = first ? 0 : load_acquire(call.crew); /* is under way together with the chunks */
         if (is_whole<Runs>(call, heard)) {
             party.end(false);
             return heard;
@@ -208,103 +202,78 @@ template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpu
         if (first ? over && party.all_leave() : party.leaves(said)) {
             return told_to_leave();
         }
+        said = says;
     }
 }
 
-/* Does this cluster have a part in the call? */
-template <typename Calls>
-__device__ __forceinline__ bool is_asked(const gpucoll_kernel_args &call, const heard_chunks &heard)
+__device__ __forceinline__ bool is_leave(const gpucoll_kernel_args &call)
 {
-    const uint32_t bytes = __shfl_sync(whole_warp, value_of(heard.head), 0);
-    const uint32_t kernel = __shfl_sync(whole_warp, value_of(heard.head), 1);
-    return cluster_index() == 0 || kernel == GPUCOLL_BELL_LEAVE ||
-           (cluster_index() < kernel >> 16 && !Calls::is_small(kernel & 0xffff, bytes, call.nranks));
+    return call.kernel == GPUCOLL_BELL_LEAVE;
 }
 
-/* The leading warp waits for a call that its cluster has a part in. */
-template <typename Calls> __device__ __forceinline__ heard_chunks hear_call(linger_state &state, bool good)
+/* The leading warp puts what it has heard into the call. */
+template <typename Calls> __device__ __forceinline__ void take_call(linger_state &state, const heard_chunks &heard)
 {
-    if (!good) {
-        if (cluster_index() == 0) {
-            parting(state.call).end(true);
-        }
-        return told_to_leave();
-    }
-    heard_chunks heard = hear_bell<Calls::has_runs>(state.call);
-    while (!is_asked<Calls>(state.call, heard)) {
-        __syncwarp();
-        if (threadIdx.x == 0) {
-            state.call.done_value = heard.sequence;
-        }
-        __syncwarp();
-        heard = hear_bell<Calls::has_runs>(state.call);
-    }
-    return heard;
-}
-
-/* The leading warp gives the call that it heard to its whole cluster, or keeps it if it is small. */
-template <typename Calls> __device__ __forceinline__ void give_call(linger_state &state, const heard_chunks &heard)
-{
+    static_assert(offsetof(gpucoll_kernel_args, bytes) == 8 && offsetof(gpucoll_kernel_args, recv) == 16 &&
+                      offsetof(gpucoll_kernel_args, kernel) == 24 && offsetof(gpucoll_kernel_args, crew_ctas) == 26,
+                  "a call begins with two chunks");
     const uint32_t lane = threadIdx.x;
     const uint32_t nranks = state.call.nranks;
-    const uint32_t bytes = __shfl_sync(whole_warp, value_of(heard.head), 0);
-    const uint32_t kernel = __shfl_sync(whole_warp, value_of(heard.head), 1);
-    const bool leave = kernel == GPUCOLL_BELL_LEAVE;
-    const uint32_t ctas = !leave && Calls::is_small(kernel & 0xffff, bytes, nranks) ? 1 : cluster_size();
-    for (uint32_t cta = 0; cta < ctas; cta++) {
-        if (lane < nranks + 2) {
-            put_head(state, cta, lane, heard.head);
-        }
-        if (Calls::has_runs && !leave && lane < nranks) {
-            put_run(state, cta, lane, heard);
-        }
+    if (lane < nranks + 2) {
+        char *const head = reinterpret_cast<char *>(&state.call) + lane * sizeof(gpucoll_bell_chunk);
+        char *const to = lane < 2 ? head : reinterpret_cast<char *>(&state.call.peer[lane - 2]);
+        *reinterpret_cast<uint64_t *>(to) = heard.head.low;
+        *(reinterpret_cast<uint32_t *>(to) + 2) = value_of(heard.head);
+    }
+    if (Calls::has_runs && lane < nranks) {
+        gpucoll_kernel_run &run = state.runs.run[lane];
+        run.send = reinterpret_cast<const void *>(heard.send.low);
+        run.recv = reinterpret_cast<void *>(heard.recv.low);
+        run.send_bytes = value_of(heard.send);
+        run.recv_bytes = value_of(heard.recv);
     }
     __syncwarp();
-    if (lane == 0 && !leave) {
+    if (lane == 0 && !is_leave(state.call)) {
         state.call.done_value = heard.sequence;
     }
+    __syncwarp();
 }
 
-/* After its part of a call: the leader of each cluster tells the host, when all of that are done. False on a leader if anyone gave up. */
-__device__ __forceinline__ bool end_call(linger_state &state, bool alone, bool failed)
+/* Of a CTA, who does the next call: nobody, since there is none and the CTA ends; its first warp, or all. */
+enum class reach : uint32_t { NOBODY, WARP, CTA };
+
+/* After its part of a call a CTA tells the host. False if anyone gave up. */
+__device__ __forceinline__ bool end_call(linger_state &state, reach who, bool failed)
 {
-    bool good = !__syncthreads_or(failed);
-    if (!alone) {
-        if (!good && threadIdx.x == 0) {
-            store_cluster(&state.failed, 0, 1u);
-        }
-        cluster_barrier();
-        good = !state.failed;
-    }
-    if (good && cluster_rank() == 0 && threadIdx.x == 0) {
+    const bool good = who == reach::WARP ? !__any_sync(whole_warp, failed) : !__syncthreads_or(failed);
+    if (good && threadIdx.x == 0) {
         gpucoll_kernel_status *const status = state.call.status;
-        fence_system();
-        store_relaxed(cluster_index() == 0 ? &status->done : &status->done_beside[cluster_index() - 1], state.call.done_value);
+        fence_device(); /* the host lets no kernel linger whose results may lie elsewhere */
+        store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
         state.last = state.call.done_value;
     }
     return good;
 }
 
-/* Waits for the next call; false: there is none, the cluster ends. */
-template <typename Calls> __device__ __forceinline__ bool next_call(linger_state &state, bool good)
+/* Waits for the next call. */
+template <typename Calls> __device__ __forceinline__ reach next_call(linger_state &state, bool good)
 {
-    if (cluster_rank() != 0) {
-        cluster_barrier();
-        return state.call.kernel != GPUCOLL_BELL_LEAVE;
-    }
+    const gpucoll_kernel_args &call = state.call;
     if (threadIdx.x < warp_threads) {
         __syncwarp();
-        give_call<Calls>(state, hear_call<Calls>(state, good));
+        take_call<Calls>(state, hear_bell<Calls::has_runs>(call, good));
+        if (!is_leave(call) && call.crew_ctas == 1 && Calls::is_small(call.kernel, call.bytes, call.nranks, warp_threads)) {
+            return reach::WARP;
+        }
     }
     __syncthreads();
-    const bool leave = state.call.kernel == GPUCOLL_BELL_LEAVE;
-    if (leave && cluster_index() == 0 && threadIdx.x == 0) {
-        store_release(&state.call.status->left, state.last);
+    if (!is_leave(call)) {
+        return reach::CTA;
     }
-    if (leave || cluster_index() != 0 || !is_small<Calls>(state.call)) {
-        cluster_barrier();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        store_release(&call.status->left, state.last);
     }
-    return !leave;
+    return reach::NOBODY;
 }
 
 __device__ __forceinline__ void copy_words(void *to, const void *from, uint32_t bytes)
@@ -325,14 +294,9 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
         copy_words(&state.runs, runs, static_cast<uint32_t>(gpucoll_kernel_runs_bytes(args.nranks)));
     }
     if (threadIdx.x == 0) {
-        state.failed = 0;
         state.last = 0;
     }
-    if (args.bell != nullptr) {
-        cluster_barrier(); /* no CTA writes another's shared memory before that one has started */
-    } else {
-        __syncthreads();
-    }
+    __syncthreads();
 }
 
 /* The kernel of the LL and LL128 calls: ends after one call, or lingers if it was given a bell. */
@@ -345,27 +309,22 @@ __device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, co
     }
     take_first_call<Calls>(state, args, runs);
     const bool lingers = args.bell != nullptr;
-    /* The first call came with the launch. (Not state.call: the leader may be at the second already.) */
-    bool mine = !lingers || (cluster_rank() == 0 && cluster_index() == 0) || !is_small<Calls>(args);
-    for (;;) {
+    bool mine = !lingers || blockIdx.x < args.crew_ctas;
+    reach who = reach::CTA;
+    do {
         bool good = true;
         if (mine) {
-            const bool alone = lingers && (cluster_size() == 1 || is_small<Calls>(state.call));
-            const crew_share crew =
-                lingers ? crew_share{cluster_index() * cluster_size() + cluster_rank(), state.call.clusters * cluster_size()}
-                        : share_of_grid();
-            const bool failed = !Calls::run(state.call, state.runs, alone ? crew_share{0, 1} : crew);
+            const crew_share share = lingers ? crew_share{blockIdx.x, state.call.crew_ctas} : share_of_grid();
+            const bool failed = !Calls::run(state.call, state.runs, share);
             if (!lingers) {
                 finish(args, failed);
                 return;
             }
-            good = end_call(state, alone, failed);
+            good = end_call(state, who, failed);
         }
         mine = true;
-        if (!next_call<Calls>(state, good)) {
-            return;
-        }
-    }
+        who = next_call<Calls>(state, good);
+    } while (who != reach::NOBODY);
 }
 
 } // namespace gpucoll

@@ -24,6 +24,14 @@ __device__ __forceinline__ void fence_system()
     asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
+/* The same for what was written to this GPU's own memory: whoever looks there later, copy engines and other GPUs as well, does so through the
+ * second-level cache, where it then is. The fence of the system waits for loads of host memory besides, also those of other SMs, and PTX
+ * promises the order to the host of that one only: so this is for results that the host does not read itself (docs/design.md). */
+__device__ __forceinline__ void fence_device()
+{
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
 __device__ __forceinline__ void store_relaxed(uint64_t *to, uint64_t value)
 {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");

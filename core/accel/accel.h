@@ -29,6 +29,7 @@ struct gpucoll_buffer {
     enum gpucoll_memory memory; /* managed memory counts as DEVICE; pinned host memory as HOST */
     int device;                 /* ordinal in this process; -1 for HOST */
     uint64_t id;                /* of the allocation, never reused in a process; 0 if the driver gives none */
+    bool migrates;              /* managed: its pages may be in other memory than the device's */
 };
 
 /* By what a peer process maps memory. */
@@ -142,8 +143,8 @@ struct gpucoll_accel_ops {
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;
     void (*device_close)(struct gpucoll_device *device);
     void (*device_id)(struct gpucoll_device *device, struct gpucoll_device_id *id);
-    /* How many CTAs of kernels that linger it holds at once: whole clusters, or fewer than one; 0: kernels do not linger. */
-    unsigned (*device_crew)(struct gpucoll_device *device);
+    /* Can kernels linger on it? */
+    bool (*device_lingers)(struct gpucoll_device *device);
     /* How many CTAs of any kernel are on this device at once: of one that waits for other ranks all have to be. */
     unsigned (*device_resident)(struct gpucoll_device *device);
     /* Do kernels of several processes run on it at the same time (as under MPS), rather than in turn? */

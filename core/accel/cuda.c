@@ -109,11 +109,12 @@ static void cuda_classify(struct gpucoll_accel *base, const void *address, struc
 {
     struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base);
     struct gpucoll_cuda_pointer pointer;
-    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_HOST, -1, 0};
+    *buffer = (struct gpucoll_buffer){.memory = GPUCOLL_MEMORY_HOST, .device = -1};
     if (!address || !gpucoll_cuda_look(accel, address, &pointer)) {
         return;
     }
-    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, pointer.ordinal, pointer.id};
+    *buffer =
+        (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, pointer.ordinal, pointer.id, pointer.managed != 0};
     if (pointer.ordinal < 0 || pointer.ordinal >= GPUCOLL_CUDA_DEVICES) {
         buffer->device = -1;
         return;
@@ -127,7 +128,7 @@ static void cuda_classify(struct gpucoll_accel *base, const void *address, struc
 
 static bool tell(const struct gpucoll_cuda_pointer *pointer, bool found, struct gpucoll_buffer *buffer)
 {
-    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, pointer->ordinal, 0};
+    *buffer = (struct gpucoll_buffer){.memory = GPUCOLL_MEMORY_DEVICE, .device = pointer->ordinal};
     return found && pointer->ordinal < GPUCOLL_CUDA_DEVICES;
 }
 
@@ -170,7 +171,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .copier_close = gpucoll_cuda_copier_close,
     .copier_queue = gpucoll_cuda_copier_queue,
     .copier_passed = gpucoll_cuda_copier_passed,
-    .device_crew = gpucoll_cuda_device_crew,
+    .device_lingers = gpucoll_cuda_device_lingers,
     .device_resident = gpucoll_cuda_device_resident,
     .device_concurrent = gpucoll_cuda_device_concurrent,
     .device_bulk = gpucoll_cuda_device_bulk,

@@ -40,8 +40,6 @@ struct gpucoll_cuda_device {
     struct gpucoll_device base;
     struct gpucoll_cuda_place *place;
     struct gpucoll_device_id id;
-    unsigned cluster;  /* CTAs of a cluster of a lingering kernel */
-    unsigned crew;     /* CTAs of lingering kernels that are on it at once: whole clusters, if it has any */
     unsigned resident; /* CTAs of any kernel that are on it at once */
     bool concurrent;   /* under MPS: kernels of several processes run at the same time */
     bool bulk;         /* its SMs copy in bulk, and the kernels are compiled for that */
@@ -97,7 +95,7 @@ gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void 
                                         struct gpucoll_device **device) GPUCOLL_CHECKED;
 void gpucoll_cuda_device_close(struct gpucoll_device *device);
 void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device_id *id);
-unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device);
+bool gpucoll_cuda_device_lingers(struct gpucoll_device *device);
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device);
 bool gpucoll_cuda_device_concurrent(struct gpucoll_device *device);
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device);
@@ -145,8 +143,6 @@ gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device) GPU
 bool gpucoll_cuda_has_clusters(const struct gpucoll_cuda_driver *cuda, CUfunction function);
 /* The same in the context of the device: fills `resident`. A slice of a GPU may have 14 SMs, and MPS may leave a process as few. */
 gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device) GPUCOLL_CHECKED;
-/* How many CTAs make a cluster, and how many can linger at once: `cluster` and `crew` of the device. */
-void gpucoll_cuda_find_crew(struct gpucoll_cuda_device *device);
 void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device);
 
 gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device,

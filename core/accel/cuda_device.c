@@ -84,9 +84,6 @@ static gpucoll_status try_device(struct gpucoll_cuda_device *device)
     if (status == GPUCOLL_OK) {
         status = gpucoll_cuda_find_resident(device);
     }
-    if (status == GPUCOLL_OK) {
-        gpucoll_cuda_find_crew(device);
-    }
     return status;
 }
 
@@ -135,9 +132,10 @@ void gpucoll_cuda_device_id(struct gpucoll_device *device, struct gpucoll_device
     *id = gpucoll_cuda_device(device)->id;
 }
 
-unsigned gpucoll_cuda_device_crew(struct gpucoll_device *device)
+bool gpucoll_cuda_device_lingers(struct gpucoll_device *device)
 {
-    return gpucoll_cuda_device(device)->crew;
+    (void)device;
+    return true;
 }
 
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device)

@@ -29,8 +29,6 @@ static const struct symbol named[] = {
     {"cuDeviceGetUuid_v2", offsetof(struct gpucoll_cuda_driver, uuid_of_slice)},
     {"cuCtxGetId", offsetof(struct gpucoll_cuda_driver, context_number)},
     {"cuLaunchKernelEx", offsetof(struct gpucoll_cuda_driver, launch_cluster)},
-    {"cuOccupancyMaxPotentialClusterSize", offsetof(struct gpucoll_cuda_driver, cluster_size)},
-    {"cuOccupancyMaxActiveClusters", offsetof(struct gpucoll_cuda_driver, cluster_count)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},
     {"cuFlushGPUDirectRDMAWrites", offsetof(struct gpucoll_cuda_driver, flush_writes)},
 };

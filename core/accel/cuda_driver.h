@@ -85,8 +85,6 @@ struct gpucoll_cuda_driver {
     CUresult(CUDAAPI *context_number)(CUcontext context, unsigned long long *number); /* never used again */
     CUresult(CUDAAPI *launch_cluster)(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                       void **extra);
-    CUresult(CUDAAPI *cluster_size)(int *most, CUfunction function, const CUlaunchConfig *config);
-    CUresult(CUDAAPI *cluster_count)(int *most, CUfunction function, const CUlaunchConfig *config);
     CUresult(CUDAAPI *load_function)(
         CUfunction function); /* loads code that the driver would load at its first launch */
     CUresult(CUDAAPI *flush_writes)(CUflushGPUDirectRDMAWritesTarget target,

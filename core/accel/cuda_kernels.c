@@ -116,36 +116,6 @@ gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
                               result);
 }
 
-void gpucoll_cuda_find_crew(struct gpucoll_cuda_device *device)
-{
-    const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_accel(device->base.accel)->cuda;
-    const CUfunction function = device->functions[GPUCOLL_KERNEL_ONESHOT][GPUCOLL_FN_sum_f32];
-    CUlaunchAttribute shape = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {1, 1, 1}};
-    CUlaunchConfig config = {.gridDimX = GPUCOLL_CLUSTER_CTAS,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = GPUCOLL_MAX_THREADS,
-                             .blockDimY = 1,
-                             .blockDimZ = 1};
-    int most = 0;
-    device->cluster = 1;
-    device->crew = 1;
-    if (!gpucoll_cuda_has_clusters(cuda, function) || !cuda->cluster_size ||
-        cuda->cluster_size(&most, function, &config) != CUDA_SUCCESS || most < 1) {
-        return;
-    }
-    device->cluster = most < GPUCOLL_CLUSTER_CTAS ? (unsigned)most : GPUCOLL_CLUSTER_CTAS;
-    device->crew = device->cluster;
-    shape.value.clusterDim.x = device->cluster;
-    config.gridDimX = device->cluster * GPUCOLL_CREW_CLUSTERS;
-    config.attrs = &shape;
-    config.numAttrs = 1;
-    if (device->cluster == GPUCOLL_CLUSTER_CTAS && cuda->cluster_count &&
-        cuda->cluster_count(&most, function, &config) == CUDA_SUCCESS && most > 1) {
-        device->crew *= (unsigned)most;
-    }
-}
-
 void gpucoll_cuda_unload_kernels(struct gpucoll_cuda_device *device)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);

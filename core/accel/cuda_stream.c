@@ -9,7 +9,7 @@
 struct shared {
     _Alignas(
         64) struct gpucoll_kernel_status status; /* one line, for the host looks at several of its words */
-    _Alignas(128) struct gpucoll_bell bell;
+    _Alignas(128) struct gpucoll_bell bell[GPUCOLL_CREW_CTAS];
 };
 
 struct cuda_stream {
@@ -23,9 +23,10 @@ struct cuda_stream {
     struct gpucoll_kernel_runs runs; /* of the latest exchange */
     unsigned threads;
     unsigned ctas;
-    unsigned cluster; /* CTAs of one; 1: none */
+    unsigned pair; /* CTAs that are to be on neighbouring SMs: 2, or 1 */
     unsigned shared_bytes;
-    unsigned enders; /* clusters that tell that they have done their part of the latest call */
+    unsigned
+        enders; /* CTAs that tell that they have done their part of the latest call: one for all, unless they linger */
     CUfunction crew; /* the kernel that may be lingering, of `ctas`; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
 };
@@ -35,7 +36,7 @@ static const unsigned warp = 32;
 struct counters {
     uint32_t arrived;
     uint32_t gate[GPUCOLL_GATE_WORDS];
-    uint64_t crew[GPUCOLL_CREW_CLUSTERS];
+    uint64_t crew[GPUCOLL_CREW_CTAS];
 };
 
 static void dismiss(struct cuda_stream *stream);
@@ -134,6 +135,27 @@ static unsigned usable_threads(unsigned threads)
     return most < warp ? warp : most / warp * warp;
 }
 
+/* The lingering kernel reads a chunk at once, and takes it when it sees the sequence number: that goes last. */
+static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value,
+                        uint32_t sequence)
+{
+    __atomic_store_n(&chunk->pointer, (uint64_t)(uintptr_t)pointer, __ATOMIC_RELAXED);
+    uint64_t word = (uint64_t)sequence << 32 | value;
+    __atomic_store_n((uint64_t *)(void *)&chunk->value, word, __ATOMIC_RELEASE);
+}
+
+/* A bell that has not been rung for 2^31 calls would say a newer one. */
+static void quiet_bells(struct cuda_stream *stream)
+{
+    const uint32_t latest = stream->args.done_value;
+    for (unsigned i = 0; i < stream->ctas; i++) {
+        struct gpucoll_bell_chunk *first = stream->shared->bell[i].chunk;
+        if ((int32_t)(first->sequence - latest) > 0) {
+            write_chunk(first, NULL, 0, latest);
+        }
+    }
+}
+
 /* The latest call, by a launch of its own. */
 static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
 {
@@ -143,9 +165,12 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
     CUresult result;
     bool entered = gpucoll_cuda_enter(accel, context_of(device));
-    if (stream->cluster > 1) {
+    if (stream->args.bell) {
+        quiet_bells(stream);
+    }
+    if (stream->pair > 1) {
         CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                     .value.clusterDim = {stream->cluster, 1, 1}};
+                                     .value.clusterDim = {stream->pair, 1, 1}};
         const CUlaunchConfig config = {.gridDimX = ctas,
                                        .gridDimY = 1,
                                        .gridDimZ = 1,
@@ -168,20 +193,10 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
                                   : gpucoll_cuda_check(accel, device->ordinal, "launching a kernel", result);
 }
 
-/* The lingering kernel reads a chunk at once, and takes it when it sees the sequence number: that goes last. */
-static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value,
-                        uint32_t sequence)
-{
-    __atomic_store_n(&chunk->pointer, (uint64_t)(uintptr_t)pointer, __ATOMIC_RELAXED);
-    uint64_t word = (uint64_t)sequence << 32 | value;
-    __atomic_store_n((uint64_t *)(void *)&chunk->value, word, __ATOMIC_RELEASE);
-}
-
-/* The latest call, to the kernel that lingers. */
-static void ring(struct cuda_stream *stream)
+/* The latest call, by the bell of one CTA. */
+static void ring_one(const struct cuda_stream *stream, struct gpucoll_bell *bell)
 {
     const struct gpucoll_kernel_args *args = &stream->args;
-    struct gpucoll_bell *bell = &stream->shared->bell;
     struct gpucoll_bell_chunk *chunk = bell->chunk;
     for (uint32_t i = 0; gpucoll_kernel_is_exchange(args->kernel) && i < args->nranks; i++) {
         const struct gpucoll_kernel_run *run = &stream->runs.run[i];
@@ -191,8 +206,16 @@ static void ring(struct cuda_stream *stream)
     for (uint32_t i = 0; i < args->nranks; i++) {
         write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);
     }
-    write_chunk(&chunk[1], args->recv, args->kernel | (uint32_t)args->clusters << 16, args->done_value);
+    write_chunk(&chunk[1], args->recv, args->kernel | (uint32_t)args->crew_ctas << 16, args->done_value);
     write_chunk(&chunk[0], args->send, (uint32_t)args->bytes, args->done_value);
+}
+
+/* The latest call, to the CTAs of the kernel that lingers which share it; to the first one last (`parting` of kernels/linger.cuh). */
+static void ring(struct cuda_stream *stream)
+{
+    for (unsigned i = stream->args.crew_ctas; i-- > 0;) {
+        ring_one(stream, &stream->shared->bell[i]);
+    }
     stream->rung = true;
 }
 
@@ -202,13 +225,15 @@ static void dismiss(struct cuda_stream *stream)
     if (!stream->crew) {
         return;
     }
-    struct gpucoll_bell_chunk *chunk = stream->shared->bell.chunk;
-    uint32_t next = stream->args.done_value + 1;
-    for (uint32_t i = 0; i < stream->args.nranks; i++) {
-        write_chunk(&chunk[2 + i], NULL, 0, next);
+    const uint32_t next = stream->args.done_value + 1;
+    for (unsigned c = 0; c < stream->ctas; c++) {
+        struct gpucoll_bell_chunk *chunk = stream->shared->bell[c].chunk;
+        for (uint32_t i = 0; i < stream->args.nranks; i++) {
+            write_chunk(&chunk[2 + i], NULL, 0, next);
+        }
+        write_chunk(&chunk[1], NULL, GPUCOLL_BELL_LEAVE, next);
+        write_chunk(&chunk[0], NULL, 0, next);
     }
-    write_chunk(&chunk[1], NULL, GPUCOLL_BELL_LEAVE, next);
-    write_chunk(&chunk[0], NULL, 0, next);
     stream->crew = NULL;
 }
 
@@ -218,33 +243,31 @@ static bool has_left(const struct cuda_stream *stream)
     return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == stream->args.done_value - 1;
 }
 
-/* A kernel with a bell lingers, in clusters. Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the
- * application from its place (docs/design.md). */
-static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned cluster)
+/* Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the application from its place
+ * (docs/design.md). */
+static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned ctas)
 {
     const bool bulk = launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK;
-    const bool lingers = launch->linger_ns > 0;
     stream->threads = bulk ? GPUCOLL_BULK_THREADS : usable_threads(launch->threads);
-    stream->ctas = lingers ? stream->args.clusters * cluster : launch->ctas;
+    stream->ctas = ctas;
     stream->shared_bytes = bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;
-    stream->cluster = lingers ? cluster : bulk && launch->ctas % 2 == 0 ? 2 : 1;
+    stream->pair = bulk && ctas % 2 == 0 ? 2 : 1;
 }
 
-/* Is this call for the crew that the latest one went to: the same kernel and shape, for a team of as many ranks, and as many clusters at
- * least? */
+/* Is this call for the crew that the latest one went to: the same kernel, for a team of as many ranks, and as many CTAs at least? */
 static bool suits_crew(const struct cuda_stream *stream, const struct gpucoll_launch *launch,
-                       CUfunction function, unsigned cluster, unsigned clusters)
+                       CUfunction function, unsigned asked)
 {
     const struct gpucoll_kernel_args *args = &stream->args;
     const struct gpucoll_kernel_args *given = launch->args;
     return launch->linger_ns > 0 && stream->crew == function &&
-           stream->threads == usable_threads(launch->threads) && stream->cluster == cluster &&
-           stream->ctas >= clusters * cluster && args->nranks == given->nranks && args->rank == given->rank &&
+           stream->threads == usable_threads(launch->threads) && stream->ctas >= asked &&
+           args->nranks == given->nranks && args->rank == given->rank &&
            given->done_value == args->done_value + 1;
 }
 
 /* What the stream knows of a call beside what it was given. */
-static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned clusters)
+static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned asked)
 {
     const struct gpucoll_cuda_device *device = gpucoll_cuda_device(stream->base.device);
     struct gpucoll_kernel_args *args = &stream->args;
@@ -252,16 +275,14 @@ static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *l
     const uintptr_t counters = (uintptr_t)stream->counters;
     const bool lingers = launch->linger_ns > 0;
     args->kernel = (uint16_t)launch->kernel;
-    args->clusters = (uint16_t)clusters;
+    args->crew_ctas = (uint16_t)asked;
     args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
     args->status = (struct gpucoll_kernel_status *)shared;
     args->bell = lingers ? (const struct gpucoll_bell *)(shared + offsetof(struct shared, bell)) : NULL;
     args->arrived = (uint32_t *)(counters + offsetof(struct counters, arrived));
     args->gate = launch->gate ? (uint32_t *)(counters + offsetof(struct counters, gate)) : NULL;
     args->crew = (uint64_t *)(counters + offsetof(struct counters, crew));
-    const bool alone =
-        gpucoll_leader_suffices(args->kernel, args->bytes, args->nranks, usable_threads(launch->threads));
-    stream->enders = lingers && !alone ? clusters : 1;
+    stream->enders = lingers ? asked : 1;
 }
 
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
@@ -276,10 +297,12 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
         return GPUCOLL_ERR_INVALID;
     }
     CUfunction function = device->functions[launch->kernel][launch->functor];
-    const unsigned ctas = launch->ctas < device->crew ? launch->ctas : device->crew;
-    const unsigned cluster = ctas < device->cluster ? ctas : device->cluster;
-    const unsigned clusters = ctas / cluster;
-    const bool suits = suits_crew(stream, launch, function, cluster, clusters);
+    const unsigned ctas =
+        launch->linger_ns > 0 && launch->ctas > GPUCOLL_CREW_CTAS ? GPUCOLL_CREW_CTAS : launch->ctas;
+    const bool alone =
+        gpucoll_leader_suffices(launch->kernel, given->bytes, given->nranks, usable_threads(launch->threads));
+    const unsigned asked = alone ? 1 : ctas;
+    const bool suits = suits_crew(stream, launch, function, asked);
     if (!suits) {
         dismiss(stream);
     }
@@ -287,13 +310,13 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     if (launch->runs) {
         memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
     }
-    fill_args(stream, launch, clusters);
+    fill_args(stream, launch, asked);
     stream->function = function;
     if (suits && !has_left(stream)) {
         ring(stream);
         return GPUCOLL_OK;
     }
-    shape_launch(stream, launch, cluster);
+    shape_launch(stream, launch, ctas);
     return start(stream, function);
 }
 
@@ -351,7 +374,7 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
         return GPUCOLL_OK;
     }
     if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
-        stream->ctas = stream->args.clusters * stream->cluster;
+        stream->ctas = stream->args.crew_ctas;
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
     }

@@ -67,7 +67,7 @@ static bool host_active(struct gpucoll_accel *accel)
 static void host_classify(struct gpucoll_accel *base, const void *pointer, struct gpucoll_buffer *buffer)
 {
     const struct host_accel *accel = (const struct host_accel *)base;
-    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_HOST, -1, 0};
+    *buffer = (struct gpucoll_buffer){.memory = GPUCOLL_MEMORY_HOST, .device = -1};
     if (!pointer) {
         return;
     }
@@ -141,7 +141,7 @@ static void name_device(struct host_device *device, int host_devices)
 static bool host_here(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer)
 {
     (void)accel;
-    *buffer = (struct gpucoll_buffer){GPUCOLL_MEMORY_DEVICE, 0, 0};
+    *buffer = (struct gpucoll_buffer){.memory = GPUCOLL_MEMORY_DEVICE};
     return true;
 }
 
@@ -197,10 +197,10 @@ static void host_device_id(struct gpucoll_device *device, struct gpucoll_device_
 }
 
 /* A worker thread that lingers would take a core from the application. */
-static unsigned host_device_crew(struct gpucoll_device *device)
+static bool host_device_lingers(struct gpucoll_device *device)
 {
     (void)device;
-    return 0;
+    return false;
 }
 
 /* A thread runs all CTAs by turns. */
@@ -431,7 +431,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .device_open = host_device_open,
     .device_close = host_device_close,
     .device_id = host_device_id,
-    .device_crew = host_device_crew,
+    .device_lingers = host_device_lingers,
     .device_resident = host_device_resident,
     .device_concurrent = host_device_concurrent,
     .device_bulk = host_device_bulk,

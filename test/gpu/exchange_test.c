@@ -125,7 +125,7 @@ static void call_in_row(struct exchange *exchange, struct call *call, const stru
     call->functor = kind->functor;
     call->runs = exchange->runs;
     call->linger_ns = lines ? lingers[exchange_below(exchange, 8)] : 0;
-    call->ctas = GPUCOLL_CLUSTER_CTAS << exchange_below(exchange, 3);
+    call->ctas = 1 + exchange_below(exchange, GPUCOLL_CREW_CTAS);
     if (kind->kernel == GPUCOLL_KERNEL_ONESHOT) {
         exchange_plan_all(exchange, most, unit, call);
     } else if (reduces) {

@@ -4,6 +4,8 @@
  *
  *   kernels_test --speed [--ranks N] [--max BYTES] [--only KERNEL] [--best]
  *
+ * Of more ranks than GPUs, several share one.
+ *
  * One line of JSON for each shape (--best: for the fastest shape of each kernel and size): median over the calls of the slowest
  * rank's time from the launch to the flag in host memory, all ranks starting together; busbw as in bench/README.md. Of an
  * exchange `bytes` are those from each rank to each: move_ll gathers to all, reduce_ll reduces and scatters; but reduce_bulk is an all-reduce. Of reduce_blocks they are
@@ -149,9 +151,14 @@ static void set_slices(struct sweep *sweep, uint64_t slice)
     }
 }
 
-/* Is the shape worth a look? Of reduce_bulk, the number of threads is given. */
-static bool is_sensible(enum gpucoll_kernel kernel, uint64_t bytes, unsigned ctas, unsigned threads)
+/* Is the shape worth a look, and are the CTAs of all ranks on a GPU there at once? Of reduce_bulk, the number of threads is given. */
+static bool is_sensible(const struct ranks *ranks, enum gpucoll_kernel kernel, uint64_t bytes, unsigned ctas,
+                        unsigned threads)
 {
+    const unsigned on_one = (ranks->size + (unsigned)ranks->gpus->count - 1) / (unsigned)ranks->gpus->count;
+    if (on_one > 1 && ctas * on_one > ranks->gpus->accel->ops->device_resident(ranks->rank[0].device)) {
+        return false;
+    }
     if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
         return threads == 512 && ctas <= 32;
     }
@@ -185,9 +192,9 @@ static void sweep_size(struct sweep *sweep, const struct options *options, enum 
     for (unsigned shape = lingers ? 0 : crews; shape < shapes + crews; shape++) {
         bool crew = shape < crews;
         unsigned i = crew ? 0 : shape - crews;
-        unsigned c = crew ? (unsigned)GPUCOLL_CLUSTER_CTAS << shape / 2 : ctas[i / 3 / scratches];
+        unsigned c = crew ? 8u << shape / 2 : ctas[i / 3 / scratches];
         unsigned t = crew ? 256u << shape % 2 : threads[i / scratches % 3];
-        if (!crew && !is_sensible(kernel, bytes, c, t)) {
+        if (!crew && !is_sensible(&sweep->ranks, kernel, bytes, c, t)) {
             continue;
         }
         sweep->call = (struct call){.kernel = kernel,
@@ -298,6 +305,7 @@ int measure_speed(struct gpus *gpus, int argc, char **argv)
             options.best = true;
         } else if (strcmp(argv[i], "--ranks") == 0 && value) {
             options.ranks = (uint32_t)strtoul(argv[++i], NULL, 10);
+            options.ranks = options.ranks < MOST_RANKS ? options.ranks : MOST_RANKS;
         } else if (strcmp(argv[i], "--max") == 0 && value) {
             options.most = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--only") == 0 && value) {
@@ -313,10 +321,7 @@ int measure_speed(struct gpus *gpus, int argc, char **argv)
     if (options.ranks == 0 && all > 2) {
         sweep_ranks(gpus, &options, all);
     }
-    sweep_ranks(gpus, &options,
-                options.ranks == 0    ? (all < 2 ? 1 : 2)
-                : options.ranks < all ? options.ranks
-                                      : all);
+    sweep_ranks(gpus, &options, options.ranks > 0 ? options.ranks : all < 2 ? 1 : 2);
     gpus_close(gpus);
     return 0;
 }

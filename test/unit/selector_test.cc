@@ -22,7 +22,7 @@ TEST(selector, small_is_oneshot_and_large_is_twoshot)
     }
 }
 
-/* No cliffs, save for the few percent that the end of a protocol's area may cost, or the barriers of a crew where its leader no longer
+/* No cliffs, save for the few percent that the end of a protocol's area may cost, or a crew of several CTAs where one no longer
  * suffices (a sixth: docs/design.md): neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are launched for whole
  * passes over the scratch, so of them only the time is asked. */
 TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)

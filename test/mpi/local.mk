@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
+	test/mpi/in_a_row \
 	test/mpi/init_only \
 	test/mpi/interrupted \
 	test/mpi/neighbors \
@@ -136,6 +137,9 @@ test_mpi_freed_SOURCES = \
 	test/mpi/sums.h
 test_mpi_freed_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_freed_LDADD = $(mpi_test_libs)
+
+test_mpi_in_a_row_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_in_a_row_LDADD = $(mpi_test_libs)
 
 test_mpi_init_only_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_init_only_LDADD = $(mpi_test_libs)

@@ -130,7 +130,7 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     if (offered) {
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = gpucoll_has_company(request->team->context, request->lane);
+        post->company = (uint8_t)gpucoll_company_of(request->team->context, request->lane);
     }
     atomic_store_explicit(&board->offered[request->call % GPUCOLL_RING], request->call << 1 | offered,
                           memory_order_release);
@@ -185,14 +185,14 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
     return status;
 }
 
-bool gpucoll_agreement_has_company(const struct gpucoll_request *request)
+enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request)
 {
+    uint8_t most = GPUCOLL_ALONE;
     for (uint32_t i = 0; i < request->team->size; i++) {
-        if (gpucoll_agreement_post(request, i)->company != 0) {
-            return true;
-        }
+        const uint8_t company = gpucoll_agreement_post(request, i)->company;
+        most = company > most ? company : most;
     }
-    return false;
+    return (enum gpucoll_company_kind)most;
 }
 
 static bool fits(const struct gpucoll_links *links, const struct gpucoll_request *request)

@@ -25,8 +25,8 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request) GPUCOLL
  * that do not run waits for a bounded time, then offers none. */
 gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
 
-/* Has a rank of the call other calls under way? The same on all ranks, once all have told their lanes. */
-bool gpucoll_agreement_has_company(const struct gpucoll_request *request);
+/* What company the ranks of the call have, at most. The same on all ranks, once all have told their lanes. */
+enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request);
 
 /* Finds the team's links to the GPUs of this call; false if they are new. The same answer on every rank. */
 bool gpucoll_agreement_find_links(struct gpucoll_request *request);

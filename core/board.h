@@ -37,8 +37,7 @@ enum gpucoll_post_direct {
 
 struct gpucoll_post {
     uint8_t kind; /* enum gpucoll_post_kind */
-    uint8_t
-        company; /* other kernels of this rank's process may wait for other ranks, too (core/company.h): stored before the lane is told */
+    uint8_t company; /* enum gpucoll_company_kind (core/company.h): stored before the lane is told */
     uint8_t
         direct; /* enum gpucoll_post_direct: can peers write all that this rank receives from them to where it belongs? */
     uint8_t

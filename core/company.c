@@ -42,11 +42,15 @@ bool gpucoll_library_is_here(struct gpucoll_company *company)
     return here;
 }
 
-bool gpucoll_has_company(struct gpucoll_context *context, const struct gpucoll_lane *lane)
+enum gpucoll_company_kind gpucoll_company_of(struct gpucoll_context *context, const struct gpucoll_lane *lane)
 {
     const char *gates = context->config->gates;
-    if (strcmp(gates, "auto") != 0) {
-        return strcmp(gates, "always") == 0;
+    if (strcmp(gates, "never") == 0) {
+        return GPUCOLL_ALONE;
     }
-    return lane->company || gpucoll_library_is_here(&context->company);
+    if (lane->company) {
+        return GPUCOLL_BESIDE_CALLS;
+    }
+    const bool others = strcmp(gates, "always") == 0 || gpucoll_library_is_here(&context->company);
+    return others ? GPUCOLL_BESIDE_OTHERS : GPUCOLL_ALONE;
 }

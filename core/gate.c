@@ -32,7 +32,7 @@ static const long nap_ns = 500000; /* of the keeper: it matters only to who wait
 
 bool gpucoll_gate_wanted(const struct gpucoll_request *request)
 {
-    return request->company && request->plan.algorithm->waits;
+    return request->company != GPUCOLL_ALONE && request->plan.algorithm->waits;
 }
 
 static _Atomic uint64_t *count_of(const struct gpucoll_request *request)

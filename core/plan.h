@@ -28,6 +28,7 @@ struct gpucoll_plan_call {
         room; /* of an all-reduce that is direct: in no rank's receive buffer is anything that is sent, so that parts may wait there */
     bool
         unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
+    bool crowded;   /* calls beside it want SMs for kernels that wait for other ranks, too (core/company.h) */
 };
 
 /* What a plan is made from. */
@@ -41,6 +42,7 @@ struct gpucoll_plan_input {
     enum gpucoll_direct direct;
     bool room;          /* as of a call */
     bool unattended;    /* likewise */
+    bool crowded;       /* likewise */
     uint32_t
         sharers; /* most ranks of the team that drive one GPU; 1: each has one for itself. More than there are ranks: all of them */
     bool concurrent; /* kernels of ranks that share a GPU run at the same time, not in turn */

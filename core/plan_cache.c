@@ -1,13 +1,16 @@
 #include "core/plan_cache.h"
 
-/* By the five highest bits of the size and their position, so that the sizes of one of the selector's classes share a place. */
-static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache, enum gpucoll_coll coll,
-                                            int functor, uint64_t bytes)
+/* By the five highest bits of the size and their position, so that the sizes of one of the selector's classes share a place. Calls that overlap
+ * are crowded but for the first of them, so that these would take each other's places by turns. */
+static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache,
+                                            const struct gpucoll_plan_call *call)
 {
-    const uint64_t size = bytes == 0 ? 0 : bytes - 1;
+    const uint64_t size = call->bytes == 0 ? 0 : call->bytes - 1;
     const int shift = 63 - __builtin_clzll(size | 31) - 4;
     const uint64_t position = (uint64_t)shift << 5 | size >> shift;
-    const uint64_t key = (position ^ (uint64_t)functor << 16 ^ (uint64_t)coll << 32) * 0x9E3779B97F4A7C15u;
+    const uint64_t key = (position ^ (uint64_t)call->functor << 16 ^ (uint64_t)call->coll << 32 ^
+                          (uint64_t)call->crowded << 48) *
+                         0x9E3779B97F4A7C15u;
     _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
     return &cache->entry[key >> 58];
 }
@@ -18,13 +21,13 @@ static bool is_for(const struct gpucoll_cached_plan *entry, const void *links,
 {
     return entry->links == links && entry->call.coll == call->coll && entry->call.functor == call->functor &&
            entry->call.direct == call->direct && entry->call.room == call->room &&
-           entry->call.unattended == call->unattended;
+           entry->call.unattended == call->unattended && entry->call.crowded == call->crowded;
 }
 
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
                                              const struct gpucoll_plan_call *call)
 {
-    const struct gpucoll_cached_plan *entry = place_of(cache, call->coll, call->functor, call->bytes);
+    const struct gpucoll_cached_plan *entry = place_of(cache, call);
     return is_for(entry, links, call) && entry->call.bytes == call->bytes ? &entry->plan : NULL;
 }
 
@@ -37,6 +40,7 @@ static struct gpucoll_plan_call call_of(const struct gpucoll_plan_input *input)
         .direct = input->direct,
         .room = input->room,
         .unattended = input->unattended,
+        .crowded = input->crowded,
     };
 }
 
@@ -44,8 +48,8 @@ gpucoll_status gpucoll_plan_make(struct gpucoll_plan_cache *cache, const void *l
                                  const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
                                  bool *fresh, const struct gpucoll_plan **plan)
 {
-    struct gpucoll_cached_plan *entry = place_of(cache, input->coll, input->functor, input->bytes);
     const struct gpucoll_plan_call call = call_of(input);
+    struct gpucoll_cached_plan *entry = place_of(cache, &call);
     *fresh =
         !is_for(entry, links, &call) || input->bytes < entry->choice.low || input->bytes > entry->choice.high;
     if (*fresh) {

@@ -134,7 +134,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
         post->kind = GPUCOLL_POST_DEVICE;
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = gpucoll_has_company(request->team->context, request->lane);
+        post->company = (uint8_t)gpucoll_company_of(request->team->context, request->lane);
     }
 }
 

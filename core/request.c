@@ -181,6 +181,7 @@ static gpucoll_status plan(struct gpucoll_request *request)
         .direct = request->direct,
         .room = request->room,
         .unattended = request->form != GPUCOLL_FORM_BLOCKING,
+        .crowded = request->company == GPUCOLL_BESIDE_CALLS,
     };
     gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
     if (status == GPUCOLL_OK) {
@@ -248,7 +249,7 @@ static gpucoll_status run(struct gpucoll_request *request)
         return GPUCOLL_OK;
     }
     gpucoll_gpu_mark_running(request->lane);
-    request->company = gpucoll_agreement_has_company(request);
+    request->company = gpucoll_agreement_company(request);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
         if (request->bytes == 0) {

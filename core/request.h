@@ -100,8 +100,9 @@ struct gpucoll_request {
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 
-    bool company; /* calls beside it may hold up what it waits for: its kernel has a gate */
-    bool gated;   /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
+    enum gpucoll_company_kind
+        company; /* what beside it may hold up what it waits for: with any, its kernel has a gate */
+    bool gated;  /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
     struct gpucoll_gate gate;
     uint64_t started_ns; /* of the present wait, when first looked at; 0: not looked at yet */
     uint64_t looked_ns;  /* when the peers were last looked at */

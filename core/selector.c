@@ -26,12 +26,29 @@ static uint32_t turns_of(const struct gpucoll_algorithm *row, const struct gpuco
     return by_host || one_works(row, input) ? 0 : row->phases > 0 ? row->phases : 1;
 }
 
+/* What is left to a kernel that waits for other ranks, and so holds its SMs, where those of all lanes are to be on the GPU with it. It
+ * has a gate, and so does not linger. */
+static struct gpucoll_plan_input crowded(const struct gpucoll_plan_input *input)
+{
+    struct gpucoll_plan_input lane = *input;
+    const unsigned resident = input->resident > 0 ? input->resident : GPUCOLL_MAX_CHANNELS;
+    const unsigned each = resident / (unsigned)input->config->lanes;
+    lane.resident = each > 1 ? each : 1;
+    lane.crew = 0;
+    return lane;
+}
+
 void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
                    struct gpucoll_plan *plan)
 {
     memset(plan, 0, sizeof *plan);
     plan->algorithm = algorithm;
-    algorithm->shape(input, plan);
+    if (input->crowded && algorithm->waits) {
+        const struct gpucoll_plan_input lane = crowded(input);
+        algorithm->shape(&lane, plan);
+    } else {
+        algorithm->shape(input, plan);
+    }
     if (gpucoll_turns(input) > 1) {
         plan->predicted_us += turns_of(algorithm, input) * gpucoll_turns(input) * turn_us;
     }

@@ -158,7 +158,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "two-shot over direct)."),
     ROW(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones wait for one of "
-        "these to end, or are staged through host memory where that might be never."),
+        "these to end, or are staged through host memory where that might be never. Calls that overlap "
+        "have that part each of the CTAs that fit on a GPU."),
     ROW(scratch_bytes, SIZE, "0", "0..4G", 5,
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "

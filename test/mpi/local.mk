@@ -9,6 +9,7 @@ check_PROGRAMS += \
 	test/mpi/cells \
 	test/mpi/collectives \
 	test/mpi/communicators \
+	test/mpi/crowd \
 	test/mpi/derived \
 	test/mpi/determinism \
 	test/mpi/differential \
@@ -111,6 +112,13 @@ test_mpi_collectives_LDADD = $(mpi_test_libs)
 
 test_mpi_communicators_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_communicators_LDADD = $(mpi_test_libs)
+
+test_mpi_crowd_SOURCES = \
+	test/mpi/crowd.c \
+	test/mpi/sums.c \
+	test/mpi/sums.h
+test_mpi_crowd_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_crowd_LDADD = $(mpi_test_libs)
 
 test_mpi_derived_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_derived_LDADD = $(mpi_test_libs)

@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "core/company.h"
+#include "core/gpu.h"
 #include "test/unit/gate_hand.h"
 }
 
@@ -69,4 +70,22 @@ TEST(company, a_library_is_noticed_once_it_is_loaded)
     EXPECT_TRUE(gpucoll_library_is_here(&company));
     dlclose(library);
     EXPECT_TRUE(gpucoll_library_is_here(&company)); /* threads may still be in what it has started */
+}
+
+/* All make the same plan of a call, that for a crowd if one rank has other calls under way. */
+TEST(company, calls_under_way_on_one_rank_make_room_on_all)
+{
+    on_threads(2, {}, [](Rank &rank) {
+        struct gpucoll_lane lane = {};
+        EXPECT_EQ(gpucoll_company_of(rank.context, &lane), GPUCOLL_ALONE);
+        gpucoll_context_expect(rank.context, present);
+        EXPECT_EQ(gpucoll_company_of(rank.context, &lane), GPUCOLL_BESIDE_OTHERS);
+        lane.company = true;
+        EXPECT_EQ(gpucoll_company_of(rank.context, &lane), GPUCOLL_BESIDE_CALLS);
+    });
+    on_threads(1, {{"gates", "never"}}, [](Rank &rank) {
+        struct gpucoll_lane lane = {};
+        lane.company = true;
+        EXPECT_EQ(gpucoll_company_of(rank.context, &lane), GPUCOLL_ALONE);
+    });
 }

@@ -364,8 +364,9 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             gpucoll_plan_input input = input_of(coll, bytes, 4, &config);
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
-            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false}),
-                      nullptr);
+            EXPECT_EQ(
+                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
+                nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
             gpucoll_plan direct;
@@ -374,19 +375,27 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->algorithm, direct.algorithm) << bytes;
             EXPECT_EQ(plan->ctas, direct.ctas) << bytes;
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
-            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false}),
-                      plan);
-            EXPECT_EQ(find(&cache, &cache, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false}),
-                      nullptr);
-            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_STORES, false, false}),
-                      nullptr);
-            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, true}),
+            EXPECT_EQ(
+                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
+                plan);
+            EXPECT_EQ(
+                find(&cache, &cache, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
+                nullptr);
+            EXPECT_EQ(find(&cache, &links,
+                           {coll, input.functor, bytes, GPUCOLL_DIRECT_STORES, false, false, false}),
                       nullptr);
             EXPECT_EQ(
-                find(&cache, &links, {coll, input.functor + 1, bytes, GPUCOLL_DIRECT_NOT, false, false}),
+                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, true, false}),
                 nullptr);
-            EXPECT_EQ(find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, true, false}),
+            EXPECT_EQ(
+                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, true}),
+                nullptr);
+            EXPECT_EQ(find(&cache, &links,
+                           {coll, input.functor + 1, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
                       nullptr);
+            EXPECT_EQ(
+                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, true, false, false}),
+                nullptr);
             before = bytes;
         }
         EXPECT_GT(before, 2900000u);
@@ -428,7 +437,7 @@ TEST(plan_cache, look_up_is_quick)
     static const int links = 0;
     gpucoll_plan_input input = input_of(GPUCOLL_ALLREDUCE, 4096, 4, &config);
     const gpucoll_plan_call call = {
-        GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT, false, false};
+        GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT, false, false, false};
     const gpucoll_plan *plan = nullptr;
     bool fresh = false;
     ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);

@@ -49,6 +49,7 @@ static uint64_t settings_hash(const struct gpucoll_context *context)
     value = hash(value, &config->linger_ctas, sizeof config->linger_ctas);
     value = hash(value, &config->channels, sizeof config->channels);
     value = hash(value, &config->max_ctas, sizeof config->max_ctas);
+    value = hash(value, &config->lanes, sizeof config->lanes);
     value = hash(value, &config->chunk, sizeof config->chunk);
     value = hash(value, &config->nonblocking, sizeof config->nonblocking);
     value = hash(value, &config->deterministic, sizeof config->deterministic);

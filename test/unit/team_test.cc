@@ -82,6 +82,7 @@ TEST(team, of_one_needs_nobody)
 TEST(team, ranks_with_other_settings_are_told_and_decline)
 {
     const std::pair<const char *, const char *> settings[] = {{"max_ctas", "7"},
+                                                              {"lanes", "3"},
                                                               {"threads", "64"},
                                                               {"scratch_bytes", "2M"},
                                                               {"allreduce_algorithm", "twoshot"},
@@ -111,7 +112,7 @@ TEST(team, settings_of_one_process_alone_may_differ)
     on_threads(
         2, {},
         [](Rank &rank) {
-            rank.set("lanes", rank.number == 0 ? "1" : "3");
+            rank.set("pack_bytes", rank.number == 0 ? "1M" : "2M");
             rank.set("timeout", rank.number == 0 ? "50" : "90");
             rank.set("verbose", rank.number == 0 ? "1" : "0");
             ASSERT_EQ(rank.open(), GPUCOLL_OK);

@@ -140,8 +140,10 @@ static gpucoll_status count_launch(struct gpucoll_stream *stream, const struct g
 {
     if (launch->gate) {
         launches.with_gate++;
+        launches.ctas_with_gate = launch->ctas;
     } else {
         launches.without_gate++;
+        launches.ctas_without_gate = launch->ctas;
     }
     return atomic_load(&usual)->launch(stream, launch);
 }

@@ -37,6 +37,8 @@ struct test_launches {
     unsigned without_gate;
     unsigned with_gate;
     unsigned again;
+    unsigned ctas_without_gate; /* of the latest */
+    unsigned ctas_with_gate;
 };
 void test_count_launches(struct gpucoll_context *context);
 struct test_launches test_launches(void);

@@ -96,6 +96,27 @@ TEST(gate, where_one_rank_has_another_call_under_way_all_have_one)
     }
 }
 
+/* Also on the ranks that have nothing else under way, since the kernels of all ranks have as many CTAs. */
+TEST(gate, kernels_beside_each_other_fit_on_the_gpu_with_those_of_all_lanes)
+{
+    for (const char *algorithm : {"oneshot", "twoshot", "ring"}) {
+        const Settings settings = {
+            {"allreduce_algorithm", algorithm}, {"lanes", "4"}, {"host_resident", "12"}};
+        twins_on_threads(3, settings, [](Rank &rank, gpucoll_team *other) {
+            Sum first(rank, 60000, 1);
+            Sum second(rank, 60000, 2);
+            const bool busy = rank.number == 1;
+            gpucoll_request *early = busy ? post(rank.team, first.args) : nullptr;
+            EXPECT_EQ(Rank::call(other, second.args), GPUCOLL_OK);
+            EXPECT_EQ(test_launches().ctas_with_gate, 3u);
+            EXPECT_EQ(busy ? Rank::finish(early) : rank.call(first.args), GPUCOLL_OK);
+            EXPECT_GT(test_launches().ctas_without_gate, 3u);
+            EXPECT_LE(test_launches().ctas_without_gate, 12u);
+            EXPECT_TRUE(first.right() && second.right());
+        });
+    }
+}
+
 TEST(gate, calls_that_ranks_begin_in_different_order_both_have_one)
 {
     for (const char *algorithm : {"oneshot", "twoshot", "ring", "tree"}) {

@@ -142,21 +142,6 @@ static void test_late(bool persistent)
     test_end();
 }
 
-/* `numbers` becomes 0 to n - 1 in an order of this rank's. */
-static void shuffle(int *numbers, int n, uint64_t key)
-{
-    uint64_t state = test_mix3(test.seed, key, (uint64_t)test.rank);
-
-    for (int i = 0; i < n; i++)
-        numbers[i] = i;
-    for (int i = n - 1; i > 0; i--) {
-        int other = test_draw(&state, i + 1);
-        int kept = numbers[i];
-        numbers[i] = numbers[other];
-        numbers[other] = kept;
-    }
-}
-
 static void test_outstanding(int n)
 {
     static MPI_Request requests[MOST];
@@ -173,7 +158,7 @@ static void test_outstanding(int n)
             test_sleep(0.001);
         begin_barrier(comm, 0, &requests[i]);
     }
-    shuffle(order, n, (uint64_t)n);
+    test_shuffle_own(order, n, (uint64_t)n);
     for (int i = 0; i < n; i++) {
         end_barrier(&requests[order[i]]);
         check_begun(0, order[i] + 1, "barrier");
@@ -219,7 +204,7 @@ static void test_among_others(void)
             if (which == 4)
                 make_team(comm);
         }
-        shuffle(order, CALLS, (uint64_t)round);
+        test_shuffle_own(order, CALLS, (uint64_t)round);
         for (int i = 0; i < CALLS; i++) {
             sum_wait(&sums[order[i]]);
             end_barrier(&barriers[order[(i + 3) % CALLS]]);
@@ -249,10 +234,10 @@ static void test_crossed(void)
     }
     reset();
     for (int round = 1; round <= ROUNDS; round++) {
-        shuffle(order, COMMS, (uint64_t)round);
+        test_shuffle_own(order, COMMS, (uint64_t)round);
         for (int i = 0; i < COMMS; i++)
             begin_barrier(comms[order[i]], order[i], &requests[order[i]]);
-        shuffle(order, COMMS, (uint64_t)(round + 100));
+        test_shuffle_own(order, COMMS, (uint64_t)(round + 100));
         for (int i = 0; i < COMMS; i++) {
             end_barrier(&requests[order[i]]);
             check_begun(order[i], round, "barrier");
@@ -305,12 +290,12 @@ static void test_persistent(void)
         test_ok(TEST_PERSISTENT(Barrier)(comm, MPI_INFO_NULL, &requests[i]), "MPI_Barrier_init");
     reset();
     for (int round = 1; round <= ROUNDS; round++) {
-        shuffle(order, REQUESTS, (uint64_t)round);
+        test_shuffle_own(order, REQUESTS, (uint64_t)round);
         for (int i = 0; i < REQUESTS; i++) {
             note_begun(order[i]);
             test_ok(MPI_Start(&requests[order[i]]), "MPI_Start");
         }
-        shuffle(order, REQUESTS, (uint64_t)(round + 100));
+        test_shuffle_own(order, REQUESTS, (uint64_t)(round + 100));
         for (int i = 0; i < REQUESTS; i++) {
             end_barrier(&requests[order[i]]);
             check_begun(order[i], round, "persistent barrier");

@@ -3,27 +3,11 @@
  * a GPU's SMs than there are, and on no two ranks the same ones come first. Whoever waits for what another rank has not begun has to make
  * room, and all of them may not do so again and again: a run takes seconds, or the table's limit ends it.
  */
-#include <stdlib.h>
-
 #include "test/mpi/memory.h"
 #include "test/mpi/sums.h"
 #include "test/mpi/support.h"
 
 enum { COMMS = 6, LEAST = 8 << 10, MOST = 56 << 10 };
-
-static void shuffle(int *order, uint64_t key)
-{
-    uint64_t state = test_mix3(test.seed, key, (uint64_t)test.rank);
-
-    for (int i = 0; i < COMMS; i++)
-        order[i] = i;
-    for (int i = COMMS - 1; i > 0; i--) {
-        int other = test_draw(&state, i + 1);
-        int kept = order[i];
-        order[i] = order[other];
-        order[other] = kept;
-    }
-}
 
 static void run_round(struct sum *sums, MPI_Comm *comms, uint64_t round)
 {
@@ -31,10 +15,10 @@ static void run_round(struct sum *sums, MPI_Comm *comms, uint64_t round)
 
     for (int i = 0; i < COMMS; i++)
         sum_fill(&sums[i], round * COMMS + (uint64_t)i);
-    shuffle(order, 2 * round);
+    test_shuffle_own(order, COMMS, 2 * round);
     for (int i = 0; i < COMMS; i++)
         sum_post(&sums[order[i]], comms[order[i]]);
-    shuffle(order, 2 * round + 1);
+    test_shuffle_own(order, COMMS, 2 * round + 1);
     for (int i = 0; i < COMMS; i++)
         sum_wait(&sums[order[i]]);
 }

@@ -21,19 +21,6 @@ static void user_sum(void *in, void *inout, int *count, MPI_Datatype *type)
         ((int *)inout)[i] += ((const int *)in)[i];
 }
 
-/* `numbers` becomes 0 to n - 1 in an order of the state's. */
-static void shuffle(int *numbers, int n, uint64_t *state)
-{
-    for (int i = 0; i < n; i++)
-        numbers[i] = i;
-    for (int i = n - 1; i > 0; i--) {
-        int other = test_draw(state, i + 1);
-        int kept = numbers[i];
-        numbers[i] = numbers[other];
-        numbers[other] = kept;
-    }
-}
-
 static uint64_t own_state(uint64_t key)
 {
     return test_mix3(test.seed, key, (uint64_t)test.rank);
@@ -51,7 +38,7 @@ static void test_outstanding(int n)
         sum_open(&sums[i], (uint64_t)i, 1 + i % COUNT, test_memory_kind((uint64_t)i));
         sum_post(&sums[i], MPI_COMM_WORLD);
     }
-    shuffle(order, n, &state);
+    test_shuffle(order, n, &state);
     for (int i = 0; i < n; i++)
         sum_wait(&sums[order[i]]);
     for (int i = 0; i < n; i++)
@@ -110,7 +97,7 @@ static void test_mixed(void)
                 test_sleep(0.001);
             post_other(&sums[i], which, op, MPI_COMM_WORLD);
         }
-        shuffle(order, CALLS, &own);
+        test_shuffle(order, CALLS, &own);
         for (int i = 0; i < CALLS; i++)
             sum_wait(&sums[order[i]]);
         for (int i = 0; i < CALLS; i++)
@@ -162,12 +149,12 @@ static void test_crossed(void)
     }
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t own = own_state((uint64_t)round);
-        shuffle(order, COMMS, &own);
+        test_shuffle(order, COMMS, &own);
         for (int i = 0; i < COMMS; i++) {
             sum_fill(&sums[order[i]], (uint64_t)(order[i] * ROUNDS + round));
             sum_post(&sums[order[i]], comms[order[i]]);
         }
-        shuffle(order, COMMS, &own);
+        test_shuffle(order, COMMS, &own);
         for (int i = 0; i < COMMS; i++)
             sum_wait(&sums[order[i]]);
     }
@@ -238,7 +225,7 @@ static void test_persistent(bool startall)
     }
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t own = own_state((uint64_t)round);
-        shuffle(order, REQUESTS, &own);
+        test_shuffle(order, REQUESTS, &own);
         for (int i = 0; i < REQUESTS; i++) {
             sum_fill(&sums[order[i]], (uint64_t)(order[i] * ROUNDS + round));
             requests[i] = sums[order[i]].request;

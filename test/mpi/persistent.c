@@ -42,21 +42,6 @@ static void add(struct batch *batch, const struct test_collective *row, const st
         batch->count++;
 }
 
-/* `order` becomes 0 to count - 1 in an order of this rank's. */
-static void shuffle(int *order, int count, uint64_t key)
-{
-    uint64_t state = test_mix3(test.seed, key, (uint64_t)test.rank);
-
-    for (int i = 0; i < count; i++)
-        order[i] = i;
-    for (int i = count - 1; i > 0; i--) {
-        int other = test_draw(&state, i + 1);
-        int kept = order[i];
-        order[i] = order[other];
-        order[other] = kept;
-    }
-}
-
 static bool run_round(struct batch *batch, int round)
 {
     MPI_Request requests[REQUESTS];
@@ -64,11 +49,11 @@ static bool run_round(struct batch *batch, int round)
 
     for (int i = 0; i < batch->count; i++)
         (batch->calls[i].row->reduces ? test_reduce_fill : test_move_fill)(&batch->calls[i], round);
-    shuffle(order, batch->count, (uint64_t)round);
+    test_shuffle_own(order, batch->count, (uint64_t)round);
     for (int i = 0; i < batch->count; i++)
         if (!test_ok(MPI_Start(&batch->calls[order[i]].request), batch->calls[order[i]].text))
             return false;
-    shuffle(order, batch->count, (uint64_t)round + 100);
+    test_shuffle_own(order, batch->count, (uint64_t)round + 100);
     for (int i = 0; i < batch->count; i++)
         requests[i] = batch->calls[order[i]].request;
     for (int left = batch->count; left > 0; left--) {

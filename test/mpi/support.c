@@ -61,6 +61,25 @@ bool test_chance(uint64_t *state, int percent)
     return test_draw(state, 100) < percent;
 }
 
+void test_shuffle(int *numbers, int n, uint64_t *state)
+{
+    for (int i = 0; i < n; i++)
+        numbers[i] = i;
+    for (int i = n - 1; i > 0; i--) {
+        int other = test_draw(state, i + 1);
+        int kept = numbers[i];
+        numbers[i] = numbers[other];
+        numbers[other] = kept;
+    }
+}
+
+void test_shuffle_own(int *numbers, int n, uint64_t key)
+{
+    uint64_t state = test_mix3(test.seed, key, (uint64_t)test.rank);
+
+    test_shuffle(numbers, n, &state);
+}
+
 void *test_alloc(size_t bytes)
 {
     void *memory = malloc(bytes > 0 ? bytes : 1);

@@ -88,6 +88,9 @@ uint64_t test_next(uint64_t *state);
 int test_draw(uint64_t *state, int below);
 /* True `percent` times in a hundred. */
 bool test_chance(uint64_t *state, int percent);
+/* `numbers` becomes 0 to n - 1 in a drawn order (Fisher and Yates): of the state's, or of this rank's own, by test.seed and the key. */
+void test_shuffle(int *numbers, int n, uint64_t *state);
+void test_shuffle_own(int *numbers, int n, uint64_t key);
 
 /* malloc that ends the program when there is no memory. */
 void *test_alloc(size_t bytes);

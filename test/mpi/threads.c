@@ -193,7 +193,7 @@ static void call_once(const struct worker *worker, int which)
     test_call_close(&call);
 }
 
-/* All of them, shuffled (Fisher and Yates), alike on all ranks. */
+/* All of them, in an order that is the same on all ranks. */
 static void *call_all(void *arg)
 {
     struct worker *worker = arg;
@@ -202,11 +202,7 @@ static void *call_all(void *arg)
     uint64_t state = test_mix2(test.seed + 2, (uint64_t)worker->number);
 
     test_memory_thread();
-    for (int i = 0; i < count; i++) {
-        int other = test_draw(&state, i + 1);
-        order[i] = order[other];
-        order[other] = i;
-    }
+    test_shuffle(order, count, &state);
     for (int i = 0; i < count; i++)
         call_once(worker, order[i]);
     free(order);

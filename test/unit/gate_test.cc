@@ -59,6 +59,18 @@ void finish_both(gpucoll_request *one, gpucoll_request *two)
     EXPECT_EQ(of_one, GPUCOLL_OK);
     EXPECT_EQ(of_two, GPUCOLL_OK);
 }
+
+/* All call `second`, while rank 1 has `first` under way, which began alone on all ranks. `between` is run after the second of them. */
+void call_beside(Rank &rank, gpucoll_team *other, Sum &first, Sum &second,
+                 const std::function<void()> &between)
+{
+    const bool busy = rank.number == 1;
+    gpucoll_request *early = busy ? post(rank.team, first.args) : nullptr;
+    EXPECT_EQ(Rank::call(other, second.args), GPUCOLL_OK);
+    between();
+    EXPECT_EQ(busy ? Rank::finish(early) : rank.call(first.args), GPUCOLL_OK);
+    EXPECT_TRUE(first.right() && second.right());
+}
 } // namespace
 
 TEST(gate, a_call_alone_has_none)
@@ -82,16 +94,12 @@ TEST(gate, where_one_rank_has_another_call_under_way_all_have_one)
         twins_on_threads(3, {{"protocol", protocol}}, [](Rank &rank, gpucoll_team *other) {
             Sum first(rank, 10, 1);
             Sum second(rank, 100, 2);
-            const bool busy = rank.number == 1;
-            gpucoll_request *early = busy ? post(rank.team, first.args) : nullptr;
-            EXPECT_EQ(Rank::call(other, second.args), GPUCOLL_OK);
-            EXPECT_EQ(test_launches().with_gate, 1u);
-            EXPECT_EQ(test_launches().without_gate, 0u);
-            /* The other call began alone, on all ranks. */
-            EXPECT_EQ(busy ? Rank::finish(early) : rank.call(first.args), GPUCOLL_OK);
+            call_beside(rank, other, first, second, [] {
+                EXPECT_EQ(test_launches().with_gate, 1u);
+                EXPECT_EQ(test_launches().without_gate, 0u);
+            });
             EXPECT_EQ(test_launches().with_gate, 1u);
             EXPECT_EQ(test_launches().without_gate, 1u);
-            EXPECT_TRUE(first.right() && second.right());
         });
     }
 }
@@ -105,14 +113,9 @@ TEST(gate, kernels_beside_each_other_fit_on_the_gpu_with_those_of_all_lanes)
         twins_on_threads(3, settings, [](Rank &rank, gpucoll_team *other) {
             Sum first(rank, 60000, 1);
             Sum second(rank, 60000, 2);
-            const bool busy = rank.number == 1;
-            gpucoll_request *early = busy ? post(rank.team, first.args) : nullptr;
-            EXPECT_EQ(Rank::call(other, second.args), GPUCOLL_OK);
-            EXPECT_EQ(test_launches().ctas_with_gate, 3u);
-            EXPECT_EQ(busy ? Rank::finish(early) : rank.call(first.args), GPUCOLL_OK);
+            call_beside(rank, other, first, second, [] { EXPECT_EQ(test_launches().ctas_with_gate, 3u); });
             EXPECT_GT(test_launches().ctas_without_gate, 3u);
             EXPECT_LE(test_launches().ctas_without_gate, 12u);
-            EXPECT_TRUE(first.right() && second.right());
         });
     }
 }

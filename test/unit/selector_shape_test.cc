@@ -1,8 +1,10 @@
 /*
  * The shapes of plans: how many CTAs and chunks, what they fit in, and which kernels linger.
  */
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include "test/unit/selector_input.h"
 
 extern "C" {
@@ -285,38 +287,45 @@ TEST(selector, stages_of_bulk_belong_to_one_group_each)
     }
 }
 
+/* Of the call beside others, by every algorithm that runs it. */
+static void expect_room_for_all_lanes(Input &input)
+{
+    const unsigned lanes = static_cast<unsigned>(input.settings.lanes);
+    const unsigned each = std::max(input.resident / lanes, 1u);
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        if (!gpucoll_algorithm_runs(row, input.coll)) {
+            continue;
+        }
+        gpucoll_plan alone;
+        gpucoll_plan crowded;
+        input.crowded = false;
+        gpucoll_shape(row, &input, &alone);
+        input.crowded = true;
+        gpucoll_shape(row, &input, &crowded);
+        SCOPED_TRACE(std::string(row->name) + "/" + row->protocol + " of " + std::to_string(input.bytes));
+        if (row->waits) {
+            EXPECT_LE(crowded.ctas, each);
+            EXPECT_FALSE(crowded.linger);
+        } else {
+            EXPECT_EQ(crowded.ctas, alone.ctas);
+        }
+    }
+}
+
 /* Calls beside each other: what waits for other ranks fits on the GPU for every lane at once, and what does not is as it was. */
 TEST(selector, kernels_of_all_lanes_fit_beside_each_other)
 {
-    for (int lanes : {1, 4, 64}) {
-        for (unsigned resident : {128u, 32u, 3u}) {
-            for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
-                for (uint64_t bytes = 4; bytes <= 1 << 30; bytes *= 8) {
-                    Input input(bytes, 4);
-                    input.coll = static_cast<gpucoll_coll>(coll);
+    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+        for (uint64_t bytes = 4; bytes <= 1 << 30; bytes *= 8) {
+            Input input(bytes, 4);
+            input.coll = static_cast<gpucoll_coll>(coll);
+            input.direct = GPUCOLL_DIRECT_STORES;
+            for (unsigned resident : {128u, 32u, 3u}) {
+                for (int lanes : {1, 4, 64}) {
                     input.resident = resident;
                     input.settings.lanes = lanes;
-                    input.direct = GPUCOLL_DIRECT_STORES;
-                    const gpucoll_algorithm *row;
-                    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-                        if (!gpucoll_algorithm_runs(row, input.coll)) {
-                            continue;
-                        }
-                        gpucoll_plan alone;
-                        gpucoll_plan crowded;
-                        input.crowded = false;
-                        gpucoll_shape(row, &input, &alone);
-                        input.crowded = true;
-                        gpucoll_shape(row, &input, &crowded);
-                        if (row->waits) {
-                            const unsigned each = resident / static_cast<unsigned>(lanes);
-                            EXPECT_LE(crowded.ctas, each > 1 ? each : 1u)
-                                << row->name << "/" << row->protocol << " of " << bytes;
-                            EXPECT_FALSE(crowded.linger);
-                        } else {
-                            EXPECT_EQ(crowded.ctas, alone.ctas) << row->name << "/" << row->protocol;
-                        }
-                    }
+                    expect_room_for_all_lanes(input);
                 }
             }
         }

@@ -364,9 +364,9 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             gpucoll_plan_input input = input_of(coll, bytes, 4, &config);
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
-            EXPECT_EQ(
-                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
-                nullptr);
+            const gpucoll_plan_call call = {coll,  input.functor, bytes, GPUCOLL_DIRECT_NOT,
+                                            false, false,         false};
+            EXPECT_EQ(find(&cache, &links, call), nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
             gpucoll_plan direct;
@@ -375,27 +375,17 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->algorithm, direct.algorithm) << bytes;
             EXPECT_EQ(plan->ctas, direct.ctas) << bytes;
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
-            EXPECT_EQ(
-                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
-                plan);
-            EXPECT_EQ(
-                find(&cache, &cache, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
-                nullptr);
-            EXPECT_EQ(find(&cache, &links,
-                           {coll, input.functor, bytes, GPUCOLL_DIRECT_STORES, false, false, false}),
-                      nullptr);
-            EXPECT_EQ(
-                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, true, false}),
-                nullptr);
-            EXPECT_EQ(
-                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, false, false, true}),
-                nullptr);
-            EXPECT_EQ(find(&cache, &links,
-                           {coll, input.functor + 1, bytes, GPUCOLL_DIRECT_NOT, false, false, false}),
-                      nullptr);
-            EXPECT_EQ(
-                find(&cache, &links, {coll, input.functor, bytes, GPUCOLL_DIRECT_NOT, true, false, false}),
-                nullptr);
+            EXPECT_EQ(find(&cache, &links, call), plan);
+            EXPECT_EQ(find(&cache, &cache, call), nullptr);
+            gpucoll_plan_call others[] = {call, call, call, call, call};
+            others[0].direct = GPUCOLL_DIRECT_STORES;
+            others[1].unattended = true;
+            others[2].crowded = true;
+            others[3].functor++;
+            others[4].room = true;
+            for (const gpucoll_plan_call &other : others) {
+                EXPECT_EQ(find(&cache, &links, other), nullptr);
+            }
             before = bytes;
         }
         EXPECT_GT(before, 2900000u);

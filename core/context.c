@@ -149,8 +149,9 @@ void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpuco
 gpucoll_status gpucoll_context_net(struct gpucoll_context *context)
 {
     if (context->net == NULL && !context->net_failed) {
+        const bool crowded = context->processes > GPUCOLL_MAX_LOCAL;
         context->net_failed =
-            context->net_ops->open(context->config, context->log, &context->net) != GPUCOLL_OK;
+            context->net_ops->open(context->config, context->log, crowded, &context->net) != GPUCOLL_OK;
     }
     return context->net_failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
 }

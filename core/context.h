@@ -34,7 +34,8 @@ struct gpucoll_context {
     struct gpucoll_gpu *gpus[GPUCOLL_BOARD_CARDS]; /* in the order they were bound */
     struct gpucoll_pool *pool;                     /* NULL: only the callers sum */
     bool pool_tried;
-    bool slow_said;                           /* that GPUs have no peer access */
+    bool slow_said;                           /* that GPUs have no peer access, */
+    bool divided_said;                        /* and that a machine counts as several hosts, by whomever */
     struct gpucoll_progress_thread *progress; /* made with the first call that nobody waits in */
     bool progress_failed;                     /* it could not be started: not tried again */
     struct gpucoll_gates gates;

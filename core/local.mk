@@ -162,6 +162,8 @@ libgpucoll_la_SOURCES += \
 	core/stats_report.h \
 	core/team.c \
 	core/team.h \
+	core/team_hosts.c \
+	core/team_hosts.h \
 	core/team_plan.c \
 	core/topology/build.h \
 	core/topology/discover.c \

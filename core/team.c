@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/cluster.h"
+#include "core/team_hosts.h"
 
 /* What every rank tells the others when a team is made. */
 struct team_card {
@@ -81,9 +82,11 @@ struct gpucoll_team_setup {
     enum { CARDS, OPENED, GREETING, GREETED } phase; /* what is exchanged; in GREETING nothing is */
     struct team_card mine;
     struct team_card *cards;
-    uint32_t *host_of;              /* by rank; NULL: the cluster has taken it over */
-    uint32_t *count;                /* room for something of each host */
-    struct gpucoll_cluster_end end; /* what is exchanged next: as much of it as is needed */
+    uint32_t *host_of;                    /* by rank; NULL: the cluster has taken it over */
+    struct gpucoll_process_id *processes; /* by rank */
+    struct gpucoll_team_host *hosts;      /* room for as many as there are ranks */
+    struct gpucoll_cluster_end end;       /* what is exchanged next: as much of it as is needed */
+    const char *divided;                  /* why a machine counts as several hosts; NULL: none does */
     char *ends;
     size_t end_bytes;
 };
@@ -105,73 +108,6 @@ static const char *refusal(const struct gpucoll_team *team, const struct team_ca
         }
     }
     return NULL;
-}
-
-/* Numbers the hosts by their lowest rank. */
-static uint32_t real_hosts(const struct team_card *cards, uint32_t size, uint32_t *host_of, uint32_t *lowest)
-{
-    uint32_t hosts = 0;
-    for (uint32_t i = 0; i < size; i++) {
-        uint32_t host = 0;
-        while (host < hosts &&
-               !gpucoll_process_same_host(&cards[i].board.owner, &cards[lowest[host]].board.owner)) {
-            host++;
-        }
-        if (host == hosts) {
-            lowest[hosts++] = i;
-        }
-        host_of[i] = host;
-    }
-    return hosts;
-}
-
-/* One machine's ranks as those of several hosts, or all ranks as those of as many. */
-static uint32_t pretended_hosts(uint32_t wanted, uint32_t size, uint32_t *host_of)
-{
-    const uint32_t hosts = wanted < size ? wanted : size;
-    for (uint32_t i = 0; i < size; i++) {
-        host_of[i] = (uint32_t)((uint64_t)i * hosts / size);
-    }
-    return hosts;
-}
-
-static uint32_t most_on_one_host(const uint32_t *host_of, uint32_t size, uint32_t hosts, uint32_t *count)
-{
-    uint32_t most = 0;
-    memset(count, 0, hosts * sizeof *count);
-    for (uint32_t i = 0; i < size; i++) {
-        const uint32_t ranks = ++count[host_of[i]];
-        most = ranks > most ? ranks : most;
-    }
-    return most;
-}
-
-/* How many hosts there are; 0: one has too many ranks, or nothing may go between them. From the cards and without new memory, so the same on every rank. */
-static uint32_t find_hosts(const struct gpucoll_team *team)
-{
-    const struct gpucoll_team_setup *setup = team->setup;
-    const char *transports = team->context->config->transports;
-    const uint32_t wanted = (uint32_t)team->context->config->hosts;
-    uint32_t hosts = real_hosts(setup->cards, team->size, setup->host_of, setup->count);
-    if (gpucoll_tl_only_spans(transports)) {
-        hosts = pretended_hosts(team->size, team->size, setup->host_of);
-    } else if (hosts == 1 && wanted > 1) {
-        hosts = pretended_hosts(wanted, team->size, setup->host_of);
-    }
-    if (hosts > 1 && !gpucoll_tl_spans(transports)) {
-        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP,
-                    "%s: not native: its ranks are on %u hosts, and coll_gpucoll_transports (%s) leaves "
-                    "out " GPUCOLL_TL_RDMA,
-                    team->name, hosts, transports);
-        return 0;
-    }
-    const uint32_t most = most_on_one_host(setup->host_of, team->size, hosts, setup->count);
-    if (most > GPUCOLL_MAX_LOCAL) {
-        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP, "%s: not native: %u ranks on one host, at most %d",
-                    team->name, most, GPUCOLL_MAX_LOCAL);
-        return 0;
-    }
-    return hosts;
 }
 
 static gpucoll_status open_members(struct gpucoll_team *team, const struct team_card *cards)
@@ -233,7 +169,11 @@ static gpucoll_status begin_opening(struct gpucoll_team *team)
         return GPUCOLL_DECLINED;
     }
     team->bound = all_bound(setup->cards, team->size);
-    const uint32_t hosts = find_hosts(team);
+    for (uint32_t i = 0; i < team->size; i++) {
+        setup->processes[i] = setup->cards[i].board.owner;
+    }
+    const uint32_t hosts =
+        gpucoll_team_find_hosts(team, setup->processes, setup->hosts, setup->host_of, &setup->divided);
     if (hosts == 0) {
         return GPUCOLL_DECLINED;
     }
@@ -334,7 +274,8 @@ static void free_setup(struct gpucoll_team *team)
     if (team->setup != NULL) {
         free(team->setup->cards);
         free(team->setup->host_of);
-        free(team->setup->count);
+        free(team->setup->processes);
+        free(team->setup->hosts);
         free(team->setup->ends);
         free(team->setup);
         team->setup = NULL;
@@ -353,6 +294,18 @@ static void log_made(const struct gpucoll_team *team)
     }
 }
 
+/* A path slower than the hardware might allow is said once, by one rank: the first of the first such communicator. */
+static void say_divided(const struct gpucoll_team *team)
+{
+    struct gpucoll_context *context = team->context;
+    if (team->setup != NULL && team->setup->divided != NULL && !context->divided_said) {
+        context->divided_said = true;
+        if (team->cluster->rank == 0) {
+            gpucoll_help(context->log, "host-divided", team->name, team->setup->divided);
+        }
+    }
+}
+
 gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
 {
     gpucoll_status status = team->setup != NULL ? advance(team) : GPUCOLL_OK;
@@ -360,8 +313,9 @@ gpucoll_status gpucoll_team_test(struct gpucoll_team *team)
         if (team->setup != NULL) {
             __atomic_fetch_add(&team->context->setups->teams, 1, __ATOMIC_RELAXED);
         }
-        free_setup(team);
         log_made(team);
+        say_divided(team);
+        free_setup(team);
     } else if (status != GPUCOLL_IN_PROGRESS) {
         gpucoll_team_destroy(team);
     }
@@ -373,9 +327,10 @@ static bool make_room(struct gpucoll_team_setup *setup)
 {
     const uint32_t size = setup->exchange.size;
     setup->host_of = calloc(size, sizeof *setup->host_of);
-    setup->count = calloc(size, sizeof *setup->count);
+    setup->processes = calloc(size, sizeof *setup->processes);
+    setup->hosts = calloc(size, sizeof *setup->hosts);
     setup->ends = calloc(size, sizeof setup->end);
-    return setup->host_of != NULL && setup->count != NULL && setup->ends != NULL;
+    return setup->host_of != NULL && setup->processes != NULL && setup->hosts != NULL && setup->ends != NULL;
 }
 
 static gpucoll_status begin_exchange(struct gpucoll_team *team, const struct gpucoll_exchange *exchange,

@@ -43,8 +43,9 @@ struct gpucoll_net_message {
 
 struct gpucoll_net_ops {
     const char *name;
-    /* GPUCOLL_DECLINED: there is no usable network here, or it was not built in; said at log level SETUP. */
-    gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log,
+    /* `crowded`: the same on all processes of a host, which are so many that messages pass between these as well: by shared memory, if the network has
+     * that. GPUCOLL_DECLINED: there is no usable network here, or it was not built in; said at log level SETUP. */
+    gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
                            struct gpucoll_net **net) GPUCOLL_CHECKED;
     void (*close)(struct gpucoll_net *net); /* all peers are disconnected; harmless on NULL */
     void (*address)(const struct gpucoll_net *net, struct gpucoll_net_address *address);

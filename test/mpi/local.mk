@@ -36,6 +36,7 @@ mpi_test_scripts = \
 	test/mpi/bench.sh \
 	test/mpi/cells.sh \
 	test/mpi/communicators.sh \
+	test/mpi/containers.sh \
 	test/mpi/derived.sh \
 	test/mpi/faults.sh \
 	test/mpi/init_only.sh \

@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     gpucoll_log_stderr(&log, GPUCOLL_LOG_SETUP, NULL);
     gpucoll_config_init(&config);
     config.net_devices = argv[1];
-    gpucoll_status status = ops->open(&config, &log, &end.net);
+    gpucoll_status status = ops->open(&config, &log, false, &end.net);
     if (status != GPUCOLL_OK) {
         return status == GPUCOLL_DECLINED ? 77 : 1;
     }

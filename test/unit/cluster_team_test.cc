@@ -121,17 +121,83 @@ TEST(cluster_team, more_ranks_than_a_kernel_takes_on_several_hosts)
     });
 }
 
-TEST(cluster_team, one_host_with_more_ranks_than_a_kernel_takes_declines)
+/* How the team is said to be made, and whether rank 0, and no other, says that a machine counts as several hosts. */
+static void expect_divided(Rank &rank, const std::string &made, const std::string &why)
 {
+    EXPECT_NE(rank.log.lines().back().find(made), std::string::npos) << rank.log.lines().back();
+    const bool says = rank.number == 0 && !why.empty();
+    EXPECT_EQ(rank.log.topics(), std::vector<std::string>(says ? 1 : 0, "host-divided"));
+    if (says) {
+        EXPECT_NE(rank.log.text_of("host-divided").find(why), std::string::npos)
+            << rank.log.text_of("host-divided");
+    }
+}
+
+/* 17 + 16, and another host; 22 + 22 + 21; on two hosts in turns, 17 + 16 each. */
+TEST(cluster_team, a_host_with_more_ranks_than_a_kernel_takes_counts_as_several)
+{
+    Hosts in_turns(66);
+    for (uint32_t i = 0; i < in_turns.size(); i++) {
+        in_turns[i] = i % 2;
+    }
+    const struct {
+        Hosts hosts;
+        const char *made;
+    } rows[] = {
+        {hosts_of({GPUCOLL_MAX_LOCAL + 1, 1}), "34 ranks on 3 hosts, 1 rails"},
+        {hosts_of({65}), "65 ranks on 3 hosts, 21 rails"},
+        {in_turns, "66 ranks on 4 hosts, 16 rails"},
+    };
+    for (const auto &row : rows) {
+        on_hosts(row.hosts, {{"lanes", "1"}}, [&](Rank &rank) {
+            expect_divided(rank, row.made, "more than can run a call together");
+            expect_sum(rank, 1000);
+            ExchangeCall call = call_of(kinds[0], 100);
+            check(rank, call);
+            gpucoll_team *again = nullptr;
+            EXPECT_EQ(rank.make_team(rank.meeting, 1, &again), GPUCOLL_OK);
+            gpucoll_team_destroy(again);
+            expect_divided(rank, row.made, "more than can run a call together"); /* not said again */
+        });
+    }
+}
+
+TEST(cluster_team, as_many_ranks_as_a_kernel_takes_are_one_host)
+{
+    on_hosts(hosts_of({GPUCOLL_MAX_LOCAL, 1}), {{"lanes", "1"}}, [&](Rank &rank) {
+        expect_divided(rank, "33 ranks on 2 hosts, 1 rails", "");
+        expect_sum(rank, 100);
+    });
+}
+
+/* Containers of one machine that do not share their processes. */
+TEST(cluster_team, ranks_in_several_pid_namespaces_are_on_several_hosts)
+{
+    constexpr size_t pid_space_offset = 48; /* of the owner's PID namespace, in a card */
+    const Hosts spaces = hosts_of({2, 1});
     on_hosts(
-        hosts_of({GPUCOLL_MAX_LOCAL + 1, 1}), {},
-        [](Rank &rank) { EXPECT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_DECLINED); }, true);
+        Hosts(3, 0), {},
+        [&](Rank &rank) {
+            rank.meeting.barrier();
+            if (rank.number == 0) {
+                rank.meeting.tamper = [&](uint32_t reader, char *all, size_t bytes) {
+                    for (uint32_t i = 0; i < spaces.size() && bytes > 100 && bytes < 1000; i++) {
+                        all[i * bytes + pid_space_offset] ^= spaces[i] != spaces[reader];
+                    }
+                };
+            }
+            rank.meeting.barrier();
+            ASSERT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_OK);
+            expect_divided(rank, "3 ranks on 2 hosts, 1 rails", "several PID namespaces");
+            expect_sum(rank, 1000);
+        },
+        true);
 }
 
 TEST(cluster_team, no_network_on_one_rank_declines_on_all)
 {
     static gpucoll_net_ops none = fake_net;
-    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *, gpucoll_net **) {
+    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *, bool, gpucoll_net **) {
         return GPUCOLL_DECLINED;
     };
     on_hosts(

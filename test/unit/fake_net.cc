@@ -61,7 +61,8 @@ uint64_t direct_messages;
 
 using Lock = std::lock_guard<std::mutex>;
 
-gpucoll_status open_end(const struct gpucoll_config *config, const struct gpucoll_log *, gpucoll_net **net)
+gpucoll_status open_end(const struct gpucoll_config *config, const struct gpucoll_log *, bool,
+                        gpucoll_net **net)
 {
     Lock lock(mutex);
     *net = new gpucoll_net;
@@ -283,9 +284,10 @@ const gpucoll_net_ops *fake_net_shaken()
 {
     static const gpucoll_net_ops shaken = [] {
         gpucoll_net_ops ops = fake_net;
-        ops.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
+        ops.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
+                      gpucoll_net **net) {
             static std::atomic<uint64_t> seed{0};
-            const gpucoll_status status = fake_net.open(config, log, net);
+            const gpucoll_status status = fake_net.open(config, log, crowded, net);
             fake_net_shake(*net, ++seed);
             return status;
         };
@@ -305,8 +307,9 @@ const gpucoll_net_ops *fake_net_failing(uint32_t sends)
     static std::atomic<uint32_t> until_failure;
     static gpucoll_net_ops failing = fake_net;
     until_failure = sends;
-    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, gpucoll_net **net) {
-        const gpucoll_status status = fake_net.open(config, log, net);
+    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
+                      gpucoll_net **net) {
+        const gpucoll_status status = fake_net.open(config, log, crowded, net);
         fake_net_fail_send(*net, until_failure);
         return status;
     };

@@ -35,7 +35,7 @@ struct Net {
         EXPECT_EQ(gpucoll_config_set(&config, "net_devices", devices.c_str()), GPUCOLL_OK);
         EXPECT_EQ(gpucoll_config_set(&config, "timeout", timeout), GPUCOLL_OK);
         EXPECT_EQ(gpucoll_config_set(&config, "net_ties", ties), GPUCOLL_OK);
-        status = ops->open(&config, log.get(), &net);
+        status = ops->open(&config, log.get(), false, &net);
     }
     ~Net()
     {

@@ -64,7 +64,7 @@ static void connect_all(struct gpucoll_rail *rail, const struct gpucoll_config *
     rail->size = options.hosts;
     rail->peer = peers;
     rail->peer_id = ids;
-    must(rail->ops->open(config, log, &rail->net), "the network cannot be opened");
+    must(rail->ops->open(config, log, false, &rail->net), "the network cannot be opened");
     rail->ops->address(rail->net, &shared->address[rail->rank]);
     meet(meetings);
     for (uint32_t rank = 0; rank < rail->size; rank++) {

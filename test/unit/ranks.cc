@@ -10,7 +10,7 @@
 
 namespace
 {
-constexpr uint32_t most_ranks = 40;
+constexpr uint32_t most_ranks = 72;
 constexpr size_t most_bytes = 4096;
 constexpr std::chrono::seconds patience{120};
 } // namespace

@@ -168,10 +168,11 @@ TEST(team, a_rank_without_accelerator_makes_all_decline)
         "", "a rank has no accelerator");
 }
 
-TEST(team, more_ranks_than_a_kernel_takes_decline)
+TEST(team, more_ranks_than_a_kernel_takes_decline_without_a_network)
 {
     expect_declined(
-        GPUCOLL_MAX_LOCAL + 1, [](Rank &) {}, "", "33 ranks on one host, at most 32");
+        GPUCOLL_MAX_LOCAL + 1, [](Rank &rank) { rank.set("transports", "p2p"); }, "",
+        "its ranks are on 2 hosts, and coll_gpucoll_transports (p2p) leaves out rdma");
 }
 
 TEST(team, most_ranks_of_a_kernel_work)

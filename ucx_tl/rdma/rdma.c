@@ -109,14 +109,18 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
     return status;
 }
 
-/* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c). Hosts that are pretended are to
- * behave alike, not to map each other's GPUs, and shared memory of UCX would leave files behind where a process is killed. */
-static const char *transports(const struct gpucoll_rdma_devices *devices)
+/* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c), unless a host has too many ranks for
+ * one. Hosts that are pretended are to behave alike, not to map each other's GPUs. */
+static const char *transports(const struct gpucoll_rdma_devices *devices, bool crowded)
 {
+    if (crowded) {
+        return devices->cuda_ipc ? "^cuda_ipc" : "all";
+    }
     return devices->cuda_ipc ? "^sm,cuda_ipc" : "^sm"; /* UCX warns of those that it does not have */
 }
 
-static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
+static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices,
+                                 bool crowded)
 {
     const struct gpucoll_ucx *ucx = net->ucx;
     ucp_params_t params = {
@@ -130,7 +134,7 @@ static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_r
         status = set(ucx, config, settings[i].name, settings[i].value);
     }
     if (status == UCS_OK) {
-        status = set(ucx, config, "TLS", transports(devices));
+        status = set(ucx, config, "TLS", transports(devices, crowded));
     }
     if (status == UCS_OK) {
         status = set_devices(ucx, config, devices, &net->tcp);
@@ -175,9 +179,10 @@ static gpucoll_status make_address(struct gpucoll_net *net)
     return fits ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
-static gpucoll_status set_up(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices)
+static gpucoll_status set_up(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices,
+                             bool crowded)
 {
-    ucs_status_t status = make_context(net, devices);
+    ucs_status_t status = make_context(net, devices, crowded);
     if (status != UCS_OK) {
         return failed(net, "ucp_init", status);
     }
@@ -255,7 +260,7 @@ static void close_net(struct gpucoll_net *net)
 }
 
 static gpucoll_status open_net(const struct gpucoll_config *config, const struct gpucoll_log *log,
-                               struct gpucoll_net **out)
+                               bool crowded, struct gpucoll_net **out)
 {
     const struct gpucoll_ucx *ucx = gpucoll_ucx(log);
     if (ucx == NULL) {
@@ -272,7 +277,7 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
     struct gpucoll_rdma_devices devices;
     gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, &devices);
     if (status == GPUCOLL_OK) {
-        status = set_up(net, &devices);
+        status = set_up(net, &devices, crowded);
     }
     if (status == GPUCOLL_OK) {
         net->memory = gpucoll_rdma_memory_choose(ucx, net->context, config, &devices);

@@ -9,6 +9,7 @@
  */
 #include "ucx_tl/rdma/tie_thread.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,8 +145,15 @@ static uint32_t ties_wanted(const struct gpucoll_config *config, const struct gp
     return room < TCP_TIES ? (uint32_t)room : TCP_TIES;
 }
 
+/* How many there have to be for a tie to have a thread; not many processes' threads at once, unless somebody wants them. */
+static int cores_wanted(const struct gpucoll_config *config, bool crowded)
+{
+    const int by_default = crowded ? INT_MAX : TCP_TIES + 1;
+    return config->net_ties > 0 ? 2 : by_default;
+}
+
 static gpucoll_status open_ties(const struct gpucoll_config *config, const struct gpucoll_log *log,
-                                struct gpucoll_net **net)
+                                bool crowded, struct gpucoll_net **net)
 {
     struct ties *ties = calloc(1, sizeof *ties);
     if (ties == NULL) {
@@ -154,14 +162,14 @@ static gpucoll_status open_ties(const struct gpucoll_config *config, const struc
     pthread_mutex_init(&ties->lock, NULL);
     ties->quiet = *log;
     ties->quiet.verbosity = -1;
-    gpucoll_status status = one->open(config, log, &ties->tie[0].net);
+    gpucoll_status status = one->open(config, log, crowded, &ties->tie[0].net);
     ties->count = status == GPUCOLL_OK;
     const uint32_t wanted = status == GPUCOLL_OK ? ties_wanted(config, ties->tie[0].net) : 0;
     while (ties->count < wanted && status == GPUCOLL_OK) {
         struct gpucoll_tie *tie = &ties->tie[ties->count];
-        status = one->open(config, &ties->quiet, &tie->net);
+        status = one->open(config, &ties->quiet, crowded, &tie->net);
         if (status == GPUCOLL_OK) {
-            gpucoll_tie_start(tie, config->net_ties > 0 ? 2 : TCP_TIES + 1);
+            gpucoll_tie_start(tie, cores_wanted(config, crowded));
             ties->count++;
         }
     }

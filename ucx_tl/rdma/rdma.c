@@ -110,13 +110,21 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
 }
 
 /* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c), unless a host has too many ranks for
- * one. Hosts that are pretended are to behave alike, not to map each other's GPUs. */
-static const char *transports(const struct gpucoll_rdma_devices *devices, bool crowded)
+ * one: then shared memory carries what passes between these, by UCX's transport posix, which unlinks a file as soon as it is open, and which UCX takes
+ * for endpoints that tell of a failed peer only if told to. Hosts that are pretended are to behave alike, not to map each other's GPUs. */
+static ucs_status_t set_transports(const struct gpucoll_ucx *ucx, ucp_config_t *config,
+                                   const struct gpucoll_rdma_devices *devices, bool crowded)
 {
-    if (crowded) {
-        return devices->cuda_ipc ? "^cuda_ipc" : "all";
+    /* UCX warns of those that it does not have. */
+    if (set_by_user("TLS")) {
+        return UCS_OK;
     }
-    return devices->cuda_ipc ? "^sm,cuda_ipc" : "^sm"; /* UCX warns of those that it does not have */
+    if (!crowded) {
+        return ucx->ucp_config_modify(config, "TLS", devices->cuda_ipc ? "^sm,cuda_ipc" : "^sm");
+    }
+    ucs_status_t status =
+        ucx->ucp_config_modify(config, "TLS", devices->cuda_ipc ? "^sysv,cuda_ipc" : "^sysv");
+    return status == UCS_OK ? set(ucx, config, "MM_ERROR_HANDLING", "y") : status;
 }
 
 static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_rdma_devices *devices,
@@ -134,7 +142,7 @@ static ucs_status_t make_context(struct gpucoll_net *net, const struct gpucoll_r
         status = set(ucx, config, settings[i].name, settings[i].value);
     }
     if (status == UCS_OK) {
-        status = set(ucx, config, "TLS", transports(devices, crowded));
+        status = set_transports(ucx, config, devices, crowded);
     }
     if (status == UCS_OK) {
         status = set_devices(ucx, config, devices, &net->tcp);

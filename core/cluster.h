@@ -128,7 +128,7 @@ struct gpucoll_cluster {
         *passing; /* of calls that this rank has passed and others have not told of, the oldest first */
     struct gpucoll_span *greeting; /* while the team is made */
     gpucoll_status greeted;
-    uint64_t greeting_since_ns;
+    struct gpucoll_patience greeting_for;
     bool listens;                        /* for an alarm, */
     struct gpucoll_net_message listener; /* by this, */
     struct gpucoll_alarm incoming;       /* into this */

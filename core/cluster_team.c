@@ -198,7 +198,6 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting = gpucoll_span_start(
         cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, NULL, false);
-    cluster->greeting_since_ns = gpucoll_now_ns();
     return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
 }
 
@@ -218,8 +217,9 @@ gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
     if (status == GPUCOLL_OK && !gpucoll_span_is_sent(cluster->greeting)) {
         status = GPUCOLL_IN_PROGRESS; /* a connection of this rank is not there yet */
     }
-    const uint64_t waited_ns = gpucoll_now_ns() - cluster->greeting_since_ns;
-    if (status == GPUCOLL_IN_PROGRESS && timeout > 0 && waited_ns > (uint64_t)timeout * 1000000000u) {
+    const uint64_t limit_ns = (uint64_t)timeout * 1000000000u;
+    const uint64_t waited_ns = gpucoll_patience_look(&cluster->greeting_for, gpucoll_now_ns(), limit_ns / 8);
+    if (status == GPUCOLL_IN_PROGRESS && timeout > 0 && waited_ns > limit_ns) {
         gpucoll_help(cluster->context->log, "net-silent", cluster->rank, missing, timeout);
         status = GPUCOLL_ERR_TIMEOUT;
     }

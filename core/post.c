@@ -21,7 +21,7 @@ static uint32_t signature(const struct gpucoll_coll_args *args)
     return (uint32_t)(word ^ word >> 32);
 }
 
-/* Are both buffers device memory of one GPU? Then `recv` describes it. */
+/* Are both buffers device memory of one GPU? Then `recv` describes it, and says whether one of them migrates. */
 static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_request *request,
                           struct gpucoll_buffer *recv)
 {
@@ -31,6 +31,7 @@ static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_requ
     }
     struct gpucoll_buffer send;
     accel->ops->classify(accel, request->send, &send);
+    recv->migrates |= send.migrates;
     return send.memory == GPUCOLL_MEMORY_DEVICE && send.device == recv->device;
 }
 

@@ -337,6 +337,10 @@ static gpucoll_status advance(struct gpucoll_request *request)
     case GPUCOLL_GIVEN_UP:
         return GPUCOLL_DECLINED;
     case GPUCOLL_QUEUED:
+        if (request->team
+                ->given_up) { /* since the call was made: no need to wait as long as the earlier one has */
+            return gpucoll_watchdog_given_up(request->team);
+        }
         if (!gpucoll_agreement_publish(request, &missing)) {
             return gpucoll_watchdog(request, missing, "publishing its call");
         }

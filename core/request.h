@@ -24,6 +24,7 @@
 #ifndef GPUCOLL_REQUEST_H
 #define GPUCOLL_REQUEST_H
 
+#include "core/base/clock.h"
 #include "core/copies.h"
 #include "core/stats.h"
 #include "core/team.h"
@@ -104,10 +105,10 @@ struct gpucoll_request {
         company; /* what beside it may hold up what it waits for: with any, its kernel has a gate */
     bool gated;  /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
     struct gpucoll_gate gate;
-    uint64_t started_ns; /* of the present wait, when first looked at; 0: not looked at yet */
-    uint64_t looked_ns;  /* when the peers were last looked at */
-    uint32_t polls;      /* since the clock was last read */
-    uint64_t next_round; /* used by algorithms that run in several kernels */
+    struct gpucoll_patience waiting; /* at present */
+    uint64_t looked_ns;              /* when the peers were last looked at */
+    uint32_t polls;                  /* since the clock was last read */
+    uint64_t next_round;             /* used by algorithms that run in several kernels */
     uint32_t stage;
     uint32_t moves; /* steps of an algorithm that the host moves from one to the next, so far */
     bool in_barrier;

@@ -9,6 +9,8 @@
 
 /* Polls between two looks at the clock: some tens of microseconds when nothing else is turned in between. */
 static const uint32_t polls_per_look = 1024;
+/* A pause between two looks counts as waiting up to this part of the time that is waited in all. */
+static const uint64_t looks_a_limit = 8;
 /* Waiting longer than this, look whether the peers still live. */
 static const uint64_t suspicion_ns = 1000000000u;
 
@@ -19,7 +21,7 @@ gpucoll_status gpucoll_watchdog_given_up(const struct gpucoll_team *team)
 
 void gpucoll_watchdog_reset(struct gpucoll_request *request)
 {
-    request->started_ns = 0;
+    request->waiting = (struct gpucoll_patience){0};
     request->polls = 0;
 }
 
@@ -216,7 +218,8 @@ static uint32_t find_missing(const struct gpucoll_request *request, uint32_t mis
     return stuck != 0 ? request->team->members[stuck - 1].number : missing;
 }
 
-/* Somebody on another host may be silent only because it waits for a rank of its own host, which it can name: it speaks first. */
+/* How long to wait; 0: for ever. Somebody on another host may be silent only because it waits for a rank of its own host, which it can name: it
+ * speaks first. */
 static uint64_t limit_ns(const struct gpucoll_team *team, uint32_t missing)
 {
     const uint64_t timeout_ns = (uint64_t)team->context->config->timeout * 1000000000u;
@@ -271,18 +274,14 @@ gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t mi
     }
     request->polls = 0;
     const uint64_t now = gpucoll_now_ns();
-    if (request->started_ns == 0) {
-        request->started_ns = now;
+    const uint64_t limit = limit_ns(whole(request)->team, missing);
+    if (request->waiting.looked_ns == 0) {
         request->looked_ns = now;
     }
+    const uint64_t waited = gpucoll_patience_look(&request->waiting, now, limit / looks_a_limit);
     status = look_around(request, now);
-    if (status != GPUCOLL_IN_PROGRESS) {
-        return status;
-    }
-    const struct gpucoll_team *team = whole(request)->team;
-    return team->context->config->timeout > 0 && now - request->started_ns > limit_ns(team, missing)
-               ? time_out(request, missing, doing)
-               : GPUCOLL_IN_PROGRESS;
+    return status == GPUCOLL_IN_PROGRESS && limit > 0 && waited > limit ? time_out(request, missing, doing)
+                                                                        : status;
 }
 
 gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t missing,
@@ -307,11 +306,18 @@ static uint64_t first_given_up(const struct gpucoll_request *request)
     return request == team->barrier_watch ? team->calls + 1 : request->call;
 }
 
+/* A warm-up is cancelled where the communicator is freed before all have come to it: that is no error, and others may still be in what all have
+ * come to before. */
+static bool is_error(const struct gpucoll_request *request)
+{
+    return request->coll != GPUCOLL_WARMUP || !request->cancelled;
+}
+
 /* The peers are to see it. */
 static void publish(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
-    if (team->board != NULL && !team->given_up) {
+    if (team->board != NULL && !team->given_up && is_error(request)) {
         team->board->gave_up = first_given_up(request);
         team->board->missing = whole(request)->team->missing;
         atomic_store_explicit(&team->board->broken, 1, memory_order_release);
@@ -323,8 +329,7 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
     if (team->cluster != NULL) { /* first: to stop a call may take its time */
-        /* A warm-up is cancelled where the communicator is freed before all have come to it: that is no error. */
-        if (request->coll != GPUCOLL_WARMUP || !request->cancelled) {
+        if (is_error(request)) {
             gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
         }
         publish(request);

@@ -246,6 +246,9 @@ enum class reach : uint32_t { NOBODY, WARP, CTA };
 __device__ __forceinline__ bool end_call(linger_state &state, reach who, bool failed)
 {
     const bool good = who == reach::WARP ? !__any_sync(whole_warp, failed) : !__syncthreads_or(failed);
+    if (who == reach::WARP) {
+        __syncwarp(); /* a vote orders no memory: what the other lanes have stored is before the fence below */
+    }
     if (good && threadIdx.x == 0) {
         gpucoll_kernel_status *const status = state.call.status;
         fence_device(); /* the host lets no kernel linger whose results may lie elsewhere */

@@ -135,13 +135,19 @@ static unsigned usable_threads(unsigned threads)
     return most < warp ? warp : most / warp * warp;
 }
 
+/* Alone where the pointer does not count: it may be of a call that a CTA is just about to hear. */
+static void write_value(struct gpucoll_bell_chunk *chunk, uint32_t value, uint32_t sequence)
+{
+    uint64_t word = (uint64_t)sequence << 32 | value;
+    __atomic_store_n((uint64_t *)(void *)&chunk->value, word, __ATOMIC_RELEASE);
+}
+
 /* The lingering kernel reads a chunk at once, and takes it when it sees the sequence number: that goes last. */
 static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value,
                         uint32_t sequence)
 {
     __atomic_store_n(&chunk->pointer, (uint64_t)(uintptr_t)pointer, __ATOMIC_RELAXED);
-    uint64_t word = (uint64_t)sequence << 32 | value;
-    __atomic_store_n((uint64_t *)(void *)&chunk->value, word, __ATOMIC_RELEASE);
+    write_value(chunk, value, sequence);
 }
 
 /* A bell that has not been rung for 2^31 calls would say a newer one. */
@@ -151,7 +157,7 @@ static void quiet_bells(struct cuda_stream *stream)
     for (unsigned i = 0; i < stream->ctas; i++) {
         struct gpucoll_bell_chunk *first = stream->shared->bell[i].chunk;
         if ((int32_t)(first->sequence - latest) > 0) {
-            write_chunk(first, NULL, 0, latest);
+            write_value(first, 0, latest);
         }
     }
 }
@@ -229,10 +235,10 @@ static void dismiss(struct cuda_stream *stream)
     for (unsigned c = 0; c < stream->ctas; c++) {
         struct gpucoll_bell_chunk *chunk = stream->shared->bell[c].chunk;
         for (uint32_t i = 0; i < stream->args.nranks; i++) {
-            write_chunk(&chunk[2 + i], NULL, 0, next);
+            write_value(&chunk[2 + i], 0, next);
         }
-        write_chunk(&chunk[1], NULL, GPUCOLL_BELL_LEAVE, next);
-        write_chunk(&chunk[0], NULL, 0, next);
+        write_value(&chunk[1], GPUCOLL_BELL_LEAVE, next);
+        write_value(&chunk[0], 0, next);
     }
     stream->crew = NULL;
 }

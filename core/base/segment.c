@@ -8,6 +8,7 @@
 #include "core/base/segment.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,18 +95,32 @@ static bool read_stat(const char *path, struct process_stat *stat)
     return stat->start_time != 0;
 }
 
-void gpucoll_process_id_self(struct gpucoll_process_id *id)
+static struct gpucoll_process_id find_self(void)
 {
     struct stat space;
     struct process_stat own;
     (void)read_stat("/proc/self/stat", &own);
-    *id = (struct gpucoll_process_id){
+    return (struct gpucoll_process_id){
         .host = host_hash(),
         .pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0,
         .start_time = own.start_time,
         .pid = (uint32_t)getpid(),
-        .uid = (uint32_t)geteuid(),
     };
+}
+
+/* Found once: a process is to be itself also when it has no descriptors left to look in /proc. */
+void gpucoll_process_id_self(struct gpucoll_process_id *id)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct gpucoll_process_id self;
+    pthread_mutex_lock(&lock);
+    if (self.pid != (uint32_t)getpid() ||
+        self.start_time == 0) { /* not yet, or not in the parent of this one */
+        self = find_self();
+    }
+    *id = self;
+    pthread_mutex_unlock(&lock);
+    id->uid = (uint32_t)geteuid();
 }
 
 bool gpucoll_process_same_host(const struct gpucoll_process_id *a, const struct gpucoll_process_id *b)
@@ -155,6 +170,22 @@ static gpucoll_status create_failed(struct gpucoll_segment *segment, size_t byte
     return error == ENOMEM || error == ENOSPC ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_SYSTEM;
 }
 
+/* A piece at a time: what a signal interrupts has to be done again. */
+static bool reserve(int fd, size_t bytes)
+{
+    static const size_t piece = 4 << 20;
+    size_t done = 0;
+    while (done < bytes) {
+        const size_t next = bytes - done < piece ? bytes - done : piece;
+        if (fallocate(fd, 0, (off_t)done, (off_t)next) == 0) {
+            done += next;
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The file's memory, mapped: placed by the mapping while it has none yet, then reserved. NULL, or the step that failed. */
 static const char *allocate(struct gpucoll_segment *segment, size_t map_bytes, gpucoll_segment_placing place,
                             void *arg)
@@ -171,7 +202,7 @@ static const char *allocate(struct gpucoll_segment *segment, size_t map_bytes, g
     if (place) {
         place(arg, map, map_bytes);
     }
-    return fallocate(segment->fd, 0, 0, (off_t)map_bytes) == 0 ? NULL : "fallocate";
+    return reserve(segment->fd, map_bytes) ? NULL : "fallocate";
 }
 
 gpucoll_status gpucoll_segment_create(struct gpucoll_segment *segment, size_t bytes,

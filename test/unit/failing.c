@@ -1,5 +1,7 @@
 #include "test/unit/failing.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include "core/context.h"
 #include "core/team.h"
@@ -135,4 +137,24 @@ void test_no_memory_once_after(unsigned times)
 unsigned test_memory_refused(void)
 {
     return refused;
+}
+
+static _Thread_local unsigned interruptions;
+
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+    if (interruptions > 0) {
+        interruptions--;
+        errno = EINTR;
+        return -1;
+    }
+    return __real_fallocate(fd, mode, offset, bytes);
+}
+
+void test_interrupt_reserving(unsigned times)
+{
+    interruptions = times;
 }

@@ -33,4 +33,7 @@ void test_no_memory_once_after(unsigned times);
 /* How often there was none, since either. */
 unsigned test_memory_refused(void);
 
+/* In the calling thread a signal interrupts fallocate so many times. (Wrapped likewise.) */
+void test_interrupt_reserving(unsigned times);
+
 #endif

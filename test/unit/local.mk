@@ -108,7 +108,7 @@ test_unit_unit_tests_SOURCES += test/unit/cuda_context_test.cc
 endif
 test_unit_unit_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(UCX_CFLAGS) $(GTEST_CFLAGS) \
 	-DGPUCOLL_TEST_SRCDIR='"$(abs_srcdir)"'
-test_unit_unit_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+test_unit_unit_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc -Wl,--wrap=fallocate
 test_unit_unit_tests_LDADD = libgpucoll.la -lgtest_main $(GTEST_LIBS)
 dist_noinst_SCRIPTS += test/unit/cpus.sh test/unit/shards.sh
 EXTRA_DIST += test/README.md

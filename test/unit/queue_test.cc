@@ -131,6 +131,45 @@ TEST(queue, a_task_that_is_declined_never_runs)
     });
 }
 
+/* Ten calls are more than the ring of posts has room for: the last ones have yet to be posted when the first give up. */
+TEST(queue, calls_that_wait_behind_one_that_times_out_end_with_it)
+{
+    on_threads(2, {{"progress_thread", "false"}, {"timeout", "1"}}, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        std::deque<Task> tasks;
+        const uint64_t begin = gpucoll_now_ns();
+        for (int i = 0; i < 10 && rank.number == 0; i++) {
+            tasks.emplace_back(rank, 10, i).post(queue);
+        }
+        for (Task &task : tasks) {
+            EXPECT_EQ(task.wait(&queue), GPUCOLL_ERR_TIMEOUT);
+        }
+        EXPECT_LT(gpucoll_now_ns() - begin, 5 * second); /* one after the other they would take seven */
+        rank.barrier();
+    });
+}
+
+/* Who computes for longer than the timeout has not waited so long for the others. */
+TEST(queue, time_in_which_nobody_looks_is_no_waiting)
+{
+    on_threads(2, {{"progress_thread", "false"}, {"timeout", "1"}}, [](Rank &rank) {
+        Queue queue(rank, rank.team);
+        Task task(rank, 10, 1);
+        if (rank.number == 0) {
+            task.post(queue);
+            EXPECT_EQ(task.wait(&queue, second / 10), GPUCOLL_IN_PROGRESS);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+            EXPECT_EQ(task.wait(&queue, second / 10), GPUCOLL_IN_PROGRESS);
+            rank.barrier();
+        } else {
+            rank.barrier();
+            task.post(queue);
+        }
+        EXPECT_EQ(task.wait(&queue), GPUCOLL_OK);
+        EXPECT_TRUE(task.sum.right());
+    });
+}
+
 TEST(queue, closing_ends_what_is_in_it)
 {
     on_threads(2, with_thread, [](Rank &rank) {

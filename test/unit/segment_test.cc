@@ -11,10 +11,15 @@
 #include <thread>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+extern "C" {
+#include "test/unit/failing.h"
+}
 
 /* Runs `body` in a forked child and returns what it returned. */
 static int in_child(const std::function<int()> &body)
@@ -75,6 +80,18 @@ TEST_F(segment, is_placed_before_it_has_memory)
     EXPECT_EQ(placed.blocks, 0);
     EXPECT_EQ(blocks_of(&placed.segment), static_cast<blkcnt_t>(placed.segment.map_bytes / 512));
     gpucoll_segment_close(&placed.segment);
+}
+
+/* Its memory is reserved a piece at a time, and what a signal interrupts is done again. */
+TEST_F(segment, is_whole_though_signals_interrupt_its_making)
+{
+    constexpr size_t bytes = 9 << 20;
+    gpucoll_segment other;
+    test_interrupt_reserving(5);
+    ASSERT_EQ(gpucoll_segment_create(&other, bytes, log.get()), GPUCOLL_OK);
+    EXPECT_GE(blocks_of(&other) * 512, static_cast<blkcnt_t>(bytes));
+    EXPECT_TRUE(log.topics().empty());
+    gpucoll_segment_close(&other);
 }
 
 TEST_F(segment, is_zero_and_page_aligned)
@@ -230,6 +247,23 @@ TEST(process, is_itself_and_not_its_child)
         gpucoll_process_id_self(&child);
         return gpucoll_process_same(&self, &child) || !gpucoll_process_same_host(&self, &child);
     });
+    EXPECT_EQ(result, 0);
+}
+
+TEST(process, is_itself_without_descriptors)
+{
+    gpucoll_process_id before;
+    gpucoll_process_id_self(&before);
+    const int result =
+        in_child([] { /* its limit ends with it */
+                      gpucoll_process_id first;
+                      gpucoll_process_id then;
+                      gpucoll_process_id_self(&first);
+                      const rlimit none = {0, 0};
+                      setrlimit(RLIMIT_NOFILE, &none);
+                      gpucoll_process_id_self(&then);
+                      return open("/proc/self/stat", O_RDONLY) >= 0 || !gpucoll_process_same(&first, &then);
+        });
     EXPECT_EQ(result, 0);
 }
 

@@ -323,9 +323,9 @@ static void ask(struct gpucoll_net_peer *peer)
     if (transfer != NULL) {
         peer->question = transfer;
         if (peer->net->questions++ == 0) {
-            peer->net->last_turn_ns = gpucoll_now_ns();
+            peer->net->turned.looked_ns = gpucoll_now_ns();
         }
-        peer->asked_ns = peer->net->turned_ns;
+        peer->asked_ns = peer->net->turned.waited_ns;
         peer->silent = false;
         transfer->peer = peer;
         transfer->tag = GPUCOLL_RDMA_NOTE_TAG;
@@ -348,7 +348,7 @@ static void end_question(struct gpucoll_net_peer *peer)
 static bool is_silent(const struct gpucoll_net_peer *peer)
 {
     const uint64_t timeout_ns = (uint64_t)peer->net->timeout * 1000000000u;
-    return timeout_ns > 0 && peer->net->turned_ns - peer->asked_ns > timeout_ns;
+    return timeout_ns > 0 && peer->net->turned.waited_ns - peer->asked_ns > timeout_ns;
 }
 
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer)

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "core/base/clock.h"
 #include "ucx_tl/net.h"
 #include "ucx_tl/rdma/memory.h"
 #include "ucx_tl/rdma/ucx.h"
@@ -42,7 +43,7 @@ struct gpucoll_net_peer {
     bool said;                              /* that it has failed */
     _Atomic bool lost;                      /* it has failed, and no message has gone out since */
     struct gpucoll_rdma_transfer *question; /* whether it is there; NULL: not asked */
-    uint64_t asked_ns;                      /* at which net->turned_ns, */
+    uint64_t asked_ns;                      /* at which net->turned, */
     bool silent;                            /* and longer ago than net->timeout: it has been said */
     unsigned uses;                          /* connects without their disconnect */
     ucs_status_t why;                       /* of the failure */
@@ -98,8 +99,7 @@ struct gpucoll_net {
     struct gpucoll_device *device;        /* this is that of the latest of them */
     bool failing;                         /* some peer is */
     uint32_t questions;                   /* under way; while there are any, */
-    uint64_t turned_ns;                   /* how long somebody has turned progress, */
-    uint64_t last_turn_ns;                /* which was at this time */
+    struct gpucoll_patience turned;       /* how long somebody has turned progress */
     uint64_t note;                        /* the tag of a message that its sender takes back */
     bool noted;                           /* there is one */
     void *note_request;                   /* UCX's, of the receive that waits for one */

@@ -170,21 +170,13 @@ void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer)
  * cores. A longer pause is one in which nobody looked. */
 static const uint64_t longest_turn_ns = 100000000u;
 
-static void count_turn(struct gpucoll_net *net)
-{
-    const uint64_t now = gpucoll_now_ns();
-    const uint64_t since = now - net->last_turn_ns;
-    net->turned_ns += since < longest_turn_ns ? since : longest_turn_ns;
-    net->last_turn_ns = now;
-}
-
 bool gpucoll_rdma_progress(struct gpucoll_net *net)
 {
     const bool entered = gpucoll_rdma_enter(net);
     bool moved = net->ucx->ucp_worker_progress(net->worker) != 0;
     gpucoll_rdma_leave(net, entered);
     if (net->questions > 0) {
-        count_turn(net);
+        (void)gpucoll_patience_look(&net->turned, gpucoll_now_ns(), longest_turn_ns);
     }
     if (net->noted) {
         gpucoll_rdma_take_notes(net);

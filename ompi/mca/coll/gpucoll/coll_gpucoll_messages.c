@@ -81,24 +81,41 @@ static void help(void *arg, const char *topic, va_list args)
     free(text);
 }
 
-/* The texts lie beside the component in a build folder, else where they were installed: Open MPI by itself
- * looks in its own prefix only. */
+/* Is there FOLDER/SUBFOLDER/HELP_FILE? Then it is the one. */
+static bool take_help(const char *folder, const char *subfolder)
+{
+    char path[sizeof messages.help_path];
+    const int length = snprintf(path, sizeof path, "%s%s/" HELP_FILE, folder, subfolder);
+    if (length >= (int)sizeof path || access(path, R_OK) != 0) {
+        return false;
+    }
+    memcpy(messages.help_path, path, (size_t)length + 1);
+    path[length - (int)strlen("/" HELP_FILE)] = '\0';
+    opal_show_help_add_dir(path);
+    return true;
+}
+
+/* The texts lie beside the component in a build folder. Installed they are in share/gpucoll above it (PREFIX/lib/openmpi,
+ * PREFIX/lib/x86_64-linux-gnu/openmpi): looked for before the folder that was compiled in, which is not true any more where
+ * the installation was moved, or configured anew for another prefix. Open MPI by itself looks in its own prefix only. */
 static void find_help(const void *component)
 {
+    enum { LEVELS = 4 };
     Dl_info self;
-    char *path = messages.help_path;
-    const size_t size = sizeof messages.help_path;
     if (dladdr(component, &self) != 0 && self.dli_fname != NULL) {
         char name[4096];
         snprintf(name, sizeof name, "%s", self.dli_fname);
-        const char *folder = dirname(name);
-        int length = snprintf(path, size, "%s/" HELP_FILE, folder);
-        if (length < (int)size && access(path, R_OK) == 0) {
-            opal_show_help_add_dir(folder);
+        char *folder = dirname(name);
+        bool found = take_help(folder, "");
+        for (int level = 0; level < LEVELS && !found && strchr(folder, '/') != NULL; level++) {
+            folder = dirname(folder);
+            found = take_help(folder, "/share/gpucoll");
+        }
+        if (found) {
             return;
         }
     }
-    snprintf(path, size, "%s/" HELP_FILE, GPUCOLL_PKGDATADIR);
+    snprintf(messages.help_path, sizeof messages.help_path, "%s/" HELP_FILE, GPUCOLL_PKGDATADIR);
     opal_show_help_add_dir(GPUCOLL_PKGDATADIR);
 }
 

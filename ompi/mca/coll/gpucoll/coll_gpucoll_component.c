@@ -210,7 +210,7 @@ static int component_close(void)
         gpucoll_leave();
     }
     gpucoll_requests_close();
-    gpucoll_layouts_clear(false);
+    gpucoll_layouts_clear();
     if (component->accel != NULL) {
         gpucoll_pool_empty(component->accel);
     }

@@ -22,7 +22,7 @@ static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
     gpucoll_enter();
     gpucoll_sequences_close();
     gpucoll_leave();
-    gpucoll_layouts_clear(true);
+    gpucoll_layouts_clear();
     if (mca_coll_gpucoll_component.context != NULL) {
         const uint32_t closed = gpucoll_context_disconnect(mca_coll_gpucoll_component.context);
         gpucoll_log(&mca_coll_gpucoll_component.log, GPUCOLL_LOG_SETUP,

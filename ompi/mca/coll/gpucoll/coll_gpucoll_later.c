@@ -315,18 +315,21 @@ static void adopt(const void **array, const struct gpucoll_region *given, const 
     }
 }
 
-static bool keep_region(struct gpucoll_outer *outer, struct gpucoll_region *region)
+/* Only the arrays of the region's own side: the caller may have one array for both, of which the sides may need different lengths. (`displs` is of
+ * the only side that has arrays.) */
+static bool keep_region(struct gpucoll_outer *outer, struct gpucoll_region *region, bool sent)
 {
     struct gpucoll_arguments *arguments = &outer->later.arguments;
-    const void **const arrays[] = {&arguments->scounts, &arguments->rcounts, &arguments->displs,
-                                   &arguments->sdispls, &arguments->rdispls, &arguments->sdtypes,
-                                   &arguments->rdtypes};
+    const void **const sending[] = {&arguments->scounts, &arguments->displs, &arguments->sdispls,
+                                    &arguments->sdtypes};
+    const void **const receiving[] = {&arguments->rcounts, &arguments->displs, &arguments->rdispls,
+                                      &arguments->rdtypes};
     const struct gpucoll_region given = *region;
     if (!gpucoll_region_keep(region)) {
         return false;
     }
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-        adopt(arrays[i], &given, region);
+    for (size_t i = 0; i < sizeof sending / sizeof sending[0]; i++) {
+        adopt(sent ? sending[i] : receiving[i], &given, region);
     }
     return true;
 }
@@ -335,9 +338,9 @@ static bool keep_arguments(struct gpucoll_outer *outer)
 {
     struct gpucoll_call *call = &outer->call;
     /* In place, of the receive buffer's blocks only some are read: the arrays are those of what is written. */
-    bool kept = keep_region(outer, &call->recv.out);
-    kept = keep_region(outer, &call->recv.in) && kept;
-    return keep_region(outer, &call->send.in) && kept;
+    bool kept = keep_region(outer, &call->recv.out, false);
+    kept = keep_region(outer, &call->recv.in, false) && kept;
+    return keep_region(outer, &call->send.in, true) && kept;
 }
 
 static void launch(struct gpucoll_outer *outer)

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include "opal/datatype/opal_datatype_internal.h"
 
-/* A reference to the type is held, so that its address means no other type. */
+/* No reference to the type is held, or the application's attribute callbacks would not be called when it frees the type: an attribute of
+ * gpucoll's own tells of that. */
 struct known {
     ompi_datatype_t *type;
     struct gpucoll_layout *layout; /* NULL: it has none */
@@ -21,6 +22,12 @@ static struct {
     int count;
     int oldest; /* replaced when all are taken */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The attribute's; made at first use. */
+static struct {
+    pthread_mutex_t lock;
+    int keyval;
+} attribute = {PTHREAD_MUTEX_INITIALIZER, MPI_KEYVAL_INVALID};
 
 static void add_element(struct gpucoll_layout_builder *builder, const ddt_elem_desc_t *element)
 {
@@ -66,90 +73,110 @@ static struct gpucoll_layout *make_layout(const opal_datatype_t *type)
     return layout;
 }
 
-/* What has left the cache; dropped without its lock, since the last reference to a type calls the application's
- * attribute callbacks. */
-struct left {
-    struct known known[MOST_KNOWN];
-    int count;
-};
-
-static void drop(const struct left *left)
+/* With the lock held. */
+static struct known *find(const ompi_datatype_t *type)
 {
-    for (int i = 0; i < left->count; i++) {
-        ompi_datatype_t *type = left->known[i].type;
-        gpucoll_layout_release(left->known[i].layout);
-        OMPI_DATATYPE_RELEASE(type);
-    }
-}
-
-static bool is_freed(ompi_datatype_t *type)
-{
-    return !ompi_datatype_is_predefined(type) && type->super.super.obj_reference_count == 1;
-}
-
-static void take_freed(struct left *left)
-{
-    int kept = 0;
-    for (int i = 0; i < cache.count; i++) {
-        if (is_freed(cache.known[i].type)) {
-            left->known[left->count++] = cache.known[i];
-        } else {
-            cache.known[kept++] = cache.known[i];
+    for (struct known *known = cache.known; known < cache.known + cache.count; known++) {
+        if (known->type == type) {
+            return known;
         }
     }
-    cache.count = kept;
+    return NULL;
 }
 
-static struct known *learn(ompi_datatype_t *type, struct left *left)
+/* The type is about to be gone. */
+static int forget(MPI_Datatype type, int key, void *value, void *extra)
 {
-    struct known *known;
-    take_freed(left);
-    if (cache.count < MOST_KNOWN) {
-        known = &cache.known[cache.count++];
-    } else {
-        known = &cache.known[cache.oldest];
-        cache.oldest = (cache.oldest + 1) % MOST_KNOWN;
-        left->known[left->count++] = *known;
+    (void)key;
+    (void)value;
+    (void)extra;
+    struct gpucoll_layout *layout = NULL;
+    pthread_mutex_lock(&cache.lock);
+    struct known *known = find(type);
+    if (known != NULL) {
+        layout = known->layout;
+        *known = cache.known[--cache.count];
+        cache.oldest = 0;
     }
-    OMPI_DATATYPE_RETAIN(type);
-    *known = (struct known){type, make_layout(&type->super)};
-    return known;
+    pthread_mutex_unlock(&cache.lock);
+    gpucoll_layout_release(layout);
+    return MPI_SUCCESS;
+}
+
+static int find_keyval(void)
+{
+    pthread_mutex_lock(&attribute.lock);
+    if (attribute.keyval == MPI_KEYVAL_INVALID) {
+        (void)PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &attribute.keyval, NULL);
+    }
+    const int keyval = attribute.keyval;
+    pthread_mutex_unlock(&attribute.lock);
+    return keyval;
+}
+
+/* Shall we be told when the type is freed? Without the cache's lock: who frees one holds Open MPI's lock of attributes when it takes that. */
+static bool will_be_told(ompi_datatype_t *type)
+{
+    if (ompi_datatype_is_predefined(type)) {
+        return true; /* it never is */
+    }
+    const int keyval = find_keyval();
+    return keyval != MPI_KEYVAL_INVALID && PMPI_Type_set_attr(type, keyval, &cache) == MPI_SUCCESS;
+}
+
+/* Takes a reference, unless another thread has been here first. */
+static void learn(ompi_datatype_t *type, struct gpucoll_layout *layout)
+{
+    struct gpucoll_layout *left = NULL;
+    pthread_mutex_lock(&cache.lock);
+    if (find(type) == NULL) {
+        struct known *known = &cache.known[cache.oldest];
+        if (cache.count < MOST_KNOWN) {
+            known = &cache.known[cache.count++];
+        } else {
+            cache.oldest = (cache.oldest + 1) % MOST_KNOWN;
+            left = known->layout;
+        }
+        *known = (struct known){type, layout};
+        if (layout != NULL) {
+            gpucoll_layout_retain(layout);
+        }
+    }
+    pthread_mutex_unlock(&cache.lock);
+    gpucoll_layout_release(left);
 }
 
 struct gpucoll_layout *gpucoll_layout_of(ompi_datatype_t *type)
 {
-    struct left left;
-    left.count = 0;
     pthread_mutex_lock(&cache.lock);
-    const struct known *known = cache.known;
-    while (known < cache.known + cache.count && known->type != type) {
-        known++;
-    }
-    if (known == cache.known + cache.count) {
-        known = learn(type, &left);
-    }
-    struct gpucoll_layout *layout = known->layout;
+    const struct known *known = find(type);
+    struct gpucoll_layout *layout = known != NULL ? known->layout : NULL;
+    const bool found = known != NULL;
     if (layout != NULL) {
         gpucoll_layout_retain(layout);
     }
     pthread_mutex_unlock(&cache.lock);
-    drop(&left);
+    if (!found) {
+        layout = make_layout(&type->super);
+        if (will_be_told(type)) {
+            learn(type, layout);
+        }
+    }
     return layout;
 }
 
-void gpucoll_layouts_clear(bool types_live)
+void gpucoll_layouts_clear(void)
 {
-    struct left left;
+    struct known left[MOST_KNOWN];
     pthread_mutex_lock(&cache.lock);
-    left.count = cache.count;
-    memcpy(left.known, cache.known, sizeof left.known);
+    const int count = cache.count;
+    memcpy(left, cache.known, sizeof left);
     cache.count = 0;
     pthread_mutex_unlock(&cache.lock);
-    if (types_live) {
-        drop(&left);
-        return;
+    for (int i = 0; i < count; i++) {
+        gpucoll_layout_release(left[i].layout);
     }
-    for (int i = 0; i < left.count; i++) {
-        gpucoll_layout_release(left.known[i].layout);
-    }
+    pthread_mutex_lock(&attribute.lock);
+    attribute.keyval = MPI_KEYVAL_INVALID; /* MPI may be initialised once more, by a session */
+    pthread_mutex_unlock(&attribute.lock);
 }

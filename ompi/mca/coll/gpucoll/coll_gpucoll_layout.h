@@ -11,7 +11,7 @@
  * caller has a reference. Layouts are kept for the types that were used last. Any thread. */
 struct gpucoll_layout *gpucoll_layout_of(ompi_datatype_t *type);
 
-/* Forgets all. `types_live`: MPI has not yet finalised its datatypes. */
-void gpucoll_layouts_clear(bool types_live);
+/* Forgets all. */
+void gpucoll_layouts_clear(void);
 
 #endif

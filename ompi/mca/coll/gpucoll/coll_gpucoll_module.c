@@ -3,6 +3,7 @@
  * to go on to.
  */
 #include "coll_gpucoll.h"
+#include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_tag.h"
 #include "coll_gpucoll_warmup.h"
@@ -17,6 +18,10 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
     self->tags_known = gpucoll_tags_known(self);
     self->possible = OMPI_COMM_IS_INTRA(comm);
     self->calls.state = self->possible ? GPUCOLL_NATIVE_UNTRIED : GPUCOLL_NATIVE_OFF;
+    /* In MPI_Init: attributes are deleted the latest first, so what the application has to do then is done while there are teams, on all ranks alike. */
+    if (mca_coll_gpucoll_component.accel != NULL) {
+        (void)gpucoll_watch_finalize();
+    }
     if (gpucoll_warmup_wanted(comm)) {
         gpucoll_enter();
         gpucoll_sequence_warm(&self->calls);

@@ -256,6 +256,10 @@ static int start(size_t count, ompi_request_t **list)
     gpucoll_enter();
     for (size_t i = 0; i < count && rc == OMPI_SUCCESS; i++) {
         struct gpucoll_outer *outer = (struct gpucoll_outer *)list[i];
+        if (outer->active) { /* an error of the application's */
+            rc = MPI_ERR_REQUEST;
+            break;
+        }
         outer->super.super.req_complete = REQUEST_PENDING;
         outer->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
         rc = gpucoll_later_start(outer);

@@ -58,7 +58,7 @@ enum {
 
 #define GPUCOLL_FLAG_BYTES ((size_t)GPUCOLL_PHASES * GPUCOLL_MAX_CHANNELS * GPUCOLL_MAX_LOCAL * 8)
 #define GPUCOLL_LL_BYTES ((size_t)8 << 20)
-#define GPUCOLL_LL128_BYTES ((size_t)10 << 20)
+#define GPUCOLL_LL128_BYTES ((size_t)14 << 20)
 
 enum gpucoll_kernel {
     GPUCOLL_KERNEL_ONESHOT,       /* allreduce, LL: every rank sends all to all and reduces all */
@@ -82,8 +82,8 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 }
 
 /* Do so many threads of one CTA do such a call without a second turn? Up to a pack for each, of what goes to all peers if it is moved, else of what is
- * reduced; lines of LL128 are for several CTAs. Of a crew that lingers the first CTA then does it alone, and the first warp if that has
- * threads enough; the cost model counts on it. */
+ * reduced; lines of LL128 are for several CTAs. Then the first CTA of a crew that lingers can be asked to do it alone, and its first warp does if that has
+ * threads enough. */
 static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t bytes, uint32_t nranks, uint32_t threads)
 {
     const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;

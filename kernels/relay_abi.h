@@ -64,7 +64,8 @@ enum {
     GPUCOLL_RELAY_LEAST_PIECE = 512, /* packs; a shorter one is not divided, since its flags would take longer than its bytes */
     GPUCOLL_RELAY_MOST_PIECE = 8192, /* packs of Simple: what a rank holds back before it hands it on */
     GPUCOLL_RELAY_RING_PARTS = 2,    /* pieces of a step of a ring over Simple: one travels while the other is flagged */
-    GPUCOLL_RELAY_MOST_PASSES = 1 << 20  /* over a slot, and so epochs, that a call takes */
+    GPUCOLL_RELAY_MOST_PASSES = 1 << 20, /* over a slot, and so epochs, that a call takes */
+    GPUCOLL_RELAY_LL128_BYTES = 10 << 20 /* of the LL128 area: in larger slots each rank of a chain would hold back more */
 };
 
 /* Where a connection ends: in a tree, which of a rank's. */
@@ -100,7 +101,7 @@ static inline GPUCOLL_HD uint32_t gpucoll_relay_slot_packs(uint32_t flow, uint32
         return (uint32_t)GPUCOLL_LL_BYTES / slots / 256 * 8;
     }
     if (protocol == GPUCOLL_RELAY_LL128) {
-        return (uint32_t)GPUCOLL_LL128_BYTES / slots / GPUCOLL_LINE_BYTES * GPUCOLL_LINE_PACKS;
+        return GPUCOLL_RELAY_LL128_BYTES / slots / GPUCOLL_LINE_BYTES * GPUCOLL_LINE_PACKS;
     }
     const uint64_t packs = data_bytes / slots / 128 * 8;
     return packs < GPUCOLL_RELAY_MOST_PIECE ? (uint32_t)packs : (uint32_t)GPUCOLL_RELAY_MOST_PIECE;

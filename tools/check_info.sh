@@ -29,6 +29,16 @@ ends() {
     status=1
 }
 
+fail() {
+    echo "FAIL $*" >&2
+    status=1
+}
+
+# says_nothing TEXT WHAT: what has just ended has said nothing that matches.
+says_nothing() {
+    ! grep -q -e "$1" "$out" || fail "$2: says '$1'"
+}
+
 export OMPI_MCA_coll_gpucoll_accelerator=host OMPI_MCA_coll_gpucoll_lanes=1 OMPI_MCA_coll_gpucoll_scratch_bytes=1M
 ends 0 'predictions are within' --tune --seconds 0.5 --max 64K --ranks 3 --output "$file"
 ends 0 'the choice is within 5 % of the quickest for' --tune --seconds 0.5 --max 4K
@@ -37,11 +47,21 @@ ends 2 '--tune knows --ranks' --tune --pigeon 3
 ends 2 'expected 2 to 32' --tune --ranks 1
 ends 2 'lacks its value' --tune --output
 ends 1 'No such file or directory' --tune --seconds 0.1 --max 1K --output "$folder/nowhere/file"
-left=$(find /dev/shm -name '*gpucoll*' -newer "$folder" 2>/dev/null)
-if [ -n "$left" ]; then
-    echo "FAIL left in /dev/shm: $left" >&2
-    status=1
+says_nothing 'predictions are within' "a file that cannot be written"
+if [ -e /dev/full ]; then
+    ends 1 'No space left' --tune --seconds 0.1 --max 1K --output /dev/full
+    if ./gpucoll_info --build >/dev/full 2>"$out" || ! grep -q 'writing the answer: No space' "$out"; then
+        fail "gpucoll_info --build >/dev/full: does not tell that nothing was written"
+    fi
 fi
+# What stands in a file stays until there is something else to write.
+echo kept >"$folder/kept"
+OMPI_MCA_coll_gpucoll_transports=none ends 1 '--tune' --tune --seconds 0.1 --max 1K --output "$folder/kept"
+OMPI_MCA_coll_gpucoll_transports=none ends 1 '--tune' --tune --seconds 0.1 --max 1K --output "$folder/new"
+[ "$(cat "$folder/kept")" = kept ] || fail "--tune that fails writes its file"
+[ ! -e "$folder/new" ] || fail "--tune that fails leaves an empty file"
+left=$(find /dev/shm -name '*gpucoll*' -newer "$folder" 2>/dev/null)
+[ -z "$left" ] || fail "left in /dev/shm: $left"
 
 ends 0 '^  \* .* us' --explain allreduce 4K
 ends 0 '^  choice: twoshot by ll128' --explain allreduce 256K --ranks 4
@@ -49,9 +69,34 @@ ends 0 'exchange *simple' --explain bcast 4M --ranks 7
 ends 0 '7 ranks' --explain bcast 4M --ranks 7
 ends 2 'such as --explain allreduce 4M' --explain allreduce
 ends 2 'expected a collective' --explain pigeon 4M
+ends 2 '--explain: .*expected a size' --explain allreduce 1Q
 ends 2 '--banana: no such option' --explain allreduce 4M --banana 3
+ends 2 '--explain: --ranks lacks its value' --explain allreduce 4M --ranks
+says_nothing choice "an option that lacks its value"
+ends 2 '--banana: no such option' --build --banana
+says_nothing Build "an option behind it that does not exist"
 ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
+for value in inf nan 1e999 -1 x; do
+    ends 2 '--select: .*expected GB/s' --select "ranks=4,bytes=8,bandwidth=$value"
+done
+ends 2 'coll, ranks, .* or bandwidth, each' --select=pigeon
+ends 0 '^  choice: ' --select=bytes=4K
+for key in coll ranks bytes op type shared_gpu direct in_place peer_access link crew resident latency_us bandwidth; do
+    ends 0 "^  *$key  *[a-zG0-9]" --help
+done
 ends 0 'launch *= ' --constants
+
+# A value of the environment that is not accepted.
+export OMPI_MCA_coll_gpucoll_chunk=banana
+ends 0 '^gpucoll_info: OMPI_MCA_coll_gpucoll_chunk=banana is not accepted (bytes, .*0..1G): the default is taken, 0$' --explain allreduce 4M
+ends 0 '^gpucoll_info: OMPI_MCA_coll_gpucoll_chunk=banana is not accepted' --explain allreduce 4M --select bytes=8
+[ "$(grep -c 'is not accepted' "$out")" -eq 1 ] || fail "a value that is not accepted is said several times"
+ends 0 '^[0-9.]*$' --version
+says_nothing accepted "an option that takes no settings"
+ends 1 'coll_gpucoll_chunk = 0 (the environment.s "banana" is not accepted)' --parameters
+says_nothing '^gpucoll_info: OMPI' "--parameters, which marks values"
+unset OMPI_MCA_coll_gpucoll_chunk
+OMPI_MCA_coll_gpucoll_protocol=banana ends 0 'protocol=banana is not accepted (.*ll128' --select bytes=8
 
 # By what the ranks reach each other: peer access, the links of a topology file, coll_gpucoll_transports.
 samples=${srcdir:-.}/test/topology
@@ -60,6 +105,14 @@ ends 0 '^  choice: cpu by host' --explain allreduce 64M --peer-access no
 ends 0 '^  choice: pipes by host' --explain bcast 4M --ranks 4 --topology "$samples/dgx-h200.xml" --peer-access no
 ends 0 'links of 2.50 us and 13 GB/s or through host memory' --explain allreduce 64M --topology "$samples/pcie-4gpu.xml"
 ends 0 '4 ranks, links of 0.62 us and 354 GB/s$' --explain allreduce 64M --topology "$samples/h200-4gpu.xml"
+ends 0 'built in for ranks that share one' --explain allreduce 4M --topology "$samples/h200-4gpu.xml" --ranks 5
+says_nothing 'built in for NVIDIA H200' "GPUs that it has constants for"
+ends 0 'none are built in for .* without NVLink' --explain allreduce 4M --topology "$samples/pcie-4gpu.xml"
+ends 1 "^gpucoll_info: --topology: $folder/nothing: No such file or directory\$" --explain allreduce 4M --topology "$folder/nothing"
+[ "$(wc -l <"$out")" -eq 1 ] || fail "--topology of a file that is not there says more than that"
+OMPI_MCA_coll_gpucoll_topology_file=$folder/nothing ends 1 '^gpucoll_info: coll_gpucoll_topology_file: .*: No such' --explain allreduce 4M
+echo '<banana/>' >"$folder/banana.xml"
+ends 1 "^gpucoll_info: --topology: .*banana.xml: line 1: " --topology "$folder/banana.xml"
 ends 0 '16 ranks on 2 hosts, between which a rank has' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
 ends 0 'among those of the first host, 8 ranks, links' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
 ends 0 '^ *64M  pipes ' --select coll=alltoall,ranks=3,peer_access=no

@@ -78,7 +78,12 @@ void info_print_source(const struct info *info, const struct info_machine *machi
 {
     const struct gpucoll_model_entry *known = gpucoll_model_entry_at(entry);
     printf("  constants built in, measured on %s\n", (known ? known : gpucoll_model_entry_at(0))->source);
-    if (!known && machine->gpus > 0) {
+    const bool unshared = gpucoll_model_find(machine->name, machine->nvlink) != GPUCOLL_MODEL_UNKNOWN;
+    if (!known && machine->gpus > 0 && machine->shared && unshared) {
+        printf("  (with a rank for each GPU; none are built in for ranks that share one: gpucoll_info --tune "
+               "--ranks N "
+               "measures them)\n");
+    } else if (!known && machine->gpus > 0) {
         printf("  (none are built in for %s %s NVLink: gpucoll_info --tune measures them)\n", machine->name,
                machine->nvlink ? "over" : "without");
     }

@@ -46,17 +46,34 @@ static bool accept(struct gpucoll_config *config, const struct gpucoll_config_ro
            gpucoll_forced_check(config, &nowhere);
 }
 
-bool info_read_environment(struct info *info)
+void info_read_environment(struct info *info)
 {
-    bool fine = true;
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
         const char *value = environment_value(row);
-        if (value && !accept(&info->config, row, value)) {
-            fine = false;
+        if (value) {
+            (void)accept(&info->config, row, value);
         }
     }
-    return fine;
+}
+
+void info_say_unaccepted(void)
+{
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        struct gpucoll_config scratch;
+        char text[GPUCOLL_FORCED_VALUES];
+        const char *value = environment_value(row);
+        gpucoll_config_init(&scratch);
+        if (value && !accept(&scratch, row, value)) {
+            const char *values = gpucoll_forced_values(row, text);
+            fprintf(stderr,
+                    "gpucoll_info: OMPI_MCA_coll_gpucoll_%s=%s is not accepted (%s%s%s): the default is "
+                    "taken, %s\n",
+                    row->name, value, type_name(row->type), values ? ": " : "", values ? values : "",
+                    row->initial[0] ? row->initial : "\"\"");
+        }
+    }
 }
 
 /* "NAME = VALUE", and where the value comes from if it is not the default. */

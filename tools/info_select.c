@@ -10,206 +10,8 @@
 #include "core/topology/topology.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
+#include "tools/info_query.h"
 #include "ucx_tl/tl.h"
-
-struct query {
-    struct gpucoll_plan_input input;
-    enum gpucoll_op op;
-    enum gpucoll_type type;
-    enum gpucoll_direct reach; /* of peers into the buffers, where calls are large enough */
-    bool in_place;             /* an all-reduce, on all ranks */
-    bool peer_access;          /* of all GPUs to each other */
-    /* Of a topology file: the input is about the ranks of one host. */
-    int hosts;
-    uint32_t nranks; /* on all of them */
-    double net_latency_us;
-    double net_bandwidth;
-};
-
-static bool parse_coll(struct query *query, const char *text)
-{
-    for (int i = 0; i < GPUCOLL_COLL_COUNT; i++) {
-        if (strcmp(gpucoll_coll_name(i), text) == 0) {
-            query->input.coll = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_op(struct query *query, const char *text)
-{
-    for (int i = 0; i < GPUCOLL_OP_COUNT; i++) {
-        if (strcmp(gpucoll_op_name(i), text) == 0) {
-            query->op = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_type(struct query *query, const char *text)
-{
-    for (int i = 0; i < GPUCOLL_TYPE_COUNT; i++) {
-        if (strcmp(gpucoll_type_name(i), text) == 0) {
-            query->type = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_ranks(struct query *query, const char *text)
-{
-    char *end;
-    long ranks = strtol(text, &end, 10);
-    query->input.nranks = (uint32_t)ranks;
-    return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
-}
-
-static bool parse_bytes(struct query *query, const char *text)
-{
-    return gpucoll_config_parse_size(text, &query->input.bytes) && query->input.bytes > 0;
-}
-
-static bool parse_shared(struct query *query, const char *text)
-{
-    query->input.concurrent = strcmp(text, "mps") == 0;
-    const bool shared = query->input.concurrent || strcmp(text, "yes") == 0;
-    query->input.sharers = shared ? GPUCOLL_MAX_LOCAL : 1;
-    return shared || strcmp(text, "no") == 0;
-}
-
-static bool parse_direct(struct query *query, const char *text)
-{
-    static const struct {
-        const char *text;
-        enum gpucoll_direct reach;
-    } values[] = {
-        {"yes", GPUCOLL_DIRECT_BULK}, {"stores", GPUCOLL_DIRECT_STORES}, {"no", GPUCOLL_DIRECT_NOT}};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        if (strcmp(text, values[i].text) == 0) {
-            query->reach = values[i].reach;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_in_place(struct query *query, const char *text)
-{
-    query->in_place = strcmp(text, "yes") == 0;
-    return query->in_place || strcmp(text, "no") == 0;
-}
-
-static bool parse_peer_access(struct query *query, const char *text)
-{
-    query->peer_access = strcmp(text, "yes") == 0;
-    return query->peer_access || strcmp(text, "no") == 0;
-}
-
-static bool parse_link(struct query *query, const char *text)
-{
-    query->input.whole_lines = strcmp(text, "nvlink") == 0;
-    query->input.ring_bandwidth = 0; /* all links are alike */
-    return query->input.whole_lines || strcmp(text, "pcie") == 0;
-}
-
-static bool parse_crew(struct query *query, const char *text)
-{
-    char *end;
-    long crew = strtol(text, &end, 10);
-    query->input.crew = (unsigned)crew;
-    return *text && !*end && crew >= 0 && crew <= GPUCOLL_CREW_CTAS;
-}
-
-static bool parse_resident(struct query *query, const char *text)
-{
-    char *end;
-    long resident = strtol(text, &end, 10);
-    query->input.resident = (unsigned)resident;
-    return *text && !*end && resident >= 1 && resident <= GPUCOLL_MAX_CHANNELS;
-}
-
-static bool parse_positive(const char *text, double *value)
-{
-    char *end;
-    *value = strtod(text, &end);
-    return *text && !*end && *value > 0;
-}
-
-static bool parse_latency(struct query *query, const char *text)
-{
-    query->input.ring_bandwidth = 0;
-    return parse_positive(text, &query->input.latency_us);
-}
-
-static bool parse_bandwidth(struct query *query, const char *text)
-{
-    bool fine = parse_positive(text, &query->input.bandwidth);
-    query->input.bandwidth *= 1e9;
-    query->input.ring_bandwidth = 0;
-    return fine;
-}
-
-static const struct {
-    const char *name;
-    const char *accepted;
-    bool (*parse)(struct query *query, const char *text);
-} keys[] = {
-    {"coll", "a collective that gpucoll_info --algorithms lists", parse_coll},
-    {"ranks", "1 to 32", parse_ranks},
-    {"bytes", "a size such as 8, 64K or 4M", parse_bytes},
-    {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
-    {"type", "an element type such as float32, int64, complex64", parse_type},
-    {"shared_gpu", "yes (ranks drive one GPU, in turn), mps (at the same time, as under MPS) or no",
-     parse_shared},
-    {"direct",
-     "yes (peers can reach into the buffers, as into those of cudaMalloc), stores (write to them only: GPUs "
-     "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
-     parse_direct},
-    {"in_place", "yes (an all-reduce with MPI_IN_PLACE) or no", parse_in_place},
-    {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
-    {"link", "nvlink or pcie", parse_link},
-    {"crew", "0 to 32: CTAs of a lingering kernel", parse_crew},
-    {"resident", "1 to 128: CTAs of a kernel that a GPU, or a slice of one, holds at once", parse_resident},
-    {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
-    {"bandwidth", "GB/s out of one GPU to all its peers together", parse_bandwidth},
-};
-
-static bool bad(const char *item, const char *accepted)
-{
-    fprintf(stderr, "gpucoll_info: --select: \"%s\": expected %s\n", item, accepted);
-    return false;
-}
-
-static bool parse_item(struct query *query, const char *item)
-{
-    size_t length = strcspn(item, "=");
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        if (strlen(keys[i].name) == length && strncmp(keys[i].name, item, length) == 0) {
-            bool fine = item[length] == '=' && keys[i].parse(query, item + length + 1);
-            return fine || bad(item, keys[i].accepted);
-        }
-    }
-    return bad(
-        item,
-        "coll, ranks, bytes, op, type, shared_gpu, direct, in_place, peer_access, link, crew, resident, "
-        "latency_us or bandwidth, each with =VALUE");
-}
-
-static bool parse(struct query *query, const char *text)
-{
-    char copy[512];
-    char *rest = copy;
-    snprintf(copy, sizeof(copy), "%s", text);
-    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ",")) {
-        if (*item && !parse_item(query, item)) {
-            return false;
-        }
-    }
-    return true;
-}
 
 /* What the preferred transport says of two devices of one host. The host accelerator lends the devices: describing a
  * team must not touch a GPU. */
@@ -340,7 +142,7 @@ static bool select_range(const struct info *info, struct query *query)
 }
 
 /* What a topology file says of the links, but for what the query itself says. */
-static bool ask_topology(const struct info *info, struct query *query, const char *text)
+static bool ask_topology(const struct info *info, struct query *query, const char *option, const char *text)
 {
     struct gpucoll_plan_input *input = &query->input;
     struct gpucoll_topology_links links;
@@ -361,7 +163,7 @@ static bool ask_topology(const struct info *info, struct query *query, const cha
         input->ring_bandwidth = links.ring_bandwidth;
         query->peer_access &= gpucoll_topology_stores_may(info->config.p2p_level, links.kind, links.path);
     }
-    if (!parse(query, text)) {
+    if (!info_query_parse(query, option, text)) {
         return false;
     }
     query->hosts = links.hosts;
@@ -437,7 +239,7 @@ static void print_team(const struct query *query)
     print_links(input);
 }
 
-bool info_select(struct info *info, const char *text)
+static bool select_by(struct info *info, const char *option, const char *text)
 {
     struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32, .reach = GPUCOLL_DIRECT_BULK};
     struct gpucoll_plan_input *input = &query.input;
@@ -452,12 +254,14 @@ bool info_select(struct info *info, const char *text)
     ask_transport(info, input);
     /* The host accelerator's devices reach each other whatever GPUs are here. */
     query.peer_access = machine.peer_access || strcmp(info->config.accelerator, "host") == 0;
-    if (!parse(&query, text) || !ask_topology(info, &query, text)) {
+    if (!info_query_parse(&query, option, text) || !ask_topology(info, &query, option, text)) {
         return false;
     }
+    machine.nvlink &= input->whole_lines;
+    machine.shared = gpucoll_sharers(input) > 1;
     share_gpus(input);
     find_ways(info, &query);
-    machine.nvlink = machine.nvlink && (input->ways & GPUCOLL_TL_STORES);
+    machine.nvlink &= (input->ways & GPUCOLL_TL_STORES) != 0;
     int entry = info_model(info, machine.name, input->whole_lines, &model);
     input->model = &model;
     input->functor = gpucoll_coll_reduces(input->coll) ? gpucoll_functor(query.op, query.type) : 0;
@@ -489,27 +293,74 @@ bool info_select(struct info *info, const char *text)
     return input->bytes ? select_one(info, &query) : select_range(info, &query);
 }
 
-int info_explain(struct info *info, char **argv, int *took)
+/* The query that is asked; NULL if there is none. */
+static const char *query_of(char **argv)
 {
-    char query[256];
+    static const char joined[] = "--select=";
+    const size_t length = strlen(joined);
+    return strncmp(argv[0], joined, length) == 0 ? argv[0] + length : argv[1];
+}
+
+int info_select_count(char **argv)
+{
+    struct query scratch = {.nranks = 0};
+    const char *text = query_of(argv);
+    if (text == NULL) {
+        fprintf(stderr, "gpucoll_info: --select lacks its value, such as coll=allreduce,ranks=4\n");
+        return 0;
+    }
+    return info_query_parse(&scratch, "--select", text) ? 1 + (text == argv[1]) : 0;
+}
+
+int info_select(struct info *info, char **argv)
+{
+    return !select_by(info, "--select", query_of(argv));
+}
+
+/* Writes what is asked as a query. Returns the number of arguments; 0 if they are not understood. */
+static int explained_query(char **argv, char *query, size_t bytes)
+{
     if (!argv[1] || !argv[2]) {
         fprintf(stderr,
                 "gpucoll_info: --explain needs a collective and a size, such as --explain allreduce 4M\n");
-        return 2;
+        return 0;
     }
-    size_t used = (size_t)snprintf(query, sizeof(query), "coll=%s,bytes=%s", argv[1], argv[2]);
-    for (*took = 3; argv[*took] && argv[*took + 1] && used < sizeof(query); *took += 2) {
-        const char *value = argv[*took + 1];
-        if (strcmp(argv[*took], "--ranks") == 0) {
-            used += (size_t)snprintf(query + used, sizeof(query) - used, ",ranks=%s", value);
-        } else if (strcmp(argv[*took], "--peer-access") == 0) {
-            used += (size_t)snprintf(query + used, sizeof(query) - used, ",peer_access=%s", value);
-        } else if (strcmp(argv[*took], "--topology") != 0) {
+    size_t used = (size_t)snprintf(query, bytes, "coll=%s,bytes=%s", argv[1], argv[2]);
+    int count = 3;
+    for (; argv[count] && used < bytes; count += 2) {
+        const char *option = argv[count];
+        const char *key = strcmp(option, "--ranks") == 0         ? "ranks"
+                          : strcmp(option, "--peer-access") == 0 ? "peer_access"
+                                                                 : NULL;
+        if (key == NULL && !info_names_topology(&argv[count])) {
             break;
-        } else if (gpucoll_config_set(&info->config, "topology_file", value) != GPUCOLL_OK) {
-            fprintf(stderr, "gpucoll_info: --topology: this build reads no topology files\n");
-            return 2;
+        }
+        if (argv[count + 1] == NULL) {
+            fprintf(stderr, "gpucoll_info: --explain: %s lacks its value\n", option);
+            return 0;
+        }
+        if (key != NULL) {
+            used += (size_t)snprintf(query + used, bytes - used, ",%s=%s", key, argv[count + 1]);
         }
     }
-    return info_select(info, query) ? 0 : 2;
+    if (used >= bytes) {
+        fprintf(stderr, "gpucoll_info: --explain: its values are too long\n");
+        return 0;
+    }
+    return count;
+}
+
+int info_explain_count(char **argv)
+{
+    struct query scratch = {.nranks = 0};
+    char query[256];
+    const int count = explained_query(argv, query, sizeof query);
+    return count > 0 && info_query_parse(&scratch, "--explain", query) ? count : 0;
+}
+
+int info_explain(struct info *info, char **argv)
+{
+    char query[256];
+    (void)explained_query(argv, query, sizeof query);
+    return !select_by(info, "--explain", query);
 }

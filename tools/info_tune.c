@@ -2,6 +2,7 @@
  * --tune: starts the ranks, fits the constants to their times, shows both, and writes the tuning file.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,9 @@ static bool parse_option(const char *option, const char *value, struct tune_opti
 {
     char *end;
     if (strcmp(option, "--ranks") == 0) {
-        options->ranks = (uint32_t)strtoul(value, &end, 10);
-        return (*end == '\0' && options->ranks >= 2 && options->ranks <= GPUCOLL_MAX_LOCAL) ||
-               wrong(option, value, "2 to 32");
+        const unsigned long ranks = strtoul(value, &end, 10);
+        options->ranks = (uint32_t)ranks;
+        return (*end == '\0' && ranks >= 2 && ranks <= GPUCOLL_MAX_LOCAL) || wrong(option, value, "2 to 32");
     }
     if (strcmp(option, "--max") == 0) {
         uint64_t bytes = 0;
@@ -54,7 +55,7 @@ static bool parse_option(const char *option, const char *value, struct tune_opti
     return false;
 }
 
-/* How many arguments there are; 0 if one is wrong. */
+/* How many arguments there are, the option included; 0 if one is wrong. */
 static int parse(char **argv, struct tune_options *options)
 {
     int count = 1;
@@ -236,6 +237,12 @@ static void write_constants(FILE *file, const struct tune_shared *shared, const 
     gpucoll_tuning_write(file, fitted);
 }
 
+static bool cannot_write(const struct tune_options *options)
+{
+    fprintf(stderr, "gpucoll_info: --tune: writing %s: %s\n", options->output, strerror(errno));
+    return false;
+}
+
 static bool save(const struct tune_shared *shared, const struct tune_options *options,
                  const struct gpucoll_tuning *fitted)
 {
@@ -244,13 +251,13 @@ static bool save(const struct tune_shared *shared, const struct tune_options *op
         write_constants(stdout, shared, options, fitted);
         return true;
     }
-    FILE *file = fopen(options->output, "we");
-    if (file != NULL) {
-        write_constants(file, shared, options, fitted);
+    /* What stood there has stayed until now. A pipe or a device has no end to cut off. */
+    const bool cut = ftruncate(fileno(options->file), 0) == 0 || errno == EINVAL;
+    if (cut) {
+        write_constants(options->file, shared, options, fitted);
     }
-    if (file == NULL || fclose(file) != 0) {
-        fprintf(stderr, "gpucoll_info: --tune: writing %s: %s\n", options->output, strerror(errno));
-        return false;
+    if (!cut || fflush(options->file) != 0 || ferror(options->file)) {
+        return cannot_write(options);
     }
     printf("\nWritten to %s; to use it: mpirun --mca coll_gpucoll_tuning_file %s ...\n", options->output,
            options->output);
@@ -290,25 +297,64 @@ static bool tune(struct info *info, struct tune_shared *shared, const struct tun
     return report(info, &config, shared, options, (double)(gpucoll_now_ns() - begin) / 1e9);
 }
 
-int info_tune(struct info *info, char **argv, int *took)
+/* Before anything is measured: that it cannot be written is not to be found out half a minute later. */
+static bool open_output(struct tune_options *options)
 {
-    struct tune_options options = {.seconds = default_seconds};
-    const bool host = strcmp(info->config.accelerator, "host") == 0;
-    *took = parse(argv, &options);
-    if (*took == 0) {
-        *took = 1;
-        return 2;
+    const int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
+    int file = open(options->output, flags | O_EXCL, 0666);
+    options->created = file >= 0;
+    if (file < 0 && errno == EEXIST) {
+        file = open(options->output, flags, 0666);
     }
-    if (!complete(&options, host)) {
-        return 1;
+    options->file = file >= 0 ? fdopen(file, "w") : NULL;
+    return options->file != NULL || cannot_write(options);
+}
+
+/* A file that stays empty is left only where there was one. */
+static bool close_output(struct tune_options *options, bool fine)
+{
+    if (fclose(options->file) != 0 && fine) {
+        fine = cannot_write(options);
+    }
+    if (!fine && options->created) {
+        unlink(options->output);
+    }
+    return fine;
+}
+
+static bool measure(struct info *info, struct tune_options *options)
+{
+    const bool host = strcmp(info->config.accelerator, "host") == 0;
+    if (!complete(options, host)) {
+        return false;
     }
     struct tune_shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         fprintf(stderr, "gpucoll_info: --tune: no memory to share between the ranks: %s\n", strerror(errno));
+        return false;
+    }
+    bool fine = tune(info, shared, options, host);
+    munmap(shared, sizeof *shared);
+    return fine;
+}
+
+int info_tune_count(char **argv)
+{
+    struct tune_options scratch;
+    return parse(argv, &scratch);
+}
+
+int info_tune(struct info *info, char **argv)
+{
+    struct tune_options options = {.seconds = default_seconds};
+    (void)parse(argv, &options);
+    if (options.output != NULL && !open_output(&options)) {
         return 1;
     }
-    bool fine = tune(info, shared, &options, host);
-    munmap(shared, sizeof *shared);
+    bool fine = measure(info, &options);
+    if (options.output != NULL) {
+        fine = close_output(&options, fine);
+    }
     return !fine;
 }

@@ -12,7 +12,10 @@ gpucoll_info_SOURCES = \
 	tools/info_collectives.c \
 	tools/info_constants.c \
 	tools/info_gpus.c \
+	tools/info_messages.c \
 	tools/info_parameters.c \
+	tools/info_query.c \
+	tools/info_query.h \
 	tools/info_select.c \
 	tools/info_topology.c \
 	tools/info_tune.c \

@@ -7,6 +7,7 @@
 #define GPUCOLL_TUNE_H
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include "core/gpucoll.h"
 #include "tools/device.h"
 #include "tools/tune_fit.h"
@@ -31,6 +32,8 @@ struct tune_options {
     size_t most_bytes;
     double seconds; /* about as long */
     const char *output;
+    FILE *file;   /* of `output`, opened before anything is measured */
+    bool created; /* it was not there before */
 };
 
 struct tune_rank {

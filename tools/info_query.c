@@ -1,0 +1,212 @@
+#include "tools/info_query.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/gpucoll_info.h"
+
+static bool parse_coll(struct query *query, const char *text)
+{
+    for (int i = 0; i < GPUCOLL_COLL_COUNT; i++) {
+        if (strcmp(gpucoll_coll_name(i), text) == 0) {
+            query->input.coll = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_op(struct query *query, const char *text)
+{
+    for (int i = 0; i < GPUCOLL_OP_COUNT; i++) {
+        if (strcmp(gpucoll_op_name(i), text) == 0) {
+            query->op = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_type(struct query *query, const char *text)
+{
+    for (int i = 0; i < GPUCOLL_TYPE_COUNT; i++) {
+        if (strcmp(gpucoll_type_name(i), text) == 0) {
+            query->type = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_ranks(struct query *query, const char *text)
+{
+    char *end;
+    long ranks = strtol(text, &end, 10);
+    query->input.nranks = (uint32_t)ranks;
+    return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
+}
+
+static bool parse_bytes(struct query *query, const char *text)
+{
+    return gpucoll_config_parse_size(text, &query->input.bytes) && query->input.bytes > 0;
+}
+
+static bool parse_shared(struct query *query, const char *text)
+{
+    query->input.concurrent = strcmp(text, "mps") == 0;
+    const bool shared = query->input.concurrent || strcmp(text, "yes") == 0;
+    query->input.sharers = shared ? GPUCOLL_MAX_LOCAL : 1;
+    return shared || strcmp(text, "no") == 0;
+}
+
+static bool parse_direct(struct query *query, const char *text)
+{
+    static const struct {
+        const char *text;
+        enum gpucoll_direct reach;
+    } values[] = {
+        {"yes", GPUCOLL_DIRECT_BULK}, {"stores", GPUCOLL_DIRECT_STORES}, {"no", GPUCOLL_DIRECT_NOT}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (strcmp(text, values[i].text) == 0) {
+            query->reach = values[i].reach;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_in_place(struct query *query, const char *text)
+{
+    query->in_place = strcmp(text, "yes") == 0;
+    return query->in_place || strcmp(text, "no") == 0;
+}
+
+static bool parse_peer_access(struct query *query, const char *text)
+{
+    query->peer_access = strcmp(text, "yes") == 0;
+    return query->peer_access || strcmp(text, "no") == 0;
+}
+
+static bool parse_link(struct query *query, const char *text)
+{
+    query->input.whole_lines = strcmp(text, "nvlink") == 0;
+    query->input.ring_bandwidth = 0; /* all links are alike */
+    return query->input.whole_lines || strcmp(text, "pcie") == 0;
+}
+
+static bool parse_crew(struct query *query, const char *text)
+{
+    char *end;
+    long crew = strtol(text, &end, 10);
+    query->input.crew = (unsigned)crew;
+    return *text && !*end && crew >= 0 && crew <= GPUCOLL_CREW_CTAS;
+}
+
+static bool parse_resident(struct query *query, const char *text)
+{
+    char *end;
+    long resident = strtol(text, &end, 10);
+    query->input.resident = (unsigned)resident;
+    return *text && !*end && resident >= 1 && resident <= GPUCOLL_MAX_CHANNELS;
+}
+
+static bool parse_positive(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return *text && !*end && *value > 0 && isfinite(*value);
+}
+
+static bool parse_latency(struct query *query, const char *text)
+{
+    query->input.ring_bandwidth = 0;
+    return parse_positive(text, &query->input.latency_us);
+}
+
+static bool parse_bandwidth(struct query *query, const char *text)
+{
+    bool fine = parse_positive(text, &query->input.bandwidth);
+    query->input.bandwidth *= 1e9;
+    query->input.ring_bandwidth = 0;
+    return fine;
+}
+
+static const struct {
+    const char *name;
+    const char *accepted;
+    bool (*parse)(struct query *query, const char *text);
+} keys[] = {
+    {"coll", "a collective that gpucoll_info --algorithms lists", parse_coll},
+    {"ranks", "1 to 32", parse_ranks},
+    {"bytes", "a size such as 8, 64K or 4M", parse_bytes},
+    {"op", "an operator such as sum, prod, max, land, bxor, minloc", parse_op},
+    {"type", "an element type such as float32, int64, complex64", parse_type},
+    {"shared_gpu", "yes (ranks drive one GPU, in turn), mps (at the same time, as under MPS) or no",
+     parse_shared},
+    {"direct",
+     "yes (peers can reach into the buffers, as into those of cudaMalloc), stores (write to them only: GPUs "
+     "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
+     parse_direct},
+    {"in_place", "yes (an all-reduce with MPI_IN_PLACE) or no", parse_in_place},
+    {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
+    {"link", "nvlink or pcie", parse_link},
+    {"crew", "0 to 32: CTAs of a lingering kernel", parse_crew},
+    {"resident", "1 to 128: CTAs of a kernel that a GPU, or a slice of one, holds at once", parse_resident},
+    {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},
+    {"bandwidth", "GB/s out of one GPU to all its peers together", parse_bandwidth},
+};
+
+enum { KEYS = sizeof keys / sizeof keys[0] };
+
+static bool bad(const char *option, const char *item, const char *accepted)
+{
+    fprintf(stderr, "gpucoll_info: %s: \"%s\": expected %s\n", option, item, accepted);
+    return false;
+}
+
+static bool bad_key(const char *option, const char *item)
+{
+    fprintf(stderr, "gpucoll_info: %s: \"%s\": expected", option, item);
+    for (int i = 0; i < KEYS; i++) {
+        fprintf(stderr, "%s %s", i == 0 ? "" : i < KEYS - 1 ? "," : " or", keys[i].name);
+    }
+    fprintf(stderr, ", each with =VALUE\n");
+    return false;
+}
+
+static bool parse_item(struct query *query, const char *option, const char *item)
+{
+    size_t length = strcspn(item, "=");
+    for (int i = 0; i < KEYS; i++) {
+        if (strlen(keys[i].name) == length && strncmp(keys[i].name, item, length) == 0) {
+            bool fine = item[length] == '=' && keys[i].parse(query, item + length + 1);
+            return fine || bad(option, item, keys[i].accepted);
+        }
+    }
+    return bad_key(option, item);
+}
+
+bool info_query_parse(struct query *query, const char *option, const char *text)
+{
+    char copy[512];
+    char *rest = copy;
+    if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy)) {
+        return bad(option, text, "fewer characters than 512");
+    }
+    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ",")) {
+        if (*item && !parse_item(query, option, item)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void info_query_print_keys(int indent)
+{
+    enum { NAME = 12, WIDTH = 110 };
+    for (int i = 0; i < KEYS; i++) {
+        printf("%*s%-*s", indent, "", NAME, keys[i].name);
+        info_print_wrapped_on(keys[i].accepted, indent + NAME, WIDTH);
+    }
+}

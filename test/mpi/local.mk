@@ -7,6 +7,7 @@ check_PROGRAMS += \
 	test/mpi/barriers \
 	test/mpi/beside_nccl \
 	test/mpi/cells \
+	test/mpi/callbacks \
 	test/mpi/collectives \
 	test/mpi/communicators \
 	test/mpi/crowd \
@@ -104,6 +105,9 @@ test_mpi_beside_nccl_SOURCES = \
 	test/mpi/beside_nccl.c
 test_mpi_beside_nccl_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_beside_nccl_LDADD = $(mpi_test_libs)
+
+test_mpi_callbacks_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_callbacks_LDADD = $(mpi_test_libs)
 
 test_mpi_cells_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_cells_LDADD = $(mpi_test_libs)

@@ -23,7 +23,7 @@ configure_errors() {
     with=(--without-cuda --with-ompi="$nothing")
     expect_error "no Open MPI in the prefix" "$nothing/bin/mpicc was not found" "--with-ompi takes the prefix"
     with=(--with-cuda="$nothing")
-    expect_error "no nvcc" "nvcc was not found" "apt-get install nvidia-cuda-toolkit" "--without-cuda"
+    expect_error "no nvcc" "nvcc was not found in $nothing/bin" "apt-get install nvidia-cuda-toolkit" "--without-cuda"
     with=(--without-cuda PKG_CONFIG_LIBDIR="$nothing" PKG_CONFIG_PATH="$nothing")
     expect_error "no hwloc" "apt-get install libhwloc-dev" "dnf install hwloc-devel"
     with=(--without-cuda PKG_CONFIG=false)
@@ -34,11 +34,26 @@ configure_errors() {
     expect_error "no C++ compiler" "apt-get install g++"
     with=(--without-cuda --with-ucx PKG_CONFIG_LIBDIR="$nothing" PKG_CONFIG_PATH="$nothing" HWLOC_CFLAGS=-I. HWLOC_LIBS=-lm)
     expect_error "no UCX" "apt-get install libucx-dev" "dnf install ucx-devel"
+    # Not the system's instead.
+    with=(--without-cuda --with-hwloc="$nothing")
+    expect_error "no hwloc in the prefix" "--with-hwloc=$nothing: there is no $nothing/include/hwloc.h"
+    with=(--without-cuda --with-ucx="$nothing")
+    expect_error "no UCX in the prefix" "--with-ucx=$nothing: there is no $nothing/include/ucp/api/ucp.h"
+    with=(--without-cuda --with-ompi-plugin-dir=relative)
+    expect_error "component folder that is no whole path" "--with-ompi-plugin-dir=relative: it must be a whole path"
+    with=(--without-cuda --with-ompi-plugin-dir="$nothing|")
+    expect_error "component folder with a bar" "--with-ompi-plugin-dir=$nothing|: gpucoll cannot be installed in a folder"
+    with=(--without-cuda --prefix="$nothing/a b")
+    expect_error "prefix with a space" "--prefix=$nothing/a b: gpucoll cannot be installed in a folder"
+    with=(--without-cuda --libdir="$nothing|")
+    expect_error "folder with a bar" "--libdir=$nothing|: gpucoll cannot be installed in a folder"
     with=(--without-cuda --with-ompi-src="$nothing")
     expect_error "no Open MPI source tree" "has no opal/include/opal_config.h" "run Open MPI's configure there"
     if [ "$cuda_option" != --without-cuda ]; then
         with=("$cuda_option" --with-cuda-arch=12)
         expect_error "unknown architecture" "does not know architecture 12; it knows:"
+        with=("$cuda_option" --with-cuda-arch=)
+        expect_error "no architecture" "--with-cuda-arch needs a list of architectures"
     fi
     with=(--disable-mpi --without-cuda --enable-sanitizers)
     expect_error "sanitizers without a list" "--enable-sanitizers=address,undefined"

@@ -6,6 +6,21 @@ m4_ifval([$3], [    RHEL, Fedora:    dnf install $3
 ])m4_ifval([$4], [    Or:              $4
 ])])])
 
+# GPUCOLL_CHECK_FOLDER(OPTION, FOLDER)
+# Where the installation goes is written into makefiles, shell, Tcl and Open MPI's lists of folders.
+AC_DEFUN([GPUCOLL_CHECK_FOLDER], [
+    AS_CASE([$2], [*" "*|*"	"*|*"'"*|*\"*|*\`*|*\\*|*"|"*|*"&"*|*";"*|*":"*|*"@%:@"*],
+        [AC_MSG_ERROR([$1=$2: gpucoll cannot be installed in a folder whose name has spaces, quotes, backslashes or any of | & ; : @%:@])])
+])
+
+AC_DEFUN([GPUCOLL_CHECK_FOLDERS], [
+    for gpucoll_option in prefix exec-prefix bindir libdir libexecdir datarootdir datadir docdir; do
+        gpucoll_variable=`echo $gpucoll_option | tr - _`
+        AS_VAR_COPY([gpucoll_value], [$gpucoll_variable])
+        GPUCOLL_CHECK_FOLDER([--$gpucoll_option], [$gpucoll_value])
+    done
+])
+
 # Before AC_PROG_CC, which names no package.
 AC_DEFUN([GPUCOLL_FIND_COMPILERS], [
     AS_IF([test "x$CC" = x], [

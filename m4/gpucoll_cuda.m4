@@ -35,7 +35,9 @@ AC_DEFUN([GPUCOLL_FIND_NVCC], [
             [gpucoll_deps=`cd "$srcdir" && pwd`/.deps/cuda/bin
              AC_PATH_PROG([NVCC], [nvcc], [], [$PATH$PATH_SEPARATOR/usr/local/cuda/bin$PATH_SEPARATOR$gpucoll_deps])])])
     AS_IF([test "x$NVCC" = x], [
-        GPUCOLL_MISSING([The CUDA compiler nvcc was not found], [nvidia-cuda-toolkit (or cuda-toolkit from NVIDIA's repository)],
+        AS_IF([test "x$with_cuda" = xyes], [gpucoll_where="on PATH and in /usr/local/cuda/bin"],
+              [gpucoll_where="in $with_cuda/bin"])
+        GPUCOLL_MISSING([The CUDA compiler nvcc was not found $gpucoll_where], [nvidia-cuda-toolkit (or cuda-toolkit from NVIDIA's repository)],
             [cuda-toolkit (from NVIDIA's repository)],
             [contrib/quickstart, which fetches one into ./.deps; or --with-cuda=DIR;
                      or --without-cuda for a build that knows the host accelerator only])])
@@ -64,6 +66,9 @@ AC_DEFUN([GPUCOLL_FIND_CUDA_H], [
 
 # Code for one architecture runs on later ones of the same generation, so the first of each generation serves all.
 AC_DEFUN([GPUCOLL_CHOOSE_CUDA_ARCH], [
+    gpucoll_cuda_arch=`echo "$with_cuda_arch" | $SED 's/sm_//g; s/,/ /g'`
+    AS_CASE([`echo $gpucoll_cuda_arch`], [""|yes|no],
+        [AC_MSG_ERROR([--with-cuda-arch needs a list of architectures, such as --with-cuda-arch=80,90])])
     AC_MSG_CHECKING([for CUDA architectures])
     gpucoll_known=`"$NVCC" --list-gpu-code 2>/dev/null | $SED -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n | tr '\n' ' '`
     AS_IF([test "x$gpucoll_known" = x],
@@ -71,7 +76,7 @@ AC_DEFUN([GPUCOLL_CHOOSE_CUDA_ARCH], [
     AS_IF([test "x$with_cuda_arch" = xdefault], [
         gpucoll_cuda_arch=`for n in $gpucoll_known; do test $n -ge 70 && echo $n; done |
             $AWK '{ generation = int($[]1 / 10) } !(generation in seen) { seen@<:@generation@:>@ = 1; printf "%s ", $[]1 }'`
-    ], [gpucoll_cuda_arch=`echo "$with_cuda_arch" | $SED 's/sm_//g; s/,/ /g'`])
+    ])
     NVCC_GENCODE=
     for gpucoll_arch in $gpucoll_cuda_arch; do
         AS_CASE([" $gpucoll_known "], [*" $gpucoll_arch "*], [],

@@ -1,9 +1,19 @@
 # Libraries found by pkg-config. A --with-X=DIR puts DIR's .pc files first.
 
-# GPUCOLL_USE_PREFIX(DIR)
+# GPUCOLL_USE_PREFIX(OPTION, DIR, HEADER, MODULE)
+# A folder that was named and holds no such library is an error: pkg-config would go on to the system's without a word.
 AC_DEFUN([GPUCOLL_USE_PREFIX], [
-    AS_CASE([$1], [yes|no|auto], [], [
-        PKG_CONFIG_PATH="$1/lib/pkgconfig:$1/lib64/pkgconfig:$1/share/pkgconfig:$PKG_CONFIG_PATH"
+    AS_CASE([$2], [yes|no|auto], [], [
+        AS_IF([test -f "$2/include/$3"], [], [AC_MSG_ERROR([--with-$1=$2: there is no $2/include/$3])])
+        gpucoll_pc_path=
+        gpucoll_pc_found=no
+        for gpucoll_dir in "$2"/lib/pkgconfig "$2"/lib64/pkgconfig "$2"/share/pkgconfig "$2"/lib/*/pkgconfig; do
+            gpucoll_pc_path="$gpucoll_pc_path$gpucoll_dir:"
+            AS_IF([test -f "$gpucoll_dir/$4.pc"], [gpucoll_pc_found=yes])
+        done
+        AS_IF([test $gpucoll_pc_found = yes], [],
+              [AC_MSG_ERROR([--with-$1=$2: there is no pkgconfig/$4.pc in its lib, lib64 and share])])
+        PKG_CONFIG_PATH="$gpucoll_pc_path$PKG_CONFIG_PATH"
         export PKG_CONFIG_PATH])
 ])
 
@@ -14,7 +24,7 @@ AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
         [], [with_hwloc=yes])
     gpucoll_hwloc_summary="no (topology from files only)"
     AS_IF([test "x$with_hwloc" != xno], [
-        GPUCOLL_USE_PREFIX([$with_hwloc])
+        GPUCOLL_USE_PREFIX([hwloc], [$with_hwloc], [hwloc.h], [hwloc])
         PKG_CHECK_MODULES([HWLOC], [hwloc >= 2.0],
             [AC_DEFINE([HAVE_HWLOC], [1], [Define to 1 if hwloc was found.])],
             [GPUCOLL_MISSING([hwloc 2.0 or newer was not found], [libhwloc-dev], [hwloc-devel], [--with-hwloc=DIR])])
@@ -30,7 +40,7 @@ AC_DEFUN([GPUCOLL_CHECK_UCX], [
         [], [with_ucx=auto])
     gpucoll_have_ucx=no
     gpucoll_ucx_summary="no (one host only)"
-    GPUCOLL_USE_PREFIX([$with_ucx])
+    GPUCOLL_USE_PREFIX([ucx], [$with_ucx], [ucp/api/ucp.h], [ucx])
     AS_IF([test "x$with_ucx" != xno], [
         PKG_CHECK_MODULES([UCX], [ucx >= 1.13], [gpucoll_have_ucx=yes], [gpucoll_have_ucx=no])])
     AS_IF([test $gpucoll_have_ucx = yes], [
@@ -41,14 +51,14 @@ AC_DEFUN([GPUCOLL_CHECK_UCX], [
     AM_CONDITIONAL([UCX], [test $gpucoll_have_ucx = yes])
 ])
 
-# GPUCOLL_CHECK_TEST_MODULE(NAME, option, PREFIX, MODULE, DEBIAN, RHEL)
+# GPUCOLL_CHECK_TEST_MODULE(NAME, option, PREFIX, MODULE, DEBIAN, RHEL, HEADER)
 # A library of tests or benches: used if found, an error only if asked for and missing.
 AC_DEFUN([GPUCOLL_CHECK_TEST_MODULE], [
     AC_ARG_WITH([$2],
         [AS_HELP_STRING([--with-$2=DIR], [$1's prefix (default: used if found)])], [], [with_$2=auto])
     gpucoll_have_$2=no
     gpucoll_$2_summary=no
-    GPUCOLL_USE_PREFIX([$with_$2])
+    GPUCOLL_USE_PREFIX([$2], [$with_$2], [$7], [$4])
     AS_IF([test "x$with_$2" != xno], [
         PKG_CHECK_MODULES([$3], [$4], [gpucoll_have_$2=yes], [gpucoll_have_$2=no])])
     AS_IF([test $gpucoll_have_$2 = yes], [gpucoll_$2_summary=`$PKG_CONFIG --modversion $4`],
@@ -58,7 +68,8 @@ AC_DEFUN([GPUCOLL_CHECK_TEST_MODULE], [
 ])
 
 AC_DEFUN([GPUCOLL_CHECK_GTEST],
-    [GPUCOLL_CHECK_TEST_MODULE([GoogleTest], [gtest], [GTEST], [gtest], [libgtest-dev], [gtest-devel])])
+    [GPUCOLL_CHECK_TEST_MODULE([GoogleTest], [gtest], [GTEST], [gtest], [libgtest-dev], [gtest-devel],
+                               [gtest/gtest.h])])
 AC_DEFUN([GPUCOLL_CHECK_BENCHMARK],
     [GPUCOLL_CHECK_TEST_MODULE([Google Benchmark], [benchmark], [BENCHMARK], [benchmark], [libbenchmark-dev],
-                               [google-benchmark-devel])])
+                               [google-benchmark-devel], [benchmark/benchmark.h])])

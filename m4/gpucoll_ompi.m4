@@ -168,5 +168,7 @@ AC_DEFUN([GPUCOLL_OMPI_PLUGIN_DIR], [
             AS_IF([test -d "$ompiplugindir"], [],
                   [AC_MSG_ERROR([Open MPI's component directory was not found by $OMPI_BINDIR/ompi_info: name it with
     --with-ompi-plugin-dir=DIR])])],
-        [ompiplugindir=$with_ompi_plugin_dir])
+        [/*|\@S|@*], [ompiplugindir=$with_ompi_plugin_dir],
+        [AC_MSG_ERROR([--with-ompi-plugin-dir=$with_ompi_plugin_dir: it must be a whole path, beginning with /])])
+    GPUCOLL_CHECK_FOLDER([--with-ompi-plugin-dir], [$ompiplugindir])
 ])

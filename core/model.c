@@ -126,7 +126,7 @@ static const double crowd_us = 3;
 /* In the one hop of a crew that has waited for the call, so much of the stores is over before the first line has arrived. */
 static const double under_way_us = 1.4;
 
-/* Crews: one CTA, where that has threads enough, a small one, or twice and four times as many. */
+/* Crews: one CTA, where that suffices, a small one, or twice and four times as many. */
 static const unsigned small_crew = 8;
 
 /* What each CTA of a crew adds to what several cost, and of one that is not small, how much a CTA stores of what it does in a small one, and how
@@ -152,20 +152,25 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
+/* Does one CTA of a crew do the call by itself? The kernels do not choose the faster way: it is a matter of the call's size alone. */
+static bool goes_alone(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines,
+                       const struct gpucoll_plan *plan)
+{
+    return gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads);
+}
+
 /* The same as a call of a crew of `crew` CTAs, if that is faster. `share` is what it has to do in CTAs, `steps` the time of its hops. */
 static void try_crew(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines, unsigned crew,
                      double share, double steps, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
     const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, input->nranks - 1);
-    const bool alone = crew == 1;
-    /* Few packs of LL are spread over all CTAs (kernels/crew.cuh), lines of LL128 fill one after the other. */
-    const double busy = alone ? 1 : lines->hops == 1 ? crew : share;
+    const bool alone = crew == 1 || goes_alone(input, lines, plan);
     const struct several *several = crew <= small_crew ? &few : lines->hops == 1 ? &by_ll : &by_ll128;
     const double least_us =
         lines->stored / (several->link_share * model->link_share * input->bandwidth) * 1e6;
-    const double transfer_us =
-        gpucoll_model_transfer_us(input, lines->stored, busy, crew, several->cta_share * cta_bandwidth);
+    const double transfer_us = gpucoll_model_transfer_us(input, lines->stored, alone ? 1 : share, crew,
+                                                         several->cta_share * cta_bandwidth);
     const double stores = transfer_us > least_us ? transfer_us : least_us;
     const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
     const double beside = alone ? 0 : model->crew_us + crew_each_us * crew;
@@ -187,9 +192,9 @@ static void try_crews(const struct gpucoll_plan_input *input, const struct gpuco
     const unsigned most = input->unattended ? small_crew : GPUCOLL_CREW_CTAS;
     const unsigned crew =
         (unsigned)least(least(least(input->crew, most), config->linger_ctas), gpucoll_most_ctas(input));
-    if (crew > 0 && config->channels <= 1 &&
-        gpucoll_leader_suffices(lines->kernel, input->bytes, input->nranks, plan->threads)) {
+    if (crew > 0 && config->channels <= 1 && goes_alone(input, lines, plan)) {
         try_crew(input, lines, 1, share, steps, plan);
+        return;
     }
     for (unsigned asked = small_crew; asked <= GPUCOLL_CREW_CTAS; asked *= 2) {
         const unsigned some = asked < crew ? asked : crew;

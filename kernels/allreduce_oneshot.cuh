@@ -67,12 +67,12 @@ template <typename Op> __device__ __forceinline__ bool allreduce_oneshot(const g
     const message recv(args.recv, args.bytes);
     const uint32_t nranks = args.nranks;
     const uint32_t rank = args.rank;
-    const crew_packs packs =
-        packs_of_share(share, static_cast<uint32_t>((args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES));
-    const uint32_t start = packs.begin + threadIdx.x;
+    const uint64_t packs = (args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    const uint64_t start = static_cast<uint64_t>(share.cta) * blockDim.x + threadIdx.x;
+    const uint64_t stride = static_cast<uint64_t>(share.ctas) * blockDim.x;
 
     pack first = make_uint4(0, 0, 0, 0); /* kept: small messages have no other */
-    for (uint32_t index = start; index < packs.end; index += blockDim.x) {
+    for (uint64_t index = start; index < packs; index += stride) {
         const pack own = send.load(index);
         first = index == start ? own : first;
         for (uint32_t i = 1; i < nranks; i++) {
@@ -83,7 +83,7 @@ template <typename Op> __device__ __forceinline__ bool allreduce_oneshot(const g
     const ll_area inbox(args.peer[rank].lane, nranks);
     const uint32_t epoch = args.peer[rank].epoch;
     waiter wait(args.status);
-    for (uint32_t index = start; index < packs.end; index += blockDim.x) {
+    for (uint64_t index = start; index < packs; index += stride) {
         const pack own = index == start ? first : send.load(index);
         pack result;
         if (!gather_and_reduce<Op>(inbox, rank, nranks, epoch, index, own, wait, &result)) {

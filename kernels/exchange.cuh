@@ -36,8 +36,9 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t items =
         (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
-    const crew_packs own = packs_of_share(share, items);
-    for (uint32_t item = own.begin + threadIdx.x; item < own.end; item += blockDim.x) {
+    const uint32_t start = share.cta * blockDim.x + threadIdx.x;
+    const uint32_t stride = share.ctas * blockDim.x;
+    for (uint32_t item = start; item < items; item += stride) {
         const uint32_t turn = item / packs;
         const uint32_t index = item - turn * packs;
         const uint32_t peer = rank_after(args, turn);
@@ -51,7 +52,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     const ll_area inbox(args.peer[args.rank].lane, args.nranks);
     const uint32_t epoch = args.peer[args.rank].epoch;
     waiter wait(args.status);
-    for (uint32_t item = own.begin + threadIdx.x; item < own.end; item += blockDim.x) {
+    for (uint32_t item = start; item < items; item += stride) {
         const uint32_t turn = item / packs;
         const uint32_t index = item - turn * packs;
         const uint32_t source = rank_after(args, turn);
@@ -153,13 +154,14 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     const message send(mine.send, mine.send_bytes);
     const message recv(mine.recv, mine.recv_bytes);
     const ll_area inbox(args.peer[args.rank].lane, args.nranks);
-    const crew_packs packs = packs_of_share(share, static_cast<uint32_t>(packs_of(args.bytes)));
-    for (uint32_t index = packs.begin + threadIdx.x; index < packs.end; index += blockDim.x) {
+    const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
+    const uint32_t start = share.cta * blockDim.x + threadIdx.x;
+    const uint32_t stride = share.ctas * blockDim.x;
+    for (uint32_t index = start; index < packs; index += stride) {
         send_lines(args, runs, index);
     }
     waiter wait(args.status);
-    const uint32_t received = static_cast<uint32_t>(packs_of(mine.recv_bytes));
-    for (uint32_t index = packs.begin + threadIdx.x; index < packs.end && index < received; index += blockDim.x) {
+    for (uint32_t index = start; index < packs_of(mine.recv_bytes); index += stride) {
         const pack own = is_in(sources, args.rank) ? send.load(index) : make_uint4(0, 0, 0, 0);
         pack result;
         if (!reduce_lines<Op>(args, inbox, sources, index, own, wait, &result)) {

@@ -82,8 +82,8 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 }
 
 /* Do so many threads of one CTA do such a call without a second turn? Up to a pack for each, of what goes to all peers if it is moved, else of what is
- * reduced; lines of LL128 are for several CTAs. Then the first CTA of a crew that lingers can be asked to do it alone, and its first warp does if that has
- * threads enough. */
+ * reduced; lines of LL128 are for several CTAs. Of a crew that lingers the first CTA then does it alone, and the first warp if that has
+ * threads enough; the cost model counts on it. */
 static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t bytes, uint32_t nranks, uint32_t threads)
 {
     const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;

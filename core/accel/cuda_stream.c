@@ -305,7 +305,10 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     CUfunction function = device->functions[launch->kernel][launch->functor];
     const unsigned ctas =
         launch->linger_ns > 0 && launch->ctas > GPUCOLL_CREW_CTAS ? GPUCOLL_CREW_CTAS : launch->ctas;
-    const bool suits = suits_crew(stream, launch, function, ctas);
+    const bool alone =
+        gpucoll_leader_suffices(launch->kernel, given->bytes, given->nranks, usable_threads(launch->threads));
+    const unsigned asked = alone ? 1 : ctas;
+    const bool suits = suits_crew(stream, launch, function, asked);
     if (!suits) {
         dismiss(stream);
     }
@@ -313,7 +316,7 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     if (launch->runs) {
         memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
     }
-    fill_args(stream, launch, ctas);
+    fill_args(stream, launch, asked);
     stream->function = function;
     if (suits && !has_left(stream)) {
         ring(stream);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if docs/parameters.md is not what `gpucoll_info --markdown` prints, docs/collectives.md not what --collectives prints, or if docs/troubleshooting.md lacks a topic of the
-# help file. Runs in `make check`, in the build folder.
+# Fails if docs/parameters.md is not what `gpucoll_info --markdown` prints, docs/collectives.md not what --collectives prints, if docs/troubleshooting.md lacks a topic of the
+# help file, or if a page is not installed or docs/README.md does not list it. Runs in `make check`, in the build folder.
 set -euo pipefail
 src=${srcdir:-.}
 status=0
@@ -21,6 +21,18 @@ help=$src/ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt
 for topic in $(sed -n 's/^\[\(.*\)\]$/\1/p' "$help"); do
     if ! grep -q "^### .*\`$topic\`" "$src/docs/troubleshooting.md"; then
         echo "check_parameters.sh: docs/troubleshooting.md has no heading for the message \`$topic\`" >&2
+        status=1
+    fi
+done
+
+for page in "$src"/docs/*.md; do
+    page=$(basename "$page")
+    if ! grep -qw "docs/$page" "$src/Makefile.am"; then
+        echo "check_parameters.sh: Makefile.am does not install docs/$page" >&2
+        status=1
+    fi
+    if [ "$page" != README.md ] && ! grep -qF "[$page]($page)" "$src/docs/README.md"; then
+        echo "check_parameters.sh: docs/README.md does not list $page" >&2
         status=1
     fi
 done

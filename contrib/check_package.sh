@@ -59,6 +59,16 @@ configure_errors() {
     expect_error "sanitizers without a list" "--enable-sanitizers=address,undefined"
 }
 
+# Each script says with --help what its head says, and does nothing else.
+scripts_help() {
+    local name out
+    for name in check gpu_check mpi4py mpich_tests ompi5 quickstart; do
+        out=$("$top/contrib/$name" --help </dev/null) || { echo "$name --help: status $?"; return 1; }
+        [[ $out == *$'\n'* && $out != *'set -euo'* ]] || { echo "$name --help: $out"; return 1; }
+    done
+    ! "$top/contrib/ompi5" --pigeon || { echo "ompi5 takes an argument"; return 1; }
+}
+
 # A directory of autotools that fail: in front of PATH it makes a machine that has none.
 without_autotools() {
     local name
@@ -200,6 +210,7 @@ part_package() {
     chmod -R u+w "$package"
     build_mpi || { record FAIL "package" "does not build"; return; }
     configure_errors
+    attempt "--help of the scripts" logged "$logs/help.log" scripts_help || true
     rm -f "$dir"/gpucoll-*.tar.gz
     attempt "make dist" logged "$logs/dist.log" make -C "$dir" dist || return 0
     unpack_tarball "$dir"

@@ -26,6 +26,17 @@ die() {
     exit 1
 }
 
+# help_if_asked ARGUMENT...: with --help among them, the comment at the head of the script, and its end.
+help_if_asked() {
+    local argument
+    for argument in "$@"; do
+        if [ "$argument" = --help ]; then
+            sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$0"
+            exit 0
+        fi
+    done
+}
+
 # heartbeat LOG: every half minute the last line of it, until the script that started this ends.
 heartbeat() {
     local nothing

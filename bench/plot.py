@@ -24,6 +24,10 @@ from figures import BadInput, FORMS, groups_of, library_order, merge, published,
 STYLES = {"gpucoll": ("#d55e00", "o", "-"), "nccl": ("#0072b2", "s", "--"), "nccl-symmetric": ("#009e73", "^", ":"),
           "stock": ("#777777", "x", "-.")}
 LABELS = {"nccl": "NCCL, plain buffers", "nccl-symmetric": "NCCL, symmetric windows", "stock": "Open MPI without gpucoll"}
+# A variant of gpucoll whose price is of interest: drawn over what it is without, as README's table has it, where it changes something.
+PRICED = "deterministic"
+PRICED_LABEL = "deterministic: its time over that without"
+REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
 OTHERS = ("#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 COLUMNS = 3
 # What is drawn, best first: name of the file, title, unit.
@@ -55,7 +59,10 @@ def chosen_groups(lines, form, in_place):
 def points_of(group, library, kind):
     """[(bytes, value)] of one curve."""
     if kind == "ratio":
-        return [(line["bytes"], line["ratios"][library]) for line in group if library in line["ratios"]]
+        points = [(line["bytes"], line["ratios"][library]) for line in group if library in line["ratios"]]
+        if library != PRICED:
+            return points
+        return [(size, 1 / ratio) for size, ratio in points] if group[0]["collective"] in REDUCTIONS else []
     value = {"time": "median_us", "bandwidth": "busbw"}[kind]
     return [(line["bytes"], line["times"][library][value]) for line in group if library in line["times"]]
 
@@ -65,9 +72,9 @@ def draw_panel(axis, group, kind):
     for library in library_order(group):
         points = points_of(group, library, kind)
         colour, marker, dashes = STYLES.get(library) or (OTHERS[others.index(library) % len(OTHERS)], ".", "-")
+        label = PRICED_LABEL if kind == "ratio" and library == PRICED else LABELS.get(library, library)
         if points:
-            axis.plot(*zip(*points), color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.4,
-                      label=LABELS.get(library, library))
+            axis.plot(*zip(*points), color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.4, label=label)
     axis.set_xscale("log", base=2)
     if kind == "time":
         axis.set_yscale("log")
@@ -75,6 +82,7 @@ def draw_panel(axis, group, kind):
         axis.set_ylim(bottom=0)
     if kind == "ratio":
         axis.axhline(1, color="#000000", linewidth=0.8)
+        axis.set_ylim(top=max(axis.get_ylim()[1], 1.05))  # also where all is faster
     sizes = [line["bytes"] for line in group]
     ticks = [1 << power for power in range(0, 41, 5) if sizes[0] / 2 <= 1 << power <= sizes[-1] * 2]
     axis.set_xticks(ticks, [size_text(tick) for tick in ticks])

@@ -8,7 +8,7 @@
 
 /* What a core sums at a time: few enough microseconds for all cores to end a chunk together, and for copies to be looked after in between. */
 static const uint64_t share = 8 << 10;
-/* Below this the callers are done before a thread that sleeps has come. */
+/* Of all that is summed; below this the callers are done before a thread that sleeps has come. */
 static const uint64_t least_for_threads = 256 << 10;
 /* How much faster all threads together are than the caller alone (2 H200, four threads a process: bench/results/host-memory-2xH200.json). */
 static const double helped = 3;
@@ -21,7 +21,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double first = bytes < chunk ? bytes : chunk;
     /* Each rank reads its share of everybody's part. */
     const double copies = bytes / gpucoll_host_bandwidth(input) * 1e6;
-    const double rest = input->bytes < least_for_threads ? 0 : bytes - (double)least_for_threads;
+    const double rest = bytes < (double)least_for_threads ? 0 : bytes - (double)least_for_threads;
     const double sums = (bytes - rest + rest / helped) / model->cpu_bandwidth * 1e6;
     plan->predicted_us = model->agree_us + 2 * model->host_copy_us +
                          first / gpucoll_host_bandwidth(input) * 1e6 + (copies > sums ? copies : sums);
@@ -38,7 +38,8 @@ static gpucoll_status start(struct gpucoll_request *request)
 {
     struct gpucoll_staging *staging = request->lane->staging;
     gpucoll_reduce_host_begin(request, &(struct gpucoll_reduce_host){.share_bytes = share});
-    struct gpucoll_pool *pool = request->bytes < least_for_threads ? NULL : request->team->context->pool;
+    const uint64_t bytes = request->bytes * staging->sum.nblocks;
+    struct gpucoll_pool *pool = bytes < least_for_threads ? NULL : request->team->context->pool;
     /* The first copies are on their way while threads wake. */
     bool moved = false;
     uint32_t missing = 0;

@@ -48,6 +48,29 @@ TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
     }
 }
 
+/* Of sums by cores, too, which threads help with once there is enough of all blocks together. */
+TEST(selector, predicted_time_of_sums_in_host_memory_grows_with_the_message)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE_SCATTER}) {
+        for (uint32_t ranks : {2, 8, 32}) {
+            double time = 0;
+            for (double size = 16; size < 1e9; size *= 1.19) {
+                Input input(static_cast<uint64_t>(size) / 16 * 16, ranks);
+                input.coll = coll;
+                input.ways = GPUCOLL_TL_PIPES | GPUCOLL_TL_SUMS;
+                ASSERT_EQ(gpucoll_config_set(&input.settings,
+                                             coll == GPUCOLL_ALLREDUCE ? "allreduce_algorithm"
+                                                                       : "reduce_scatter_algorithm",
+                                             "cpu"),
+                          GPUCOLL_OK);
+                const double now = plan_of(input).predicted_us;
+                EXPECT_GE(now, time * 0.9999) << input.bytes << " bytes, " << ranks << " ranks";
+                time = now;
+            }
+        }
+    }
+}
+
 TEST(selector, middle_sizes_go_by_whole_lines_where_the_link_keeps_them)
 {
     for (uint32_t ranks : {2, 4, 8}) {
@@ -127,9 +150,9 @@ TEST(selector, ranks_that_share_a_gpu_go_through_the_host)
 
 TEST(selector, large_messages_that_can_be_direct_are)
 {
-    /* Reductions to one rank are direct at some 5 MiB: below, LL128 is faster, beyond, a chain. */
+    /* Reductions to one rank are direct at some 7 MiB: below, LL128 is faster, beyond, a chain. */
     for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
-        Input input(coll == GPUCOLL_REDUCE ? 5 << 20 : 1 << 28, 4);
+        Input input(coll == GPUCOLL_REDUCE ? 7 << 20 : 1 << 28, 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.direct = GPUCOLL_DIRECT_STORES;

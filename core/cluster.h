@@ -104,6 +104,7 @@ struct gpucoll_cluster {
     uint32_t hosts;
     uint32_t rails;
     uint32_t groups;                 /* rails times groups is at least the ranks of any host */
+    bool crowded;                    /* some of the hosts are one machine, whose ranks are too many for one */
     uint32_t *host_of;               /* by rank */
     uint32_t *index_of;              /* by rank: among those of its host */
     uint32_t *first;                 /* by host: where its ranks begin in `ranks`; one more than hosts */
@@ -158,8 +159,8 @@ static inline uint32_t gpucoll_host_rank(const struct gpucoll_cluster *cluster, 
 /* ---- making (core/cluster_team.c) ---- */
 
 /* Makes `team` the front team of several hosts; `host_of`, by rank, is taken over. */
-gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts,
-                                    uint32_t *host_of) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, uint32_t *host_of,
+                                    bool crowded) GPUCOLL_CHECKED;
 /* Under the context's lock. Opens the network, takes a region for the back team. */
 gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team,
                                     struct gpucoll_cluster_end *end) GPUCOLL_CHECKED;
@@ -171,6 +172,10 @@ gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster) GPUCOLL_
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster); /* harmless on NULL */
 
 /* ---- what hosts tell each other (core/cluster_agree.c) ---- */
+
+/* Are the hosts parts of one machine, and is the call, of which `bytes` is the longest run of any rank, so small that the next component is faster through
+ * host memory? The same on every rank that has the same `bytes`. (core/cluster_small.c) */
+bool gpucoll_cluster_is_small(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll, uint64_t bytes);
 
 /* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
  * is right if no other host can change it. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */

@@ -402,6 +402,13 @@ static bool lingers(const struct gpucoll_request *request)
     return now - span->lingers_since_ns < patience_ns;
 }
 
+/* All hosts could run the call: would they be slower than the next component? What has come along has its result already. */
+static bool is_small(const struct gpucoll_request *request)
+{
+    return request->span->known.carried == 0 && gpucoll_coll_has_buffers(request->coll) &&
+           gpucoll_cluster_is_small(request->team->cluster, request->coll, request->bytes);
+}
+
 gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
 {
     uint32_t missing = 0;
@@ -414,6 +421,10 @@ gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
     }
     if (status == GPUCOLL_OK) {
         status = conclude(request, &request->span->known);
+        if (status == GPUCOLL_OK && is_small(request)) {
+            request->reason = GPUCOLL_REASON_SMALL;
+            status = GPUCOLL_DECLINED;
+        }
         if (status == GPUCOLL_OK) {
             gpucoll_carry_take(request, request->span);
         }

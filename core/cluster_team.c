@@ -55,7 +55,8 @@ static void measure(struct gpucoll_cluster *cluster)
     cluster->carry = (wanted < most ? wanted : most) / 8 * 8;
 }
 
-gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, uint32_t *host_of)
+gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, uint32_t *host_of,
+                                    bool crowded)
 {
     struct gpucoll_cluster *cluster = calloc(1, sizeof *cluster);
     if (cluster == NULL) {
@@ -69,6 +70,7 @@ gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, u
     cluster->host_of = host_of;
     cluster->host = host_of[team->rank];
     cluster->hosts = hosts;
+    cluster->crowded = crowded;
     cluster->index_of = calloc(team->size, sizeof *cluster->index_of);
     cluster->first = calloc(hosts + 1, sizeof *cluster->first);
     cluster->ranks = calloc(team->size, sizeof *cluster->ranks);

@@ -76,6 +76,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster_scatter.c \
 	core/cluster_scan.c \
 	core/cluster_shape.c \
+	core/cluster_small.c \
 	core/cluster_team.c \
 	core/company.c \
 	core/company.h \

@@ -57,6 +57,7 @@ enum gpucoll_reason {
     GPUCOLL_REASON_PLAN,        /* no algorithm can run it */
     GPUCOLL_REASON_GIVEN_UP,    /* an earlier call of the team has failed */
     GPUCOLL_REASON_HOST_MEMORY, /* a rank has no memory to note the call */
+    GPUCOLL_REASON_SMALL,       /* too little for ranks of one machine that count as several hosts */
     /* Known before the engine is asked: */
     GPUCOLL_REASON_TEAM,    /* the communicator has no team */
     GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, or no data */

@@ -86,7 +86,7 @@ struct gpucoll_team_setup {
     struct gpucoll_process_id *processes; /* by rank */
     struct gpucoll_team_host *hosts;      /* room for as many as there are ranks */
     struct gpucoll_cluster_end end;       /* what is exchanged next: as much of it as is needed */
-    const char *divided;                  /* why a machine counts as several hosts; NULL: none does */
+    enum gpucoll_divided divided;
     char *ends;
     size_t end_bytes;
 };
@@ -140,8 +140,9 @@ static gpucoll_status exchange_ends(struct gpucoll_team *team, int phase)
 static gpucoll_status form_cluster(struct gpucoll_team *team, uint32_t hosts)
 {
     uint32_t *host_of = team->setup->host_of;
+    const bool crowded = team->setup->divided == GPUCOLL_DIVIDED_CROWDED;
     team->setup->host_of = NULL;
-    return gpucoll_cluster_form(team, hosts, host_of);
+    return gpucoll_cluster_form(team, hosts, host_of, crowded);
 }
 
 static bool all_bound(const struct team_card *cards, uint32_t size)
@@ -297,11 +298,15 @@ static void log_made(const struct gpucoll_team *team)
 /* A path slower than the hardware might allow is said once, by one rank: the first of the first such communicator. */
 static void say_divided(const struct gpucoll_team *team)
 {
+    static const char *const reasons[] = {
+        [GPUCOLL_DIVIDED_APART] = "they are in several PID namespaces (containers)",
+        [GPUCOLL_DIVIDED_CROWDED] = "they are more than can run a call together",
+    };
     struct gpucoll_context *context = team->context;
-    if (team->setup != NULL && team->setup->divided != NULL && !context->divided_said) {
+    if (team->setup != NULL && team->setup->divided != GPUCOLL_NOT_DIVIDED && !context->divided_said) {
         context->divided_said = true;
         if (team->cluster->rank == 0) {
-            gpucoll_help(context->log, "host-divided", team->name, team->setup->divided);
+            gpucoll_help(context->log, "host-divided", team->name, reasons[team->setup->divided]);
         }
     }
 }

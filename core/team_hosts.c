@@ -58,7 +58,8 @@ static uint32_t divide_hosts(uint32_t size, uint32_t count, struct gpucoll_team_
 }
 
 uint32_t gpucoll_team_find_hosts(const struct gpucoll_team *team, const struct gpucoll_process_id *process,
-                                 struct gpucoll_team_host *hosts, uint32_t *host_of, const char **why)
+                                 struct gpucoll_team_host *hosts, uint32_t *host_of,
+                                 enum gpucoll_divided *divided)
 {
     const struct gpucoll_config *config = team->context->config;
     const uint32_t wanted = (uint32_t)config->hosts;
@@ -70,16 +71,14 @@ uint32_t gpucoll_team_find_hosts(const struct gpucoll_team *team, const struct g
     } else if (count == 1 && wanted > 1) {
         count = pretended_hosts(wanted, team->size, host_of);
     }
-    const uint32_t divided = divide_hosts(team->size, count, hosts, host_of);
-    if (divided > 1 && !gpucoll_tl_spans(config->transports)) {
+    const uint32_t parts = divide_hosts(team->size, count, hosts, host_of);
+    if (parts > 1 && !gpucoll_tl_spans(config->transports)) {
         gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP,
                     "%s: not native: its ranks are on %u hosts, and coll_gpucoll_transports (%s) leaves "
                     "out " GPUCOLL_TL_RDMA,
-                    team->name, divided, config->transports);
+                    team->name, parts, config->transports);
         return 0;
     }
-    *why = divided > count ? "they are more than can run a call together"
-           : apart         ? "they are in several PID namespaces (containers)"
-                           : NULL;
-    return divided;
+    *divided = parts > count ? GPUCOLL_DIVIDED_CROWDED : apart ? GPUCOLL_DIVIDED_APART : GPUCOLL_NOT_DIVIDED;
+    return parts;
 }

@@ -7,6 +7,13 @@
 
 #include "core/team.h"
 
+/* Why a machine counts as several hosts, that is not pretended to be. */
+enum gpucoll_divided {
+    GPUCOLL_NOT_DIVIDED,
+    GPUCOLL_DIVIDED_APART, /* its ranks are in several PID namespaces (containers), where no process can open another one's memory */
+    GPUCOLL_DIVIDED_CROWDED /* there are more than GPUCOLL_MAX_LOCAL: then each host is a contiguous part of them */
+};
+
 /* Room to count a host's ranks in. */
 struct gpucoll_team_host {
     uint32_t lowest; /* rank */
@@ -21,11 +28,10 @@ struct gpucoll_team_host {
  * may, which is said at log level SETUP. `process`: of each rank; `hosts`: room for as many as there are ranks. Without memory of its own
  * and from what is equal on all ranks, so that all get the same.
  *
- * Ranks of one machine are on several hosts if they are in several PID namespaces (containers), where no process can open another one's memory; if
- * they are more than GPUCOLL_MAX_LOCAL: then each host is a contiguous part of them; and if coll_gpucoll_hosts or coll_gpucoll_transports pretend
- * it. `*why` says so of the first two, else it is NULL.
+ * Ranks of one machine are on several hosts for a reason that `*divided` gives, and if coll_gpucoll_hosts or coll_gpucoll_transports pretend it.
  */
 uint32_t gpucoll_team_find_hosts(const struct gpucoll_team *team, const struct gpucoll_process_id *process,
-                                 struct gpucoll_team_host *hosts, uint32_t *host_of, const char **why);
+                                 struct gpucoll_team_host *hosts, uint32_t *host_of,
+                                 enum gpucoll_divided *divided);
 
 #endif

@@ -151,9 +151,13 @@ TEST(cluster_team, a_host_with_more_ranks_than_a_kernel_takes_counts_as_several)
     for (const auto &row : rows) {
         on_hosts(row.hosts, {{"lanes", "1"}}, [&](Rank &rank) {
             expect_divided(rank, row.made, "more than can run a call together");
-            expect_sum(rank, 1000);
-            ExchangeCall call = call_of(kinds[0], 100);
+            expect_sum(rank, 5); /* goes along with what the hosts agree on */
+            expect_sum(rank, 20000);
+            ExchangeCall call = call_of(kinds[0], 4000);
             check(rank, call);
+            Sum small(rank, 1000, 1);
+            EXPECT_EQ(rank.call(small.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);
             gpucoll_team *again = nullptr;
             EXPECT_EQ(rank.make_team(rank.meeting, 1, &again), GPUCOLL_OK);
             gpucoll_team_destroy(again);

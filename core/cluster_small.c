@@ -6,13 +6,20 @@
 #include "core/cluster.h"
 
 /* From which size on the native way is the faster one, 36 ranks on one H200 under MPS (bench/results/mps-36on1xH200.json): of a message, or of all blocks
- * together; and of what goes from each rank to each other one, of which every pair has a message. */
-static const uint64_t least_bytes = 64 << 10;
-static const uint64_t least_pairs_bytes = 4 << 20;
-
-static bool goes_by_pairs(enum gpucoll_coll coll)
+ * together. */
+static uint64_t least_bytes(enum gpucoll_coll coll)
 {
-    return coll == GPUCOLL_ALLTOALL || coll == GPUCOLL_ALLTOALLV || coll == GPUCOLL_ALLTOALLW;
+    switch (coll) {
+    case GPUCOLL_ALLTOALL:
+    case GPUCOLL_ALLTOALLV:
+    case GPUCOLL_ALLTOALLW: /* a message for every pair of ranks */
+        return 4 << 20;
+    case GPUCOLL_SCATTER:
+    case GPUCOLL_SCATTERV:
+        return 1 << 20;
+    default:
+        return 128 << 10;
+    }
 }
 
 /* Is `bytes` what one rank has for one other, or all ranks for one? */
@@ -33,5 +40,5 @@ static bool has_blocks(enum gpucoll_coll coll)
 bool gpucoll_cluster_is_small(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll, uint64_t bytes)
 {
     const uint64_t blocks = has_blocks(coll) ? cluster->size : 1;
-    return cluster->crowded && bytes < (goes_by_pairs(coll) ? least_pairs_bytes : least_bytes) / blocks;
+    return cluster->crowded && bytes < least_bytes(coll) / blocks;
 }

@@ -152,7 +152,7 @@ TEST(cluster_team, a_host_with_more_ranks_than_a_kernel_takes_counts_as_several)
         on_hosts(row.hosts, {{"lanes", "1"}}, [&](Rank &rank) {
             expect_divided(rank, row.made, "more than can run a call together");
             expect_sum(rank, 5); /* goes along with what the hosts agree on */
-            expect_sum(rank, 20000);
+            expect_sum(rank, 40000);
             ExchangeCall call = call_of(kinds[0], 4000);
             check(rank, call);
             Sum small(rank, 1000, 1);

@@ -140,9 +140,7 @@ done
 expect readme 0 "$bench/readme_table" --check
 expect pictures 0 "$bench/plot.py" --check
 # The price of the deterministic mode is drawn as README's table has it.
-priced() {
-    python3 - "$bench" <<'END'
-import argparse, glob, sys
+priced='import argparse, glob, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 from plot import groups_to_draw, points_of
@@ -155,10 +153,8 @@ for source in glob.glob(sys.argv[1] + "/results/collectives-*.json"):
             if line["bytes"] in drawn:
                 times = line["times"]
                 wanted = times["deterministic"]["median_us"] / times["gpucoll"]["median_us"]
-                assert abs(drawn[line["bytes"]] / wanted - 1) < 1e-6, (group[0]["collective"], line["bytes"])
-END
-}
-expect plot_priced 0 priced
+                assert abs(drawn[line["bytes"]] / wanted - 1) < 1e-6, (group[0]["collective"], line["bytes"])'
+expect plot_priced 0 python3 -c "$priced" "$bench"
 # Where several Pythons are, the system's has the package.
 python=''
 for candidate in python3 /usr/bin/python3; do

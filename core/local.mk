@@ -40,6 +40,7 @@ libgpucoll_la_SOURCES += \
 	core/base/config.c \
 	core/base/config.h \
 	core/base/forms.h \
+	core/base/hash.h \
 	core/base/log.c \
 	core/base/log.h \
 	core/base/number.c \

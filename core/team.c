@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/hash.h"
 #include "core/cluster.h"
 #include "core/team_hosts.h"
 
@@ -19,44 +20,10 @@ struct team_card {
 
 static const char version[32] = PACKAGE_VERSION;
 
-static uint64_t hash(uint64_t seed, const void *data, size_t bytes)
-{
-    const unsigned char *at = data;
-    for (size_t i = 0; i < bytes; i++) {
-        seed = (seed ^ at[i]) * 1099511628211u; /* FNV-1a */
-    }
-    return seed;
-}
-
 /* Plans must be equal on all ranks, so what they are made from must be. */
 static uint64_t settings_hash(const struct gpucoll_context *context)
 {
-    const struct gpucoll_config *config = context->config;
-    uint64_t value = 14695981039346656037u;
-    for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
-        value = hash(value, config->algorithm[coll], strlen(config->algorithm[coll]) + 1);
-    }
-    value = hash(value, config->protocol, strlen(config->protocol) + 1);
-    value = hash(value, config->transports, strlen(config->transports) + 1);
-    value = hash(value, config->p2p_level, strlen(config->p2p_level) + 1);
-    value = hash(value, config->rail_algorithm, strlen(config->rail_algorithm) + 1);
-    value = hash(value, config->warmup, strlen(config->warmup) + 1);
-    value = hash(value, &config->hosts, sizeof config->hosts);
-    value = hash(value, &config->agree_hosts, sizeof config->agree_hosts);
-    value = hash(value, &config->carry, sizeof config->carry);
-    value = hash(value, &config->net_ties, sizeof config->net_ties);
-    value = hash(value, &config->shm_bytes, sizeof config->shm_bytes);
-    value = hash(value, &config->linger, sizeof config->linger);
-    value = hash(value, &config->linger_ctas, sizeof config->linger_ctas);
-    value = hash(value, &config->channels, sizeof config->channels);
-    value = hash(value, &config->max_ctas, sizeof config->max_ctas);
-    value = hash(value, &config->lanes, sizeof config->lanes);
-    value = hash(value, &config->chunk, sizeof config->chunk);
-    value = hash(value, &config->nonblocking, sizeof config->nonblocking);
-    value = hash(value, &config->deterministic, sizeof config->deterministic);
-    value = hash(value, &config->threads, sizeof config->threads);
-    value = hash(value, &context->tuning, sizeof context->tuning);
-    return hash(value, &config->scratch_bytes, sizeof config->scratch_bytes);
+    return gpucoll_hash(gpucoll_config_hash(context->config), &context->tuning, sizeof context->tuning);
 }
 
 static void fill_card(struct gpucoll_team *team, bool able, struct team_card *card)

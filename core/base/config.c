@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "core/base/hash.h"
 
 #define ROW(field, kind, default_text, accepted, mpi_t_level, sentence)                                      \
     {                                                                                                        \
@@ -15,12 +16,22 @@
         .initial = default_text, .values = accepted, .level = mpi_t_level, .help = sentence,                 \
     }
 
+/* The ranks of a communicator make plans, and what they agree on, from it. */
+#define EQUAL(field, kind, default_text, accepted, mpi_t_level, sentence)                                    \
+    {                                                                                                        \
+        .name = #field, .type = GPUCOLL_CONFIG_##kind, .offset = offsetof(struct gpucoll_config, field),     \
+        .initial = default_text, .values = accepted, .level = mpi_t_level, .equal = true,                    \
+        .help = sentence " Must be equal on all ranks.",                                                     \
+    }
+
 #define ALGORITHM(coll, word, function)                                                                      \
     {                                                                                                        \
         .name = #word "_algorithm", .type = GPUCOLL_CONFIG_STRING,                                           \
         .offset = offsetof(struct gpucoll_config, algorithm[GPUCOLL_##coll]), .initial = "auto", .level = 3, \
+        .equal = true,                                                                                       \
         .help = "Algorithm of " function                                                                     \
-                ": a name, names by size such as NAME:64K,NAME, or auto (the least predicted time).",        \
+                ": a name, names by size such as NAME:64K,NAME, or auto (the least predicted time). Must "   \
+                "be equal on all ranks.",                                                                    \
     }
 _Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM");
 
@@ -50,53 +61,51 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "With the accelerator host, whether freeing device memory waits for the kernels that run and holds "
         "up launches "
         "meanwhile, as cudaFree does: for tests."),
-    ROW(hosts, INT, "0", "0..1024", 9,
+    EQUAL(hosts, INT, "0", "0..1024", 9,
         "How many hosts the processes of one machine pretend to be, each a contiguous part of a "
-        "communicator's ranks, for tests of what goes over the network; 0 or 1 takes hosts as they are. Must "
-        "be equal on all ranks."),
-    ROW(agree_hosts, BOOL, "true", NULL, 5,
+        "communicator's ranks, for tests of what goes over the network; 0 or 1 takes hosts as they are."),
+    EQUAL(agree_hosts, BOOL, "true", NULL, 5,
         "Whether the hosts of a communicator tell each other before each call whether they can run it and "
         "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
-        "in kind from host to host end in a timeout. Must be equal on all ranks."),
-    ROW(carry, INT, "256", "0..256", 5,
+        "in kind from host to host end in a timeout."),
+    EQUAL(carry, INT, "256", "0..256", 5,
         "The most bytes of an all-reduce, reduce or broadcast of several hosts that goes along with what the "
         "hosts "
         "tell each other before a call: then there is nothing left to exchange after it. At most 512 bytes "
         "divided by "
-        "the number of hosts go so; 0: none. Must be equal on all ranks."),
-    ROW(transports, STRING, "all", NULL, 3,
+        "the number of hosts go so; 0: none."),
+    EQUAL(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
         "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "
-        "rank for a host of its own. Must be equal on all ranks."),
-    ROW(p2p_level, STRING, "auto", "auto|nvlink|switch|bridge|socket|system", 3,
+        "rank for a host of its own."),
+    EQUAL(p2p_level, STRING, "auto", "auto|nvlink|switch|bridge|socket|system", 3,
         "How far GPUs may be from each other to store into each other's memory: nvlink (not over PCIe at "
         "all), "
         "switch (below one PCIe switch), bridge (one host bridge), socket, system (anywhere on the host); "
         "auto "
-        "is system, and the cost model takes host memory where that is faster. Must be equal on all ranks."),
+        "is system, and the cost model takes host memory where that is faster."),
     ROW(net_devices, STRING, "auto", NULL, 3,
         "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
         "process, "
         "never loopback or the bridges of containers while there are others."),
-    ROW(net_ties, INT, "0", "0..8", 5,
+    EQUAL(net_ties, INT, "0", "0..8", 5,
         "How many connections two processes on different hosts have for their long messages; 0: five over "
         "TCP, "
         "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either "
-        "side. "
-        "Must be equal on all ranks."),
+        "side."),
     ROW(net_gpu_memory, STRING, "auto", "auto|yes|no", 3,
         "Whether messages between hosts go from and to the memory of GPUs, where nothing is summed: auto, "
         "where UCX "
         "takes that memory and the chosen network devices register it (InfiniBand, RoCE); yes, wherever UCX "
         "takes "
         "it, which over TCP goes through host memory of UCX's; no, always through host memory of gpucoll's."),
-    ROW(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
+    EQUAL(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
         "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
         "scans, "
         "bcast and reduce: a chain), tree (double binary tree; of allreduce, reduce and bcast, others as "
         "with "
-        "auto), or auto: by bytes and number of hosts. Must be equal on all ranks."),
+        "auto), or auto: by bytes and number of hosts."),
     ROW(topology_file, STRING, "", NULL, 5,
         "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
         "of "
@@ -118,7 +127,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ALGORITHM(SCAN, scan, "MPI_Scan"),
     ALGORITHM(SCATTER, scatter, "MPI_Scatter"),
     ALGORITHM(SCATTERV, scatterv, "MPI_Scatterv"),
-    ROW(protocol, STRING, "auto", NULL, 3,
+    EQUAL(protocol, STRING, "auto", NULL, 3,
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
         "flag), direct (stores into the application's buffers), bulk (the same and loads from them, by few "
@@ -127,24 +136,24 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
         "writes it; "
         "empty for the constants built in."),
-    ROW(linger, INT, "20", "0..10000", 5,
+    EQUAL(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much. 0 turns lingering off."),
-    ROW(linger_ctas, INT, "32", "1..32", 5,
+    EQUAL(linger_ctas, INT, "32", "1..32", 5,
         "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
         "longer for calls of some 100 KiB and more."),
-    ROW(channels, INT, "0", "0..128", 5,
+    EQUAL(channels, INT, "0", "0..128", 5,
         "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
         "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),
-    ROW(max_ctas, INT, "64", "1..128", 5,
+    EQUAL(max_ctas, INT, "64", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application."),
     ROW(gates, STRING, "auto", "auto|always|never", 5,
         "Which kernels that wait for other ranks ask the host before they begin, and make way where calls "
         "would wait for each other in a circle: auto, those that run beside another call of their process, "
         "and with MPI_THREAD_MULTIPLE all once NCCL is loaded in it; always; or never. A call does if it "
         "does on one rank. Such calls take some microseconds longer, and do not linger."),
-    ROW(chunk, SIZE, "0", "0..1G", 5,
+    EQUAL(chunk, SIZE, "0", "0..1G", 5,
         "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
         "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
         "decide."),
@@ -152,19 +161,19 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Queues in which a reduction that goes by copy engines puts its copies by turns: copies in one go "
         "one "
         "after another, those in several side by side."),
-    ROW(threads, INT, "512", "32..512", 5,
+    EQUAL(threads, INT, "512", "32..512", 5,
         "Threads of each CTA; rounded down to whole warps, and at least 96 where warps have roles (rings and "
         "trees over simple, "
         "two-shot over direct)."),
-    ROW(lanes, INT, "4", "1..64", 5,
+    EQUAL(lanes, INT, "4", "1..64", 5,
         "How many calls of one process can run natively at the same time; further ones wait for one of "
         "these to end, or are staged through host memory where that might be never. Calls that overlap "
         "have that part each of the CTAs that fit on a GPU."),
-    ROW(scratch_bytes, SIZE, "0", "0..4G", 5,
+    EQUAL(scratch_bytes, SIZE, "0", "0..4G", 5,
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
-    ROW(shm_bytes, SIZE, "16M", "256K..1G", 5,
+    EQUAL(shm_bytes, SIZE, "16M", "256K..1G", 5,
         "Size of the area in pinned host memory through which each lane moves its data by the transports shm "
         "and cpu_reduce; it is made only where one of them is used."),
     ROW(cpu_threads, INT, "-1", "-1..256", 4,
@@ -174,7 +183,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "
         "more is staged through host memory. 0 stages all of them."),
-    ROW(nonblocking, BOOL, "true", NULL, 3,
+    EQUAL(nonblocking, BOOL, "true", NULL, 3,
         "Whether nonblocking and persistent collectives run natively; else they are staged. The same on all "
         "ranks."),
     ROW(progress_thread, BOOL, "true", NULL, 4,
@@ -184,25 +193,23 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Least size of a call whose result peers may write straight into the application's buffer, and whose "
         "data they may read from it; a buffer is mapped by them when it is used for the second time. 0 turns "
         "it off."),
-    ROW(warmup, STRING, "lazy", "init|comm|lazy", 3,
+    EQUAL(warmup, STRING, "lazy", "init|comm|lazy", 3,
         "When a communicator is made ready for native calls: lazy, in the first call that can run natively; "
         "init, MPI_COMM_WORLD, in MPI_Init where every process knows its GPU by then (that of its context, "
         "or the only one that it sees), else in the background, others as with lazy; comm, the same, and "
-        "every communicator in the background after it is created. The background is every call of MPI. Must "
-        "be "
-        "equal on all ranks."),
+        "every communicator in the background after it is created. The background is every call of MPI."),
     ROW(timeout, INT, "300", "0..1000000", 2,
         "Seconds to wait for a rank that does not arrive before the call fails with a message that names it; "
         "0 waits for ever."),
     ROW(sync_device, BOOL, "false", NULL, 4,
         "Debugging aid: wait for all work of the device before each call, to tell whether the application "
         "forgot to."),
-    ROW(deterministic, BOOL, "false", NULL, 3,
+    EQUAL(deterministic, BOOL, "false", NULL, 3,
         "Results of reductions whose bits depend on the contributions and the number of ranks alone, not on "
         "message "
         "size, algorithm, memory or transport: only algorithms that reduce in rank order are used, and calls "
         "that "
-        "do not run natively are reduced in rank order on the host. Must be equal on all ranks."),
+        "do not run natively are reduced in rank order on the host."),
     ROW(summary, STRING, "none", NULL, 2,
         "What is said of the calls when MPI ends: none; rank0 or all (a table on standard error); or the "
         "name of a "
@@ -384,4 +391,33 @@ void gpucoll_config_check(struct gpucoll_config *config, const struct gpucoll_lo
         }
         assign(config, row, row->initial);
     }
+}
+
+static uint64_t hash_field(const struct gpucoll_config_row *row, const void *field, uint64_t seed)
+{
+    switch (row->type) {
+    case GPUCOLL_CONFIG_BOOL:
+        return gpucoll_hash(seed, field, sizeof(bool));
+    case GPUCOLL_CONFIG_INT:
+        return gpucoll_hash(seed, field, sizeof(int));
+    case GPUCOLL_CONFIG_SIZE:
+        return gpucoll_hash(seed, field, sizeof(size_t));
+    case GPUCOLL_CONFIG_STRING: {
+        const char *text = *(char *const *)field;
+        return gpucoll_hash(seed, text, strlen(text) + 1);
+    }
+    }
+    return seed;
+}
+
+uint64_t gpucoll_config_hash(const struct gpucoll_config *config)
+{
+    uint64_t value = gpucoll_hash_seed;
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
+        if (row->equal) {
+            value = hash_field(row, (const char *)config + row->offset, value);
+        }
+    }
+    return value;
 }

@@ -74,8 +74,10 @@ struct gpucoll_config_row {
     /* What is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL. The names of algorithms and
      * protocols are checked where their table is (core/forced.h). */
     const char *values;
-    int level;        /* MPI_T verbosity level 1..9 */
-    const char *help; /* one sentence */
+    int level; /* MPI_T verbosity level 1..9 */
+    bool
+        equal; /* on all ranks of a communicator, or it is not native (topic "settings-mismatch" names these) */
+    const char *help; /* a sentence or some */
 };
 
 extern const struct gpucoll_config_row gpucoll_config_rows[];
@@ -88,6 +90,9 @@ void gpucoll_config_init(struct gpucoll_config *config);
  * nothing is printed. `text` must outlive `config`. */
 gpucoll_status gpucoll_config_set(struct gpucoll_config *config, const char *name,
                                   const char *text) GPUCOLL_CHECKED;
+
+/* A hash of what has to be equal on all ranks. */
+uint64_t gpucoll_config_hash(const struct gpucoll_config *config);
 
 /* A number of bytes as sizes are written: 4096, 0x1000, 64K, 16M, 1G. False if it is not one, or negative. */
 bool gpucoll_config_parse_size(const char *text, uint64_t *bytes);

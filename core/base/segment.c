@@ -17,6 +17,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/base/hash.h"
 
 /* The first bytes of a segment. Written before the name is given to anybody, read by peers, never changed. */
 struct header {
@@ -30,16 +31,6 @@ static const uint64_t magic = UINT64_C(0x67705365676d7431); /* "gpSegmt1" */
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* FNV-1a, 64 bits: offset basis and prime as published by its authors. */
-static uint64_t hash(const char *bytes, size_t count)
-{
-    uint64_t value = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < count; i++) {
-        value = (value ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return value;
 }
 
 /* Reads a small file of /proc as text; the number of bytes, 0 on failure. */
@@ -65,7 +56,7 @@ static uint64_t host_hash(void)
         text[sizeof(text) - 1] = '\0';
         count = strlen(text);
     }
-    return hash(text, count);
+    return gpucoll_hash(gpucoll_hash_seed, text, count);
 }
 
 /* What /proc/<pid>/stat says. */

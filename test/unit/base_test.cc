@@ -63,6 +63,37 @@ TEST(config, defaults_pass_the_check)
     EXPECT_TRUE(log.topics().empty());
 }
 
+/* The message on settings that differ names all that count. */
+TEST(config, what_has_to_be_equal_is_hashed_and_named)
+{
+    RecordingLog log;
+    gpucoll_help(log.get(), "settings-mismatch", "MPI_COMM_WORLD", 3u);
+    const std::string text = log.text_of("settings-mismatch");
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const gpucoll_config_row &row = gpucoll_config_rows[i];
+        const std::string name = row.name;
+        const bool algorithm = name.find("_algorithm") != std::string::npos && name != "rail_algorithm";
+        EXPECT_EQ(row.equal, std::string(row.help).find("equal on all ranks") != std::string::npos) << name;
+        EXPECT_TRUE(algorithm || row.equal == (text.find("_" + name + ",") != std::string::npos ||
+                                               text.find("_" + name + " and") != std::string::npos ||
+                                               text.find("and _" + name) != std::string::npos))
+            << name;
+        gpucoll_config config;
+        gpucoll_config_init(&config);
+        const uint64_t before = gpucoll_config_hash(&config);
+        char *const field = reinterpret_cast<char *>(&config) + row.offset;
+        char other[] = "other";
+        switch (row.type) {
+        case GPUCOLL_CONFIG_STRING:
+            *reinterpret_cast<char **>(field) = other;
+            break;
+        default:
+            *field ^= 1;
+        }
+        EXPECT_EQ(gpucoll_config_hash(&config) != before, row.equal) << name;
+    }
+}
+
 TEST(config, sizes_have_suffixes)
 {
     const struct {

@@ -45,6 +45,24 @@ else
     skip ompi_info "it is not installed beside mpirun"
 fi
 
+# An installation that was moved has its texts where it is, whatever folder was compiled in.
+moved=$LOGS/moved.$$
+mkdir -p "$moved/lib/openmpi" "$moved/share/gpucoll"
+cp "$COMPONENTS"/mca_coll_gpucoll.so "$moved/lib/openmpi/"
+for folder in "$COMPONENTS" "$COMPONENTS"/../../share/gpucoll "$COMPONENTS"/../../../share/gpucoll; do
+    [ ! -f "$folder/help-mpi-coll-gpucoll.txt" ] ||
+        sed '/^\[bad-parameter\]/a These are the texts that were moved.' "$folder/help-mpi-coll-gpucoll.txt" \
+            >"$moved/share/gpucoll/help-mpi-coll-gpucoll.txt"
+done
+OMPI_MCA_mca_component_path=SYSTEM_DEFAULT:$moved/lib/openmpi \
+    launch --mca coll_gpucoll_lanes 0 "$PROGRAMS/allreduce" --quick --only=allreduce/sum/MPI_FLOAT --loaded=yes
+if [ "$status" -eq 0 ] && says 'These are the texts that were moved'; then
+    pass moved
+else
+    fail moved "the texts of the moved installation were not shown (status $status)"
+fi
+rm -rf "$moved"
+
 # What was chosen and why.
 launch --mca coll_gpucoll_verbose 20 "$PROGRAMS/allreduce" --quick --only=allreduce/sum/MPI_FLOAT
 if [ "$status" -eq 0 ] && says 'gpucoll: version'; then

@@ -98,6 +98,10 @@ struct gpucoll_stage_memory {
 
 struct gpucoll_cluster {
     struct gpucoll_context *context;
+    struct gpucoll_cluster
+        *next; /* of the context's; `link`: what points to this one, NULL: it is not one of them */
+    struct gpucoll_cluster **link;
+    uint32_t id;   /* the first of its own, for tags */
     uint32_t rank; /* in the communicator; `size` likewise */
     uint32_t size;
     uint32_t host; /* of this rank */

@@ -111,6 +111,48 @@ static struct gpucoll_team *make_back(const struct gpucoll_team *team)
     return back;
 }
 
+static bool is_in_use(const struct gpucoll_context *context, uint32_t id)
+{
+    const struct gpucoll_cluster *cluster = context->clusters;
+    while (cluster != NULL && cluster->id != id) {
+        cluster = cluster->next;
+    }
+    return cluster != NULL;
+}
+
+/* There are more ids than teams at once, but a process may make any number of teams one after the other. */
+static void take_ids(struct gpucoll_cluster *cluster)
+{
+    struct gpucoll_context *context = cluster->context;
+    do {
+        cluster->id = context->net_ids;
+        context->net_ids += GPUCOLL_CLUSTER_IDS;
+        if (context->net_ids > GPUCOLL_NET_IDS - GPUCOLL_CLUSTER_IDS) {
+            context->net_ids = 0;
+            context->net_ids_again = true;
+        }
+    } while (context->net_ids_again && is_in_use(context, cluster->id));
+    cluster->next = context->clusters;
+    cluster->link = &context->clusters;
+    if (cluster->next != NULL) {
+        cluster->next->link = &cluster->next;
+    }
+    context->clusters = cluster;
+}
+
+static void give_ids(struct gpucoll_cluster *cluster)
+{
+    if (cluster->link == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&cluster->context->lock);
+    *cluster->link = cluster->next;
+    if (cluster->next != NULL) {
+        cluster->next->link = cluster->link;
+    }
+    pthread_mutex_unlock(&cluster->context->lock);
+}
+
 gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cluster_end *end)
 {
     struct gpucoll_context *context = team->context;
@@ -122,11 +164,8 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     cluster->net = context->net;
     cluster->ops = context->net_ops;
     cluster->ops->address(cluster->net, &end->address);
-    end->id = context->net_ids;
-    context->net_ids += GPUCOLL_CLUSTER_IDS;
-    if (context->net_ids > GPUCOLL_NET_IDS - GPUCOLL_CLUSTER_IDS) {
-        context->net_ids = 0;
-    }
+    take_ids(cluster);
+    end->id = cluster->id;
     struct gpucoll_team *back = make_back(team);
     if (back == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
@@ -260,6 +299,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     }
     free_spans(cluster);
     gpucoll_cluster_close_alarm(cluster);
+    give_ids(cluster);
     gpucoll_rail_close(&cluster->rail);
     gpucoll_rail_close(&cluster->all);
     gpucoll_team_destroy(cluster->back);

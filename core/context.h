@@ -44,6 +44,8 @@ struct gpucoll_context {
     struct gpucoll_net *net; /* made with the first team of several hosts */
     bool net_failed;
     uint32_t net_ids;                     /* handed out, for tags */
+    bool net_ids_again;                   /* all have been: some may be in use */
+    struct gpucoll_cluster *clusters;     /* that have some */
     bool gpu_failed[GPUCOLL_BOARD_CARDS]; /* by ordinal: binding was tried, said and not repeated */
 };
 

@@ -3,9 +3,14 @@
  */
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
+
+extern "C" {
+#include "test/unit/failing.h"
+}
 
 namespace
 {
@@ -196,6 +201,48 @@ TEST(cluster_team, ranks_in_several_pid_namespaces_are_on_several_hosts)
             expect_sum(rank, 1000);
         },
         true);
+}
+
+/* Of several teams at once, whatever was made and is gone in between: with equal ids they would take each other's messages. */
+TEST(cluster_team, ids_that_come_again_are_not_those_in_use)
+{
+    on_hosts(hosts_of({2, 1}), {}, [](Rank &rank) {
+        gpucoll_team *teams[3] = {};
+        for (uint32_t i = 0; i < 3; i++) {
+            ASSERT_EQ(rank.make_team(rank.meeting, i + 1, &teams[i]), GPUCOLL_OK);
+            rank.barrier();
+            test_net_ids_again(rank.context);
+            rank.barrier();
+        }
+        gpucoll_team_destroy(teams[1]);
+        ASSERT_EQ(rank.make_team(rank.meeting, 4, &teams[1]), GPUCOLL_OK);
+        for (int turn = 0; turn < 10; turn++) {
+            std::deque<Sum> sums;
+            gpucoll_request *request[3];
+            for (uint32_t i = 0; i < 3; i++) { /* begun in another order on each rank */
+                const uint32_t which = (i + rank.number) % 3;
+                sums.emplace_back(rank, 1000 + which, turn + static_cast<int>(which));
+                ASSERT_EQ(gpucoll_post(teams[which], &sums.back().args, &request[which]), GPUCOLL_OK);
+            }
+            gpucoll_status status[3] = {GPUCOLL_IN_PROGRESS, GPUCOLL_IN_PROGRESS, GPUCOLL_IN_PROGRESS};
+            for (int open = 3; open > 0;) {
+                for (uint32_t i = 0; i < 3; i++) {
+                    if (status[i] == GPUCOLL_IN_PROGRESS &&
+                        (status[i] = gpucoll_test(request[i])) != GPUCOLL_IN_PROGRESS) {
+                        EXPECT_EQ(status[i], GPUCOLL_OK);
+                        open--;
+                    }
+                }
+            }
+            for (const Sum &sum : sums) {
+                EXPECT_TRUE(sum.right());
+            }
+        }
+        rank.barrier();
+        for (gpucoll_team *team : teams) {
+            gpucoll_team_destroy(team);
+        }
+    });
 }
 
 TEST(cluster_team, no_network_on_one_rank_declines_on_all)

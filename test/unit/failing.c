@@ -103,6 +103,12 @@ void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
     atomic_store_explicit(&team->board->broken, 1, memory_order_release);
 }
 
+void test_net_ids_again(struct gpucoll_context *context)
+{
+    context->net_ids = 0;
+    context->net_ids_again = true;
+}
+
 static _Thread_local size_t scarce;
 static _Thread_local unsigned left; /* until there is none; 0: that is over */
 static _Thread_local unsigned refused;

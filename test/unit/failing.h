@@ -26,6 +26,9 @@ void test_no_peer_access(struct gpucoll_context *context);
 /* The others see that this rank of the team has given up its latest call for another rank. */
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing);
 
+/* As though the process of this context had made so many teams of several hosts that the ids of the first come again. */
+void test_net_ids_again(struct gpucoll_context *context);
+
 /* In the calling thread calloc has no memory of so many bytes or more; 0: it has, whatever was said before. The program is linked with --wrap=calloc. */
 void test_no_memory_from(size_t bytes);
 /* In the calling thread calloc has memory so many times more, and once none. */

@@ -130,8 +130,9 @@ struct gpucoll_cluster {
     struct gpucoll_span *spare;
     struct gpucoll_span *leaving; /* that are through, but for messages of this rank that are on their way */
     struct gpucoll_span
-        *passing; /* of calls that this rank has passed and others have not told of, the oldest first */
-    struct gpucoll_span *greeting; /* while the team is made */
+        *passing; /* of calls that this rank has passed or skipped and others have not told of, */
+    struct gpucoll_span *passing_last; /* the oldest first */
+    struct gpucoll_span *greeting;     /* while the team is made */
     gpucoll_status greeted;
     struct gpucoll_patience greeting_for;
     bool listens;                        /* for an alarm, */
@@ -175,11 +176,18 @@ void gpucoll_cluster_greet(struct gpucoll_team *team, const struct gpucoll_clust
 gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster) GPUCOLL_CHECKED;
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster); /* harmless on NULL */
 
+/* ---- small calls of hosts that are parts of one machine (core/cluster_small.c) ---- */
+
+/* Are the hosts such, and is the call, of which `bytes` is the longest run of any rank, so small that the next component is faster through host memory?
+ * The same on every rank that has the same `bytes`. */
+bool gpucoll_cluster_is_small(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll, uint64_t bytes);
+/* Do all ranks know that of the call by themselves, since MPI makes its size equal on all? */
+bool gpucoll_cluster_skips(const struct gpucoll_cluster *cluster, const struct gpucoll_coll_args *args);
+
 /* ---- what hosts tell each other (core/cluster_agree.c) ---- */
 
-/* Are the hosts parts of one machine, and is the call, of which `bytes` is the longest run of any rank, so small that the next component is faster through
- * host memory? The same on every rank that has the same `bytes`. (core/cluster_small.c) */
-bool gpucoll_cluster_is_small(const struct gpucoll_cluster *cluster, enum gpucoll_coll coll, uint64_t bytes);
+/* Tells the other hosts that a call is declined, ahead and without waiting for them: none could make it run. */
+void gpucoll_cluster_skip(struct gpucoll_request *request);
 
 /* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
  * is right if no other host can change it. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */

@@ -312,23 +312,31 @@ static void reap_passing(struct gpucoll_cluster *cluster)
     }
 }
 
+/* Tells all rounds at once, and takes what the others tell whenever it comes. */
+static void tell_ahead(struct gpucoll_cluster *cluster, uint64_t call, enum gpucoll_finding found,
+                       enum gpucoll_reason reason)
+{
+    reap_passing(cluster);
+    const struct gpucoll_verdict verdict = verdict_of(cluster, found, reason);
+    struct gpucoll_span *span =
+        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, call), &verdict, NULL, true);
+    if (span != NULL) { /* without memory the others find out in time */
+        *(cluster->passing != NULL ? &cluster->passing_last->next : &cluster->passing) = span;
+        cluster->passing_last = span;
+    }
+}
+
 void gpucoll_cluster_pass(struct gpucoll_team *team)
 {
-    struct gpucoll_cluster *cluster = team->cluster;
-    if (!team->context->config->agree_hosts) {
-        return;
+    if (team->context->config->agree_hosts) {
+        tell_ahead(team->cluster, team->calls, GPUCOLL_FOUND_PASSED, GPUCOLL_REASON_PASSED);
     }
-    reap_passing(cluster);
-    const struct gpucoll_verdict verdict = verdict_of(cluster, GPUCOLL_FOUND_PASSED, GPUCOLL_REASON_PASSED);
-    struct gpucoll_span *span = gpucoll_span_start(
-        cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, team->calls), &verdict, NULL, true);
-    if (span != NULL) { /* without memory the others find out in time */
-        struct gpucoll_span **end = &cluster->passing;
-        while (*end != NULL) {
-            end = &(*end)->next;
-        }
-        *end = span;
-    }
+}
+
+void gpucoll_cluster_skip(struct gpucoll_request *request)
+{
+    request->reason = GPUCOLL_REASON_SMALL;
+    tell_ahead(request->team->cluster, request->call, GPUCOLL_FOUND_DECLINED, request->reason);
 }
 
 /* What all hosts have found, as this request is to end or go on. */

@@ -4,6 +4,7 @@
  * ranks of several machines the network takes long either way.
  */
 #include "core/cluster.h"
+#include "core/exchange.h"
 
 /* From which size on the native way is the faster one, 36 ranks on one H200 under MPS (bench/results/mps-36on1xH200.json): of a message, or of all blocks
  * together. */
@@ -41,4 +42,15 @@ bool gpucoll_cluster_is_small(const struct gpucoll_cluster *cluster, enum gpucol
 {
     const uint64_t blocks = has_blocks(coll) ? cluster->size : 1;
     return cluster->crowded && bytes < least_bytes(coll) / blocks;
+}
+
+bool gpucoll_cluster_skips(const struct gpucoll_cluster *cluster, const struct gpucoll_coll_args *args)
+{
+    if (!cluster->crowded || !cluster->context->config->agree_hosts ||
+        !gpucoll_coll_has_buffers(args->coll)) {
+        return false;
+    }
+    const uint64_t bytes = args->coll == GPUCOLL_ALLREDUCE ? args->count * gpucoll_type_size(args->type)
+                                                           : gpucoll_exchange_even_bytes(args);
+    return bytes > 0 && gpucoll_cluster_is_small(cluster, args->coll, bytes);
 }

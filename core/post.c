@@ -154,7 +154,10 @@ static struct gpucoll_request *new_request(struct gpucoll_team *team)
 /* What the request is to do, of all that `args` say. */
 static void describe(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
-    if (request->team->cluster != NULL) {
+    if (request->team->cluster != NULL && gpucoll_cluster_skips(request->team->cluster, args)) {
+        request->skipped = true;
+        request->refused = GPUCOLL_REASON_SMALL;
+    } else if (request->team->cluster != NULL) {
         gpucoll_cluster_post(request, args);
     } else if (gpucoll_is_exchange(args->coll)) {
         gpucoll_exchange_runs(request, args);

@@ -307,11 +307,15 @@ static gpucoll_status offer(struct gpucoll_request *request)
 static gpucoll_status agree(struct gpucoll_request *request)
 {
     uint32_t missing = 0;
-    if (gpucoll_agreement_arrived(request, &missing) == GPUCOLL_IN_PROGRESS) {
+    if (!request->skipped && gpucoll_agreement_arrived(request, &missing) == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
     }
     if (request->team->decided < request->call - 1) {
         return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+    }
+    if (request->skipped) {
+        gpucoll_cluster_skip(request);
+        return GPUCOLL_DECLINED;
     }
     return decide(request);
 }

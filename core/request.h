@@ -118,6 +118,7 @@ struct gpucoll_request {
     bool mismatch_said;                  /* that the ranks of this host differ */
     uint32_t signature;                  /* of several hosts, of blocks that all ranks name alike; 0: none */
     enum gpucoll_reason refused;         /* why this rank, by itself, does not take part; NONE: it may */
+    bool skipped;                        /* and so does every rank, each by itself */
     bool migrates;                       /* the results may lie in other memory than the GPU's */
     bool idle;                           /* an exchange in which this rank neither sends nor receives */
     bool cancelled;                      /* by its caller */

@@ -3,7 +3,9 @@
  */
 #include <algorithm>
 #include <cstdlib>
+#include <chrono>
 #include <deque>
+#include <thread>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
@@ -156,13 +158,24 @@ TEST(cluster_team, a_host_with_more_ranks_than_a_kernel_takes_counts_as_several)
     for (const auto &row : rows) {
         on_hosts(row.hosts, {{"lanes", "1"}}, [&](Rank &rank) {
             expect_divided(rank, row.made, "more than can run a call together");
-            expect_sum(rank, 5); /* goes along with what the hosts agree on */
-            expect_sum(rank, 40000);
-            ExchangeCall call = call_of(kinds[0], 4000);
-            check(rank, call);
-            Sum small(rank, 1000, 1);
-            EXPECT_EQ(rank.call(small.args), GPUCOLL_DECLINED);
-            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);
+            for (int turn = 0; turn < 3; turn++) {
+                if (turn ==
+                    static_cast<int>(rank.number)) { /* ranks that know it by themselves do not wait */
+                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                }
+                for (size_t count : {5, 1000}) {
+                    Sum small(rank, count, turn);
+                    EXPECT_EQ(rank.call(small.args), GPUCOLL_DECLINED);
+                    EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);
+                }
+                ExchangePart uneven(call_of(kinds[1], 10), rank.number, rank.meeting.size);
+                EXPECT_EQ(rank.call(uneven.args()),
+                          GPUCOLL_DECLINED); /* after the hosts have agreed on its size */
+                EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);
+                expect_sum(rank, 40000);
+                check(rank, call_of(kinds[0], 4000));
+                check(rank, call_of(kinds[1], 8000));
+            }
             gpucoll_team *again = nullptr;
             EXPECT_EQ(rank.make_team(rank.meeting, 1, &again), GPUCOLL_OK);
             gpucoll_team_destroy(again);

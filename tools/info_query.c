@@ -39,12 +39,23 @@ static bool parse_type(struct query *query, const char *text)
     return false;
 }
 
-static bool parse_ranks(struct query *query, const char *text)
+static bool parse_whole(const char *text, long least, long most, unsigned *value)
 {
     char *end;
-    long ranks = strtol(text, &end, 10);
-    query->input.nranks = (uint32_t)ranks;
-    return *text && !*end && ranks >= 1 && ranks <= GPUCOLL_MAX_LOCAL;
+    long number = strtol(text, &end, 10);
+    *value = (unsigned)number;
+    return *text && !*end && number >= least && number <= most;
+}
+
+static bool parse_yes(const char *text, bool *value)
+{
+    *value = strcmp(text, "yes") == 0;
+    return *value || strcmp(text, "no") == 0;
+}
+
+static bool parse_ranks(struct query *query, const char *text)
+{
+    return parse_whole(text, 1, GPUCOLL_MAX_LOCAL, &query->input.nranks);
 }
 
 static bool parse_bytes(struct query *query, const char *text)
@@ -78,14 +89,12 @@ static bool parse_direct(struct query *query, const char *text)
 
 static bool parse_in_place(struct query *query, const char *text)
 {
-    query->in_place = strcmp(text, "yes") == 0;
-    return query->in_place || strcmp(text, "no") == 0;
+    return parse_yes(text, &query->in_place);
 }
 
 static bool parse_peer_access(struct query *query, const char *text)
 {
-    query->peer_access = strcmp(text, "yes") == 0;
-    return query->peer_access || strcmp(text, "no") == 0;
+    return parse_yes(text, &query->peer_access);
 }
 
 static bool parse_link(struct query *query, const char *text)
@@ -97,18 +106,12 @@ static bool parse_link(struct query *query, const char *text)
 
 static bool parse_crew(struct query *query, const char *text)
 {
-    char *end;
-    long crew = strtol(text, &end, 10);
-    query->input.crew = (unsigned)crew;
-    return *text && !*end && crew >= 0 && crew <= GPUCOLL_CREW_CTAS;
+    return parse_whole(text, 0, GPUCOLL_CREW_CTAS, &query->input.crew);
 }
 
 static bool parse_resident(struct query *query, const char *text)
 {
-    char *end;
-    long resident = strtol(text, &end, 10);
-    query->input.resident = (unsigned)resident;
-    return *text && !*end && resident >= 1 && resident <= GPUCOLL_MAX_CHANNELS;
+    return parse_whole(text, 1, GPUCOLL_MAX_CHANNELS, &query->input.resident);
 }
 
 static bool parse_positive(const char *text, double *value)

@@ -14,6 +14,22 @@ gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, vo
     return gpucoll_copies_in(gpu, queue_index, &copy, bytes > 0, ticket);
 }
 
+gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, bool to_host, void *to, const void *from,
+                                uint64_t bytes, bool migrates, struct gpucoll_copy_ticket *ticket)
+{
+    const struct gpucoll_copy copy = {to, from, bytes};
+    pthread_mutex_lock(&gpu->copies_lock);
+    const bool taken =
+        bytes > 0 && !migrates && gpucoll_courier_take(&gpu->courier, gpu->device, &copy, to_host);
+    if (taken) {
+        *ticket = (struct gpucoll_copy_ticket){GPUCOLL_BY_COURIER, gpu->courier.taken};
+    }
+    pthread_mutex_unlock(&gpu->copies_lock);
+    return taken ? GPUCOLL_OK
+                 : gpucoll_copy_in(gpu, to_host ? GPUCOLL_QUEUE_OUT : GPUCOLL_QUEUE_IN, to, from, bytes,
+                                   ticket);
+}
+
 gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
                                  const struct gpucoll_copy *copies, uint32_t count,
                                  struct gpucoll_copy_ticket *ticket)
@@ -40,18 +56,31 @@ gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
     return status;
 }
 
-gpucoll_status gpucoll_copy_done(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket)
+/* What has been passed of what the ticket is of. The caller holds the lock. */
+static gpucoll_status passed(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket, uint64_t *number)
 {
-    if (ticket.number == 0) {
-        return GPUCOLL_OK;
+    gpucoll_status status = GPUCOLL_OK;
+    if (ticket.queue == GPUCOLL_BY_COURIER) {
+        status = gpucoll_courier_look(&gpu->courier);
+        *number = gpu->courier.passed;
+        return status;
     }
     struct gpucoll_copy_queue *queue = &gpu->copies[ticket.queue];
-    gpucoll_status status = GPUCOLL_OK;
-    pthread_mutex_lock(&gpu->copies_lock);
     if (queue->passed < ticket.number) {
         status = gpu->device->accel->ops->copier_passed(queue->copier, &queue->passed);
     }
-    bool done = queue->passed >= ticket.number;
+    *number = queue->passed;
+    return status;
+}
+
+gpucoll_status gpucoll_copy_done(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket)
+{
+    uint64_t number = 0;
+    if (ticket.number == 0) {
+        return GPUCOLL_OK;
+    }
+    pthread_mutex_lock(&gpu->copies_lock);
+    gpucoll_status status = passed(gpu, ticket, &number);
     pthread_mutex_unlock(&gpu->copies_lock);
-    return status == GPUCOLL_OK && !done ? GPUCOLL_IN_PROGRESS : status;
+    return status == GPUCOLL_OK && number < ticket.number ? GPUCOLL_IN_PROGRESS : status;
 }

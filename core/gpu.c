@@ -74,6 +74,7 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu)
                 ops->copier_close(gpu->copies[i].copier);
             }
         }
+        gpucoll_courier_close(&gpu->courier);
         if (gpu->offered != NULL) {
             gpu->offered->withdraw(gpu->device, &gpu->outbox);
         }

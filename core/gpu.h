@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include "core/accel/accel.h"
+#include "core/courier.h"
 #include "core/device_pool.h"
 #include "core/habit.h"
 #include "ucx_tl/tl.h"
@@ -31,7 +32,8 @@ enum {
     GPUCOLL_PEER_QUEUES = 4,                 /* for copies to the memory of peers */
     GPUCOLL_QUEUE_OUT = GPUCOLL_PEER_QUEUES, /* for those into host memory */
     GPUCOLL_QUEUE_IN,                        /* and for those out of it: both directions of PCIe at once */
-    GPUCOLL_COPY_QUEUES
+    GPUCOLL_COPY_QUEUES,
+    GPUCOLL_BY_COURIER = GPUCOLL_COPY_QUEUES /* of a ticket: by no queue */
 };
 
 /* A queue of copies (core/copies.h). */
@@ -52,6 +54,7 @@ struct gpucoll_gpu {
     struct gpucoll_device_pool pool;
     pthread_mutex_t copies_lock;
     struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];
+    struct gpucoll_courier courier; /* under the same lock */
     const struct gpucoll_tl_ops *offered; /* the transport that made the outbox; NULL: none has */
     bool offer_failed;                    /* said, and not tried again */
     struct gpucoll_segment outbox;

@@ -11,13 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gpucoll_plan;
-
-/* Of a lane; all zero at first. Guarded by what guards the lane. */
+/* Of a stream; all zero at first. Guarded by what guards the stream. */
 struct gpucoll_habit {
     uint64_t latest_ns; /* when the latest call was planned */
-    const struct gpucoll_algorithm
-        *algorithm; /* of that one, if it is for a kernel that lingers; NULL: it is not */
+    const void *kind;   /* of that one, if it is for a kernel that lingers; NULL: it is not */
     int functor;
     uint8_t doubts; /* that it pays: 0 to GPUCOLL_HABIT_DOUBTS */
     bool lingered;  /* the latest call's kernel, and */
@@ -26,9 +23,10 @@ struct gpucoll_habit {
 
 enum { GPUCOLL_HABIT_DOUBTS = 4 };
 
-/* Of a call that is planned now: shall its kernel linger? To be asked of every call on the lane, also of those whose plan says that theirs
- * does not. `now_ns` counts only of those that do, `linger_ns` is for how long they linger. */
-bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const struct gpucoll_plan *plan, int functor,
-                           uint64_t now_ns, uint64_t linger_ns);
+/* Of a call that is planned now: shall its kernel linger? To be asked of every call on the stream, also of those whose kernel cannot, of which
+ * `kind` is NULL; of others it tells, with the functor, whom a kernel that lingers may take after whom. A call is in time so long after the one
+ * before it was planned; `now_ns` counts only of those that can linger. */
+bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
+                           uint64_t in_time_ns);
 
 #endif

@@ -87,6 +87,8 @@ libgpucoll_la_SOURCES += \
 	core/device_pool.h \
 	core/copies.c \
 	core/copies.h \
+	core/courier.c \
+	core/courier.h \
 	core/direct.c \
 	core/direct.h \
 	core/exchange.c \

@@ -161,9 +161,11 @@ static void decide_to_linger(struct gpucoll_request *request)
     plan->linger &= first && request->packing == NULL && !request->migrates && !gpucoll_gate_wanted(request);
     if (first) {
         const uint64_t linger_ns = (uint64_t)request->team->context->config->linger * 1000;
-        const uint64_t now_ns = plan->linger ? gpucoll_now_ns() : 0;
-        plan->linger =
-            gpucoll_habit_lingers(&request->lane->habit, plan, request->functor, now_ns, linger_ns);
+        const void *kind = plan->linger ? plan->algorithm : NULL;
+        const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
+        /* From plan to plan: the call's own time counts as well. */
+        plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
+                                             linger_ns + (uint64_t)(plan->predicted_us * 1e3));
     }
     if (meant && !plan->linger) {
         plan->ctas = plan->launch_ctas;

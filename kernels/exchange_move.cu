@@ -1,3 +1,4 @@
+#include "kernels/courier.cuh"
 #include "kernels/exchange.cuh"
 
 extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS, 1)
@@ -12,4 +13,10 @@ extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)
                           const __grid_constant__ gpucoll_kernel_runs runs)
 {
     gpucoll::exchange_and_move(args, runs);
+}
+
+extern "C" __global__ void __launch_bounds__(gpucoll::warp_threads)
+    gpucoll_courier(const __grid_constant__ gpucoll_kernel_args args)
+{
+    gpucoll::lines_kernel<gpucoll::courier_calls>(args, nullptr);
 }

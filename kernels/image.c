@@ -43,7 +43,9 @@ struct row {
                                [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #functor,                      \
                                [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "gpucoll_twoshot_direct_" #functor,         \
                                [GPUCOLL_KERNEL_RELAY] = "gpucoll_relay_" #functor,                           \
-                               [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor}},
+                               [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor,                  \
+                               [GPUCOLL_KERNEL_FETCH] = "gpucoll_courier",                                   \
+                               [GPUCOLL_KERNEL_DELIVER] = "gpucoll_courier"}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
 #define ROW_FLOAT(name, op, element) ROW(name, FLOAT)
@@ -60,7 +62,7 @@ const void *gpucoll_image_data(enum gpucoll_image image)
 
 enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
 {
-    if (kernel == GPUCOLL_KERNEL_MOVE || kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_STORE) {
+    if (!gpucoll_kernel_has_functor(kernel)) {
         return GPUCOLL_IMAGE_MOVE;
     }
     enum gpucoll_image group = rows[functor].image;

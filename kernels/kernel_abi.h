@@ -53,7 +53,10 @@ enum {
     GPUCOLL_BULK_SHARED_BYTES = 208 << 10, /* its tiles: most of what an SM has, so that it keeps enough in flight */
     GPUCOLL_BULK_MAX_TILE = 8 << 10,
     GPUCOLL_BULK_LEAST_STAGES = 6,
-    GPUCOLL_BULK_MAX_STAGES = 16
+    GPUCOLL_BULK_MAX_STAGES = 16,
+    GPUCOLL_COURIER_BYTES = 256, /* that FETCH and DELIVER take at most */
+    GPUCOLL_COURIER_CHUNK = 12,  /* of them in a chunk of a bell */
+    GPUCOLL_COURIER_CHUNKS = (GPUCOLL_COURIER_BYTES + GPUCOLL_COURIER_CHUNK - 1) / GPUCOLL_COURIER_CHUNK
 };
 
 #define GPUCOLL_FLAG_BYTES ((size_t)GPUCOLL_PHASES * GPUCOLL_MAX_CHANNELS * GPUCOLL_MAX_LOCAL * 8)
@@ -73,12 +76,27 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_TWOSHOT_DIRECT, /* TWOSHOT, but results go to where they belong in the buffers of all ranks */
     GPUCOLL_KERNEL_RELAY,         /* rings, chains and trees over any protocol: kernels/relay_abi.h; without a reduction, any functor */
     GPUCOLL_KERNEL_REDUCE_BLOCKS, /* no exchange: reduces blocks that lie there, in rank order; waits for nobody */
+    GPUCOLL_KERNEL_FETCH,         /* no exchange: a few bytes of this device's memory to the host; no functor, waits for nobody */
+    GPUCOLL_KERNEL_DELIVER,       /* the other way; the same entry */
     GPUCOLL_KERNEL_COUNT
 };
 
 static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 {
     return kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_RELAY;
+}
+
+static inline GPUCOLL_HD bool gpucoll_kernel_has_functor(uint32_t kernel)
+{
+    return kernel != GPUCOLL_KERNEL_MOVE_LL && kernel != GPUCOLL_KERNEL_MOVE && kernel != GPUCOLL_KERNEL_STORE &&
+           kernel != GPUCOLL_KERNEL_FETCH && kernel != GPUCOLL_KERNEL_DELIVER;
+}
+
+/* Do its CTAs wait for nobody, whatever its stages? */
+static inline GPUCOLL_HD bool gpucoll_kernel_is_free(uint32_t kernel)
+{
+    return kernel == GPUCOLL_KERNEL_STORE || kernel == GPUCOLL_KERNEL_REDUCE_BULK || kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS ||
+           kernel == GPUCOLL_KERNEL_FETCH || kernel == GPUCOLL_KERNEL_DELIVER;
 }
 
 /* Do so many threads of one CTA do such a call without a second turn? Up to a pack for each, of what goes to all peers if it is moved, else of what is
@@ -132,6 +150,8 @@ struct gpucoll_kernel_status {
     uint32_t retreated; /* by its last CTA instead of `done`: it has been told to end, and has */
     /* By the CTAs after the first, when their part of a call that CTAs of a lingering kernel share is done: its done_value. */
     uint32_t done_beside[GPUCOLL_CREW_CTAS - 1];
+    /* FETCH: four bytes each, and above them its done_value: a word says itself that it is there. */
+    uint64_t fetched[GPUCOLL_COURIER_BYTES / 4];
 };
 
 /*
@@ -202,6 +222,12 @@ struct gpucoll_kernel_args {
  * REDUCE_BLOCKS takes the same arguments, some with other meanings: peer[i].lane is the block that rank i has brought, in memory of this
  * rank's device; the own part is `send`. All are args.bytes long, begin at any byte, and are fastest at multiples of 16. The result
  * goes to `recv`, which is `send` or one of the blocks, or apart from all of them.
+ */
+
+/*
+ * FETCH and DELIVER take the same arguments, too: `nranks` is GPUCOLL_COURIER_CHUNKS, so that one crew takes both, and `rank` 0. FETCH: args.bytes
+ * from `send` to status->fetched. DELIVER: args.bytes to `recv`; they are in the arguments, or the bell, themselves, GPUCOLL_COURIER_CHUNK of them at
+ * peer[i].lane and peer[i].epoch.
  */
 
 /*

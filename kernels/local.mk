@@ -33,6 +33,7 @@ kernel_headers = \
 	kernels/bulk.cuh \
 	kernels/connection.cuh \
 	kernels/connection_simple.cuh \
+	kernels/courier.cuh \
 	kernels/crew.cuh \
 	kernels/exchange.cuh \
 	kernels/exchange_simple.cuh \

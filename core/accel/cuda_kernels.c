@@ -58,6 +58,10 @@ static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_
     }
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && result == CUDA_SUCCESS; functor++) {
+            if (functor > 0 && !gpucoll_kernel_has_functor(kernel)) {
+                device->functions[kernel][functor] = device->functions[kernel][0];
+                continue;
+            }
             *what = gpucoll_kernel_entry(kernel, functor);
             result = load(cuda, device->modules[gpucoll_image_of(kernel, functor)], *what,
                           &device->functions[kernel][functor]);
@@ -100,8 +104,8 @@ gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
                                                  (CUdevice)device->base.ordinal);
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
         for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT && result == CUDA_SUCCESS; functor++) {
-            if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
-                continue; /* it waits for nobody */
+            if (gpucoll_kernel_is_free(kernel)) {
+                continue;
             }
             int each = 0;
             result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(

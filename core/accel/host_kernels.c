@@ -324,6 +324,35 @@ static bool blocks_channel(const struct gpucoll_kernel_args *args, int functor, 
     return true;
 }
 
+/* By one channel. */
+static bool fetch_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                          uint32_t channels)
+{
+    (void)functor;
+    (void)channels;
+    for (uint32_t at = 0; channel == 0 && at < args->bytes; at += sizeof(uint32_t)) {
+        const uint64_t left = args->bytes - at;
+        uint32_t data = 0;
+        memcpy(&data, (const char *)args->send + at, left < sizeof(data) ? left : sizeof(data));
+        __atomic_store_n(&args->status->fetched[at / sizeof(data)], (uint64_t)args->done_value << 32 | data,
+                         __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+static bool deliver_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                            uint32_t channels)
+{
+    (void)functor;
+    (void)channels;
+    for (uint32_t i = 0; channel == 0 && i * GPUCOLL_COURIER_CHUNK < args->bytes; i++) {
+        const uint64_t left = args->bytes - i * GPUCOLL_COURIER_CHUNK;
+        memcpy((char *)args->recv + i * GPUCOLL_COURIER_CHUNK, &args->peer[i],
+               left < GPUCOLL_COURIER_CHUNK ? left : GPUCOLL_COURIER_CHUNK);
+    }
+    return true;
+}
+
 typedef bool channel_function(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
                               uint32_t channels);
 
@@ -332,6 +361,8 @@ static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = ll128_channel,
     [GPUCOLL_KERNEL_TWOSHOT] = twoshot_channel,
     [GPUCOLL_KERNEL_REDUCE_BLOCKS] = blocks_channel,
+    [GPUCOLL_KERNEL_FETCH] = fetch_channel,
+    [GPUCOLL_KERNEL_DELIVER] = deliver_channel,
 };
 
 static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,

@@ -216,10 +216,7 @@ static void give_entry(struct host_stream *stream)
 static bool waits(const struct gpucoll_launch *launch)
 {
     const uint32_t stages = launch->args->stages;
-    const bool for_nobody = launch->kernel == GPUCOLL_KERNEL_STORE ||
-                            launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK ||
-                            launch->kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS;
-    return launch->gate || (!for_nobody && (stages & (stages - 1)) != 0);
+    return launch->gate || (!gpucoll_kernel_is_free(launch->kernel) && (stages & (stages - 1)) != 0);
 }
 
 /* On a GPU, CTAs that wait for such as find no room there would wait for ever. Here they would not, and nobody would notice. */

@@ -414,6 +414,7 @@ static int run_tests(struct gpus *gpus, bool quick, const char *only, uint64_t s
             test_crossed(gpus);
             test_gates(gpus);
         }
+        test_courier(gpus, quick, seed);
         test_packing(gpus, quick, seed);
         test_exchanges(gpus, quick, seed);
     }

@@ -17,6 +17,8 @@ const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "twoshot_direct",
     [GPUCOLL_KERNEL_RELAY] = "relay",
     [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "reduce_blocks",
+    [GPUCOLL_KERNEL_FETCH] = "fetch",
+    [GPUCOLL_KERNEL_DELIVER] = "deliver",
 };
 
 /* Close to where epochs wrap around, so that every run of the tests passes it. */

@@ -21,6 +21,9 @@ void test_crossed(struct gpus *gpus);
 /* Two kernels of two ranks each, in a circle for SMs. */
 void test_gates(struct gpus *gpus);
 
+/* Few bytes between a GPU and the host. */
+void test_courier(struct gpus *gpus, bool quick, uint64_t seed);
+
 /* Every exchange kernel with every functor. */
 void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed);
 

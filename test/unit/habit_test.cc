@@ -5,26 +5,23 @@
 
 extern "C" {
 #include "core/habit.h"
-#include "core/plan.h"
 }
 
 namespace
 {
-constexpr uint64_t linger_ns = 20000;
+constexpr uint64_t in_time_ns = 27000;
 constexpr uint64_t soon = 10000;
 constexpr uint64_t late = 100000;
 
 struct Calls {
-    Calls() { plan.linger = true, plan.predicted_us = 7; }
     /* The next call, so long after the one before. */
     bool lingers(uint64_t after_ns, int functor = 1)
     {
         now_ns += after_ns;
-        plan.algorithm = reinterpret_cast<const gpucoll_algorithm *>(this);
-        return gpucoll_habit_lingers(&habit, &plan, functor, now_ns, linger_ns);
+        return gpucoll_habit_lingers(&habit, can ? this : nullptr, functor, now_ns, in_time_ns);
     }
     gpucoll_habit habit{};
-    gpucoll_plan plan{};
+    bool can = true;
     uint64_t now_ns = 1000000;
 };
 } // namespace
@@ -84,9 +81,9 @@ TEST(habit, small_calls_each_before_a_large_one_do_not)
 {
     Calls calls;
     for (int i = 0; i < 20; i++) {
-        calls.plan.linger = true;
+        calls.can = true;
         EXPECT_EQ(calls.lingers(soon), i < GPUCOLL_HABIT_DOUBTS) << i;
-        calls.plan.linger = false;
+        calls.can = false;
         EXPECT_FALSE(calls.lingers(soon)) << i;
     }
 }
@@ -95,10 +92,10 @@ TEST(habit, small_calls_each_before_a_large_one_do_not)
 TEST(habit, large_calls_leave_it_as_it_is)
 {
     Calls calls;
-    calls.plan.linger = false;
+    calls.can = false;
     for (int i = 0; i < 20; i++) {
         EXPECT_FALSE(calls.lingers(soon));
     }
-    calls.plan.linger = true;
+    calls.can = true;
     EXPECT_TRUE(calls.lingers(soon));
 }

@@ -15,10 +15,15 @@ static bool is_usable(const struct gpucoll_courier *courier, struct gpucoll_devi
            (!device->shared || accel->ops->device_concurrent(device));
 }
 
+/* Twice as long as the kernels of collectives: the calls that need it are of several hosts, which take longer. */
+static uint32_t linger_ns(const struct gpucoll_config *config)
+{
+    return 2 * (uint32_t)config->linger * 1000;
+}
+
 static bool lingers(struct gpucoll_courier *courier, const struct gpucoll_config *config)
 {
-    return gpucoll_habit_lingers(&courier->habit, courier, 0, gpucoll_now_ns(),
-                                 (uint64_t)config->linger * 1000 + turn_ns);
+    return gpucoll_habit_lingers(&courier->habit, courier, 0, gpucoll_now_ns(), linger_ns(config) + turn_ns);
 }
 
 static gpucoll_status launch(struct gpucoll_courier *courier, const struct gpucoll_copy *copy, bool to_host)
@@ -44,7 +49,7 @@ static gpucoll_status launch(struct gpucoll_courier *courier, const struct gpuco
         .kernel = to_host ? GPUCOLL_KERNEL_FETCH : GPUCOLL_KERNEL_DELIVER,
         .ctas = 1,
         .threads = 32,
-        .linger_ns = (uint32_t)accel->config->linger * 1000,
+        .linger_ns = linger_ns(accel->config),
         .args = &args,
     };
     return accel->ops->launch(courier->stream, &call);

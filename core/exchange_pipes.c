@@ -94,7 +94,7 @@ static gpucoll_status copy_own(struct gpucoll_request *request, struct gpucoll_s
     moves->in_flight[0] = request->team->rank;
     moves->in[request->team->rank].given++;
     moves->in_left++;
-    return gpucoll_copies_give(request, &staging->in, own->recv, own->send, own->recv_bytes);
+    return gpucoll_copies_give_own(request, &staging->in, own->recv, own->send, own->recv_bytes);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -53,6 +53,17 @@ gpucoll_status gpucoll_copies_give(struct gpucoll_request *request, struct gpuco
                                    const void *from, uint64_t bytes)
 {
     struct gpucoll_copy_ticket *ticket = &copies->ticket[copies->given % GPUCOLL_IN_FLIGHT];
+    const bool to_host = copies->queue == GPUCOLL_QUEUE_OUT;
+    gpucoll_status status =
+        gpucoll_copy_few(request->gpu, to_host, to, from, bytes, request->migrates, ticket);
+    copies->given += status == GPUCOLL_OK;
+    return status;
+}
+
+gpucoll_status gpucoll_copies_give_own(struct gpucoll_request *request, struct gpucoll_copies *copies,
+                                       void *to, const void *from, uint64_t bytes)
+{
+    struct gpucoll_copy_ticket *ticket = &copies->ticket[copies->given % GPUCOLL_IN_FLIGHT];
     gpucoll_status status = gpucoll_copy_in(request->gpu, copies->queue, to, from, bytes, ticket);
     copies->given += status == GPUCOLL_OK;
     return status;

@@ -71,9 +71,12 @@ void gpucoll_staging_begin(struct gpucoll_staging *staging);
 /* Waits, not for ever, until no copy of the call is in flight. An algorithm's `stop`. */
 void gpucoll_staging_stop(struct gpucoll_request *request);
 
-/* Queues a copy of the call; no more than GPUCOLL_IN_FLIGHT at once. */
+/* Queues a copy of the call into host memory, or out of it, as the direction is; no more than GPUCOLL_IN_FLIGHT at once. */
 gpucoll_status gpucoll_copies_give(struct gpucoll_request *request, struct gpucoll_copies *copies, void *to,
                                    const void *from, uint64_t bytes) GPUCOLL_CHECKED;
+/* The same for one within the GPU. */
+gpucoll_status gpucoll_copies_give_own(struct gpucoll_request *request, struct gpucoll_copies *copies,
+                                       void *to, const void *from, uint64_t bytes) GPUCOLL_CHECKED;
 static inline bool gpucoll_copies_full(const struct gpucoll_copies *copies)
 {
     return copies->given - copies->complete == GPUCOLL_IN_FLIGHT;

@@ -15,7 +15,7 @@ static bool is_usable(const struct gpucoll_courier *courier, struct gpucoll_devi
            (!device->shared || accel->ops->device_concurrent(device));
 }
 
-/* Twice as long as the kernels of collectives: the calls that need it are of several hosts, which take longer. */
+/* Twice as long as the kernels of collectives: the calls that need it take longer, above all those of several hosts. */
 static uint32_t linger_ns(const struct gpucoll_config *config)
 {
     return 2 * (uint32_t)config->linger * 1000;

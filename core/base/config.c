@@ -139,8 +139,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     EQUAL(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
-        "without a launch; it may delay cudaDeviceSynchronize by as much, after small calls of several hosts "
-        "by twice as much. 0 turns lingering off."),
+        "without a launch; it may delay cudaDeviceSynchronize by as much, after small calls that go through "
+        "host memory by twice as much. 0 turns lingering off."),
     EQUAL(linger_ctas, INT, "32", "1..32", 5,
         "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
         "longer for calls of some 100 KiB and more."),

@@ -69,8 +69,8 @@ bool gpucoll_carry_reserve(struct gpucoll_request *request)
 static gpucoll_status copy_out(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    return gpucoll_copy_few(request->gpu, true, outgoing(request), call->send, call->bytes, request->migrates,
-                            &call->carrying);
+    return gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_OUT, outgoing(request), call->send, call->bytes,
+                            request->migrates, &call->carrying);
 }
 
 /* What is to be packed first is, once the ranks of this host have agreed on the call. */
@@ -209,7 +209,7 @@ gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
     gpucoll_status status = GPUCOLL_OK;
     if (!call->delivering) {
         call->delivering = true;
-        status = gpucoll_copy_few(request->gpu, false, call->recv, incoming(request), call->bytes,
+        status = gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_IN, call->recv, incoming(request), call->bytes,
                                   request->migrates, &call->carrying);
     }
     if (status == GPUCOLL_OK) {

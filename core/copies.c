@@ -14,20 +14,21 @@ gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, vo
     return gpucoll_copies_in(gpu, queue_index, &copy, bytes > 0, ticket);
 }
 
-gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, bool to_host, void *to, const void *from,
+gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
                                 uint64_t bytes, bool migrates, struct gpucoll_copy_ticket *ticket)
 {
+    if (bytes == 0 || bytes > GPUCOLL_COURIER_BYTES || migrates) {
+        return gpucoll_copy_in(gpu, queue_index, to, from, bytes, ticket);
+    }
     const struct gpucoll_copy copy = {to, from, bytes};
     pthread_mutex_lock(&gpu->copies_lock);
     const bool taken =
-        bytes > 0 && !migrates && gpucoll_courier_take(&gpu->courier, gpu->device, &copy, to_host);
+        gpucoll_courier_take(&gpu->courier, gpu->device, &copy, queue_index == GPUCOLL_QUEUE_OUT);
     if (taken) {
         *ticket = (struct gpucoll_copy_ticket){GPUCOLL_BY_COURIER, gpu->courier.taken};
     }
     pthread_mutex_unlock(&gpu->copies_lock);
-    return taken ? GPUCOLL_OK
-                 : gpucoll_copy_in(gpu, to_host ? GPUCOLL_QUEUE_OUT : GPUCOLL_QUEUE_IN, to, from, bytes,
-                                   ticket);
+    return taken ? GPUCOLL_OK : gpucoll_copy_in(gpu, queue_index, to, from, bytes, ticket);
 }
 
 gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,

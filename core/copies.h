@@ -21,9 +21,9 @@ gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue, const 
 /* One in a queue of choice. */
 gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue, void *to, const void *from,
                                uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-/* One of few bytes into host memory, or out of it: by the courier, if it takes them, else in GPUCOLL_QUEUE_OUT or GPUCOLL_QUEUE_IN. `migrates`: what is at the
- * other end may be elsewhere than on the GPU. */
-gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, bool to_host, void *to, const void *from,
+/* The same for GPUCOLL_QUEUE_OUT and GPUCOLL_QUEUE_IN with host memory at one end: few bytes go by the courier instead, if it takes them. `migrates`:
+ * what is at the other end may be elsewhere than on the GPU. */
+gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, uint32_t queue, void *to, const void *from,
                                 uint64_t bytes, bool migrates,
                                 struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the copy is complete, GPUCOLL_IN_PROGRESS, or an error that has been shown. */

@@ -33,7 +33,6 @@ static gpucoll_status launch(struct gpucoll_courier *courier, const struct gpuco
     memset(&args, 0, gpucoll_kernel_args_bytes(GPUCOLL_COURIER_CHUNKS));
     args.bytes = copy->bytes;
     args.nranks = GPUCOLL_COURIER_CHUNKS;
-    args.stages = GPUCOLL_STAGE_SEND;
     args.done_value = (uint32_t)(courier->taken + 1);
     if (to_host) {
         args.send = copy->from;
@@ -59,8 +58,7 @@ bool gpucoll_courier_take(struct gpucoll_courier *courier, struct gpucoll_device
                           const struct gpucoll_copy *copy, bool to_host)
 {
     const struct gpucoll_accel_ops *ops = device->accel->ops;
-    if (copy->bytes > GPUCOLL_COURIER_BYTES || !is_usable(courier, device) ||
-        !lingers(courier, device->accel->config)) {
+    if (!is_usable(courier, device) || !lingers(courier, device->accel->config)) {
         return false;
     }
     if (courier->stream == NULL && ops->stream_open(device, &courier->stream) != GPUCOLL_OK) {

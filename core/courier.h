@@ -20,7 +20,7 @@ struct gpucoll_courier {
     uint32_t looks;
 };
 
-/* Takes what a copier could copy, from host memory or into it (`to_host`), of `device` at the other end, whose results nobody may look for in memory
+/* Takes what a copier could copy, of GPUCOLL_COURIER_BYTES at most, from host memory or into it (`to_host`), of `device` at the other end, whose results nobody may look for in memory
  * that migrates. What comes out of host memory has been read on return, what goes there is there when it is complete. False: it has not been
  * taken, and may be given to a copier. */
 bool gpucoll_courier_take(struct gpucoll_courier *courier, struct gpucoll_device *device,

@@ -49,24 +49,28 @@ void gpucoll_staging_stop(struct gpucoll_request *request)
     }
 }
 
+static struct gpucoll_copy_ticket *next_ticket(struct gpucoll_copies *copies)
+{
+    return &copies->ticket[copies->given % GPUCOLL_IN_FLIGHT];
+}
+
+static gpucoll_status count(struct gpucoll_copies *copies, gpucoll_status status)
+{
+    copies->given += status == GPUCOLL_OK;
+    return status;
+}
+
 gpucoll_status gpucoll_copies_give(struct gpucoll_request *request, struct gpucoll_copies *copies, void *to,
                                    const void *from, uint64_t bytes)
 {
-    struct gpucoll_copy_ticket *ticket = &copies->ticket[copies->given % GPUCOLL_IN_FLIGHT];
-    const bool to_host = copies->queue == GPUCOLL_QUEUE_OUT;
-    gpucoll_status status =
-        gpucoll_copy_few(request->gpu, to_host, to, from, bytes, request->migrates, ticket);
-    copies->given += status == GPUCOLL_OK;
-    return status;
+    return count(copies, gpucoll_copy_few(request->gpu, copies->queue, to, from, bytes, request->migrates,
+                                          next_ticket(copies)));
 }
 
 gpucoll_status gpucoll_copies_give_own(struct gpucoll_request *request, struct gpucoll_copies *copies,
                                        void *to, const void *from, uint64_t bytes)
 {
-    struct gpucoll_copy_ticket *ticket = &copies->ticket[copies->given % GPUCOLL_IN_FLIGHT];
-    gpucoll_status status = gpucoll_copy_in(request->gpu, copies->queue, to, from, bytes, ticket);
-    copies->given += status == GPUCOLL_OK;
-    return status;
+    return count(copies, gpucoll_copy_in(request->gpu, copies->queue, to, from, bytes, next_ticket(copies)));
 }
 
 gpucoll_status gpucoll_copies_look(struct gpucoll_gpu *gpu, struct gpucoll_copies *copies, bool *moved)

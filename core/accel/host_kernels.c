@@ -324,13 +324,14 @@ static bool blocks_channel(const struct gpucoll_kernel_args *args, int functor, 
     return true;
 }
 
-/* By one channel. */
+/* There is but one channel. */
 static bool fetch_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
                           uint32_t channels)
 {
     (void)functor;
+    (void)channel;
     (void)channels;
-    for (uint32_t at = 0; channel == 0 && at < args->bytes; at += sizeof(uint32_t)) {
+    for (uint32_t at = 0; at < args->bytes; at += sizeof(uint32_t)) {
         const uint64_t left = args->bytes - at;
         uint32_t data = 0;
         memcpy(&data, (const char *)args->send + at, left < sizeof(data) ? left : sizeof(data));
@@ -344,8 +345,9 @@ static bool deliver_channel(const struct gpucoll_kernel_args *args, int functor,
                             uint32_t channels)
 {
     (void)functor;
+    (void)channel;
     (void)channels;
-    for (uint32_t i = 0; channel == 0 && i * GPUCOLL_COURIER_CHUNK < args->bytes; i++) {
+    for (uint32_t i = 0; i * GPUCOLL_COURIER_CHUNK < args->bytes; i++) {
         const uint64_t left = args->bytes - i * GPUCOLL_COURIER_CHUNK;
         memcpy((char *)args->recv + i * GPUCOLL_COURIER_CHUNK, &args->peer[i],
                left < GPUCOLL_COURIER_CHUNK ? left : GPUCOLL_COURIER_CHUNK);

@@ -71,7 +71,8 @@ class courier : public testing::Test
     uint32_t copy(bool to_host, void *to, const void *from, uint64_t bytes, bool migrates = false)
     {
         gpucoll_copy_ticket ticket = {};
-        EXPECT_EQ(gpucoll_copy_few(gpu, to_host, to, from, bytes, migrates, &ticket), GPUCOLL_OK);
+        const uint32_t queue = to_host ? GPUCOLL_QUEUE_OUT : GPUCOLL_QUEUE_IN;
+        EXPECT_EQ(gpucoll_copy_few(gpu, queue, to, from, bytes, migrates, &ticket), GPUCOLL_OK);
         while (gpucoll_copy_done(gpu, ticket) == GPUCOLL_IN_PROGRESS) {
             std::this_thread::yield();
         }

@@ -156,6 +156,16 @@ gpucoll_status gpucoll_context_net(struct gpucoll_context *context)
     return context->net_failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
 }
 
+bool gpucoll_context_has_net(const struct gpucoll_context *context)
+{
+    return context->net != NULL;
+}
+
+bool gpucoll_context_turn_net(struct gpucoll_context *context)
+{
+    return context->net_ops->progress(context->net);
+}
+
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,
                                     struct gpucoll_peer **out)
 {

@@ -111,6 +111,10 @@ void gpucoll_context_share_host(struct gpucoll_context *context, uint32_t proces
 void gpucoll_context_expect(struct gpucoll_context *context, const char *library);
 /* The network between hosts in place of UCX, for tests: before the first team is made. */
 void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpucoll_net_ops *ops);
+/* Are there connections to other hosts? Then whoever waits for something else while no call is outstanding here is to turn these now and then: what has been
+ * sent may still wait for room to leave. Any thread may, from a team's end of making until the context is destroyed. */
+bool gpucoll_context_has_net(const struct gpucoll_context *context);
+bool gpucoll_context_turn_net(struct gpucoll_context *context); /* true: something has moved */
 /* Closes what this process has mapped of its peers. All teams must be gone. What peers have mapped of this process stays
  * until gpucoll_context_destroy: a barrier of all processes in between lets nobody free what another still has mapped.
  * Returns with how many processes there was a connection. */

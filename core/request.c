@@ -390,6 +390,8 @@ static gpucoll_status advance(struct gpucoll_request *request)
         }
         status = gpucoll_kernel_wait(request);
         return status == GPUCOLL_OK ? start_algorithm(request) : status;
+    case GPUCOLL_DRAINING:
+        return GPUCOLL_OK; /* it is complete */
     case GPUCOLL_UNPACKING:
         return request->stages != NULL ? gpucoll_cluster_advance(request) : gpucoll_kernel_wait(request);
     }
@@ -464,6 +466,9 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         gpucoll_cluster_turn(request->team->cluster);
     }
     gpucoll_status status = alone ? test_alone(request) : advance(request);
+    if (status == GPUCOLL_OK && request->team->cluster != NULL) {
+        status = gpucoll_cluster_drain(request);
+    }
     if (status != GPUCOLL_IN_PROGRESS) {
         if (status == GPUCOLL_DECLINED) {
             request->reason = request->reason != GPUCOLL_REASON_NONE ? request->reason : find_reason(request);
@@ -477,20 +482,6 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         end(request);
     }
     return status;
-}
-
-bool gpucoll_can_warm_up(struct gpucoll_team *team)
-{
-    struct gpucoll_context *context = team->context;
-    struct gpucoll_accel *accel = context->accel;
-    struct gpucoll_buffer buffer;
-    if (!accel->ops->active(accel)) {
-        return false;
-    }
-    pthread_mutex_lock(&context->lock);
-    const bool bound = context->gpus[0] != NULL;
-    pthread_mutex_unlock(&context->lock);
-    return bound || accel->ops->here(accel, &buffer);
 }
 
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)

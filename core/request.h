@@ -43,7 +43,8 @@ enum gpucoll_request_state {
     GPUCOLL_PACKING,
     GPUCOLL_RUNNING,
     GPUCOLL_UNPACKING,
-    GPUCOLL_STAGES
+    GPUCOLL_STAGES,
+    GPUCOLL_DRAINING
 };
 
 /* What statistics and profilers want to know of a request (core/observe.h). */
@@ -110,6 +111,7 @@ struct gpucoll_request {
     uint32_t polls;                  /* since the clock was last read */
     uint64_t next_round;             /* used by algorithms that run in several kernels */
     uint32_t stage;
+    struct gpucoll_patience drained; /* state DRAINING */
     uint32_t moves; /* steps of an algorithm that the host moves from one to the next, so far */
     bool in_barrier;
     struct gpucoll_packing *packing;     /* of one host; NULL: all blocks are contiguous */

@@ -121,6 +121,20 @@ static bool all_bound(const struct team_card *cards, uint32_t size)
     return bound == size;
 }
 
+bool gpucoll_can_warm_up(struct gpucoll_team *team)
+{
+    struct gpucoll_context *context = team->context;
+    struct gpucoll_accel *accel = context->accel;
+    struct gpucoll_buffer buffer;
+    if (!accel->ops->active(accel)) {
+        return false;
+    }
+    pthread_mutex_lock(&context->lock);
+    const bool bound = context->gpus[0] != NULL;
+    pthread_mutex_unlock(&context->lock);
+    return bound || accel->ops->here(accel, &buffer);
+}
+
 bool gpucoll_team_is_bound(const struct gpucoll_team *team)
 {
     return team->bound;

@@ -21,6 +21,7 @@ if UCX
 libgpucoll_la_SOURCES += \
 	ucx_tl/rdma/devices.c \
 	ucx_tl/rdma/devices.h \
+	ucx_tl/rdma/drain.c \
 	ucx_tl/rdma/found_devices.c \
 	ucx_tl/rdma/memory.c \
 	ucx_tl/rdma/memory.h \

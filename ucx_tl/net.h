@@ -74,6 +74,9 @@ struct gpucoll_net_ops {
     void (*begin_cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Moves what is under way; true if something has happened. */
     bool (*progress)(struct gpucoll_net *net);
+    /* Has all left this process of what was sent, and is done, before the call? A message that is done may still have its end in a buffer here that waits for room
+     * in a socket, and goes on by somebody's progress: its receiver waits for that. Does not turn progress. */
+    bool (*drained)(struct gpucoll_net *net);
     /* Has the connection to the peer failed since the last connect, and nothing that was sent since gone out? What came from it may be lost,
      * too. Does not turn progress. */
     bool (*lost)(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);

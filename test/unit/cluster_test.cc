@@ -303,6 +303,37 @@ TEST(cluster, nobody_leaves_a_barrier_before_all_have_come)
     }
 }
 
+/* ---- what has not left yet ---- */
+
+TEST(cluster, a_call_ends_when_its_messages_have_left)
+{
+    for (size_t count : {1, 20000}) {
+        on_hosts(
+            hosts_of({1, 1}), small_units,
+            [count](Rank &rank) {
+                check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_FLOAT32, count, false);
+                rank.meeting.barrier();
+                EXPECT_EQ(fake_net_count().held, 0u);
+            },
+            false, fake_net_holding(5));
+    }
+}
+
+TEST(cluster, a_call_does_not_wait_long_for_its_messages_to_leave)
+{
+    on_hosts(
+        hosts_of({1, 1}), small_units,
+        [](Rank &rank) {
+            const auto start = std::chrono::steady_clock::now();
+            check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_FLOAT32, 20000, false);
+            const auto taken = std::chrono::steady_clock::now() - start;
+            EXPECT_GE(taken, std::chrono::milliseconds(10));
+            EXPECT_LT(taken, std::chrono::seconds(5));
+            EXPECT_GT(fake_net_count().held, 0u);
+        },
+        false, fake_net_holding(UINT32_MAX));
+}
+
 /* ---- several calls at once ---- */
 
 namespace

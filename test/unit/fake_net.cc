@@ -35,6 +35,7 @@ struct gpucoll_net {
     int64_t until_failure = -1;
     bool dead = false;
     bool direct = false;
+    uint32_t undrained = 0;
     std::list<Posted> posted;
     std::list<Arrival> arrivals;
 };
@@ -256,6 +257,14 @@ bool progress(gpucoll_net *net)
     return moved;
 }
 
+bool drained(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    const bool all = net->undrained == 0;
+    net->undrained -= !all;
+    return all;
+}
+
 bool lost(gpucoll_net *, const gpucoll_net_peer *peer)
 {
     Lock lock(mutex);
@@ -271,13 +280,27 @@ bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
 
 const struct gpucoll_net_ops fake_net = {"fake",       open_end, close_end, address, connect, disconnect,
                                          reach,        forget,   send,      receive, test,    cancel,
-                                         begin_cancel, progress, lost,      gone};
+                                         begin_cancel, progress, drained,   lost,    gone};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
 {
     Lock lock(mutex);
     net->shaken = true;
     net->random = Random(seed);
+}
+
+const gpucoll_net_ops *fake_net_holding(uint32_t looks)
+{
+    static std::atomic<uint32_t> undrained;
+    static gpucoll_net_ops holding = fake_net;
+    undrained = looks;
+    holding.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
+                      gpucoll_net **net) {
+        const gpucoll_status status = fake_net.open(config, log, crowded, net);
+        (*net)->undrained = undrained;
+        return status;
+    };
+    return &holding;
 }
 
 const gpucoll_net_ops *fake_net_shaken()
@@ -325,9 +348,10 @@ void fake_net_kill(gpucoll_net *net)
 FakeNetCount fake_net_count()
 {
     Lock lock(mutex);
-    FakeNetCount count = {ends.size(), peers.size(), 0, 0, memories.size()};
+    FakeNetCount count = {ends.size(), peers.size(), 0, 0, 0, memories.size()};
     for (const auto &end : ends) {
         count.under_way += end.second->posted.size();
+        count.held += end.second->undrained;
         for (const Arrival &arrival : end.second->arrivals) {
             (arrival.message != nullptr ? count.under_way : count.unclaimed)++;
         }

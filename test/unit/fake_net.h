@@ -18,6 +18,8 @@ extern const struct gpucoll_net_ops fake_net;
 void fake_net_shake(gpucoll_net *net, uint64_t seed);
 /* The network of which each end is so. */
 const gpucoll_net_ops *fake_net_shaken();
+/* The network of which each end counts what it has sent as not gone for so many looks. One at a time. */
+const gpucoll_net_ops *fake_net_holding(uint32_t looks);
 /* The send after `sends` more of this end fails. */
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends);
 /* The network of which each end is opened so. One at a time. */
@@ -32,6 +34,7 @@ struct FakeNetCount {
     size_t peers;     /* connected */
     size_t under_way; /* messages that have a caller's memory */
     size_t unclaimed; /* copies that no receive has asked for */
+    uint64_t held;    /* looks left for which what was sent counts as not gone */
     size_t memories;  /* of devices, reached and not forgotten */
     bool nothing() const { return ends + peers + under_way + unclaimed + memories == 0; }
 };

@@ -455,6 +455,60 @@ TEST_P(net, threads_share_one_end)
 INSTANTIATE_TEST_SUITE_P(devices, net, testing::Values("auto", "lo"),
                          [](const auto &info) { return std::string(info.param); });
 
+/* Of the message that fills a socket a part stays behind, though UCX is done with it. */
+TEST(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
+{
+    Net a("lo");
+    Net b("lo");
+    OPEN(a);
+    OPEN(b);
+    struct gpucoll_net_peer *to_b = a.connect(b);
+    struct gpucoll_net_peer *to_a = b.connect(a);
+    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8)); /* connects them */
+    ASSERT_TRUE(until(a, b, [&] { return ops->drained(a.net); }));
+    std::deque<Message> sent;
+    bool stays = false;
+    while (!stays && sent.size() < 100000) {
+        sent.emplace_back(4000, static_cast<unsigned>(sent.size()));
+        sent.back().send(a, to_b, 7);
+        ASSERT_TRUE(ended(a, sent.back())) << "message " << sent.size();
+        stays = !ops->drained(a.net);
+    }
+    EXPECT_TRUE(stays);
+    for (int turn = 0; turn < 1000; turn++) {
+        ops->progress(a.net);
+    }
+    EXPECT_FALSE(ops->drained(a.net)) << "while nobody reads";
+    for (Message &message : sent) {
+        Message received(message.data.size());
+        received.receive(b, 7);
+        ASSERT_TRUE(until(a, b, [&] { return ended(b, received); }));
+        ASSERT_TRUE(received.data == message.data);
+    }
+    EXPECT_TRUE(until(a, b, [&] { return ops->drained(a.net); }));
+    EXPECT_TRUE(a.log.topics().empty() && b.log.topics().empty());
+}
+
+TEST(net_tcp, closes_while_something_has_not_left)
+{
+    Net a("lo");
+    Net b("lo");
+    OPEN(a);
+    OPEN(b);
+    struct gpucoll_net_peer *to_b = a.connect(b);
+    struct gpucoll_net_peer *to_a = b.connect(a);
+    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8));
+    std::deque<Message> sent;
+    do {
+        sent.emplace_back(4000);
+        sent.back().send(a, to_b, 7);
+    } while (ops->drained(a.net) && sent.size() < 100000);
+    ops->disconnect(a.net, to_b);
+    ops->close(a.net);
+    a.net = nullptr;
+    EXPECT_TRUE(a.log.topics().empty());
+}
+
 TEST(net_devices, a_name_that_does_not_exist_is_named_with_those_that_do)
 {
     Net there("lo");

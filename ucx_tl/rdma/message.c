@@ -131,6 +131,7 @@ static gpucoll_status finish(struct gpucoll_net *net, struct gpucoll_net_message
         show(net, transfer);
     }
     pthread_mutex_lock(&net->lock);
+    net->undrained = true;
     if (message->status == GPUCOLL_OK && transfer->peer != NULL) {
         transfer->peer->said = false; /* it is there again */
     }

@@ -102,6 +102,8 @@ struct gpucoll_net {
     struct gpucoll_patience turned;       /* how long somebody has turned progress */
     uint64_t note;                        /* the tag of a message that its sender takes back */
     bool noted;                           /* there is one */
+    bool undrained;                       /* a message has ended since the latest flush, */
+    void *flush;                          /* UCX's request of which, while it is in progress */
     void *note_request;                   /* UCX's, of the receive that waits for one */
 };
 
@@ -114,6 +116,7 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
 void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
                           struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
+bool gpucoll_rdma_drained(struct gpucoll_net *net);
 bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
@@ -160,6 +163,8 @@ void gpucoll_rdma_take_notes(struct gpucoll_net *net);
 bool gpucoll_rdma_drop(struct gpucoll_net *net, uint64_t tag, uint64_t mask);
 /* Ends everything that is under way, as a network that is closed does. */
 void gpucoll_rdma_cancel_all(struct gpucoll_net *net);
+/* Before UCX's worker goes. */
+void gpucoll_rdma_end_flush(struct gpucoll_net *net);
 /* When UCX's worker is no more. */
 void gpucoll_rdma_free_transfers(struct gpucoll_net *net);
 

@@ -255,6 +255,7 @@ static void close_net(struct gpucoll_net *net)
         gpucoll_rdma_cancel_all(net);
         drop_unexpected(net);
         close_peers(net);
+        gpucoll_rdma_end_flush(net);
         pthread_mutex_unlock(&net->lock);
         net->ucx->ucp_worker_destroy(net->worker);
         gpucoll_rdma_free_transfers(net);
@@ -332,6 +333,7 @@ const struct gpucoll_net_ops gpucoll_net_tie = {
     .cancel = gpucoll_rdma_cancel,
     .begin_cancel = gpucoll_rdma_begin_cancel,
     .progress = progress,
+    .drained = gpucoll_rdma_drained,
     .lost = gpucoll_rdma_lost,
     .gone = gpucoll_rdma_gone,
 };

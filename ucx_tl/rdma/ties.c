@@ -401,6 +401,16 @@ static void begin_cancel(struct gpucoll_net *net, struct gpucoll_net_message *me
 
 /* ---- progress ---- */
 
+static bool drained(struct gpucoll_net *net)
+{
+    const struct ties *ties = ties_of(net);
+    bool all = true;
+    for (uint32_t i = 0; i < ties->count; i++) {
+        all &= one->drained(ties->tie[i].net);
+    }
+    return all;
+}
+
 static bool progress(struct gpucoll_net *net)
 {
     struct ties *ties = ties_of(net);
@@ -426,6 +436,7 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .cancel = cancel,
     .begin_cancel = begin_cancel,
     .progress = progress,
+    .drained = drained,
     .lost = lost,
     .gone = gone,
 };

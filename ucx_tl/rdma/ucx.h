@@ -25,6 +25,7 @@
     F(ucp_worker_get_address)                                                                                \
     F(ucp_worker_release_address)                                                                            \
     F(ucp_worker_progress)                                                                                   \
+    F(ucp_worker_flush_nbx)                                                                                  \
     F(ucp_ep_create)                                                                                         \
     F(ucp_ep_close_nbx)                                                                                      \
     F(ucp_ep_flush_nbx)                                                                                      \

@@ -12,6 +12,7 @@ static struct {
     struct gpucoll_outer **end;
     unsigned pass;
     bool registered;               /* with opal_progress: only while there is something to do */
+    bool net_registered;           /* since there is a network between hosts */
     struct gpucoll_outer *dropped; /* to be freed when the lock is left */
     struct gpucoll_outer
         *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
@@ -223,6 +224,20 @@ void gpucoll_expect_progress(void)
     }
 }
 
+/* Other ranks may wait for the end of a message of a call that is complete here, while this one waits for them in MPI. */
+static int turn_net(void)
+{
+    return gpucoll_context_turn_net(mca_coll_gpucoll_component.context);
+}
+
+void gpucoll_expect_net(void)
+{
+    if (!requests.net_registered && gpucoll_context_has_net(mca_coll_gpucoll_component.context)) {
+        requests.net_registered = true;
+        opal_progress_register_lp(turn_net);
+    }
+}
+
 void gpucoll_outer_activate(struct gpucoll_outer *outer)
 {
     outer->super.super.req_state = OMPI_REQUEST_ACTIVE;
@@ -239,6 +254,10 @@ void gpucoll_requests_close(void)
     if (requests.registered) {
         opal_progress_unregister(progress);
         requests.registered = false;
+    }
+    if (requests.net_registered) {
+        opal_progress_unregister(turn_net);
+        requests.net_registered = false;
     }
     gpucoll_messages_show();
     /* Requests that the application lost are still with the next component: their memory is left alone. */

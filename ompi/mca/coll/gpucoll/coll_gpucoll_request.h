@@ -55,6 +55,8 @@ void gpucoll_enter(void);
 void gpucoll_leave(void);
 /* There is something for progress to do. */
 void gpucoll_expect_progress(void);
+/* A team is made. Where that made a network between hosts, progress turns it from now on. */
+void gpucoll_expect_net(void);
 
 /* The rest is to be called with the lock held. */
 

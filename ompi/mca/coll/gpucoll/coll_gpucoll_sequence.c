@@ -97,6 +97,7 @@ static void settle(struct gpucoll_sequence *self, gpucoll_status status)
     self->error =
         status == GPUCOLL_OK || status == GPUCOLL_DECLINED ? MPI_SUCCESS : gpucoll_mpi_error(status);
     if (status == GPUCOLL_OK) {
+        gpucoll_expect_net();
         gpucoll_queue_open(&self->queue, mca_coll_gpucoll_component.context, self->team);
         link_ready(self);
     }

@@ -289,34 +289,51 @@ void fake_net_shake(gpucoll_net *net, uint64_t seed)
     net->random = Random(seed);
 }
 
-const gpucoll_net_ops *fake_net_holding(uint32_t looks)
+/* The network of which each end, as it is opened, is prepared so. */
+template <void (*prepare)(gpucoll_net *net)> static const gpucoll_net_ops *prepared()
 {
-    static std::atomic<uint32_t> undrained;
-    static gpucoll_net_ops holding = fake_net;
-    undrained = looks;
-    holding.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
-                      gpucoll_net **net) {
-        const gpucoll_status status = fake_net.open(config, log, crowded, net);
-        (*net)->undrained = undrained;
-        return status;
-    };
-    return &holding;
-}
-
-const gpucoll_net_ops *fake_net_shaken()
-{
-    static const gpucoll_net_ops shaken = [] {
+    static const gpucoll_net_ops made = [] {
         gpucoll_net_ops ops = fake_net;
         ops.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
                       gpucoll_net **net) {
-            static std::atomic<uint64_t> seed{0};
             const gpucoll_status status = fake_net.open(config, log, crowded, net);
-            fake_net_shake(*net, ++seed);
+            prepare(*net);
             return status;
         };
         return ops;
     }();
-    return &shaken;
+    return &made;
+}
+
+static std::atomic<uint64_t> shaken_ends;
+static std::atomic<uint32_t> looks_to_hold;
+static std::atomic<uint32_t> sends_to_failure;
+
+static void shake_next(gpucoll_net *net)
+{
+    fake_net_shake(net, ++shaken_ends);
+}
+
+static void hold(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    net->undrained = looks_to_hold;
+}
+
+static void fail_later(gpucoll_net *net)
+{
+    fake_net_fail_send(net, sends_to_failure);
+}
+
+const gpucoll_net_ops *fake_net_shaken()
+{
+    return prepared<shake_next>();
+}
+
+const gpucoll_net_ops *fake_net_holding(uint32_t looks)
+{
+    looks_to_hold = looks;
+    return prepared<hold>();
 }
 
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
@@ -327,16 +344,8 @@ void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
 
 const gpucoll_net_ops *fake_net_failing(uint32_t sends)
 {
-    static std::atomic<uint32_t> until_failure;
-    static gpucoll_net_ops failing = fake_net;
-    until_failure = sends;
-    failing.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
-                      gpucoll_net **net) {
-        const gpucoll_status status = fake_net.open(config, log, crowded, net);
-        fake_net_fail_send(*net, until_failure);
-        return status;
-    };
-    return &failing;
+    sends_to_failure = sends;
+    return prepared<fail_later>();
 }
 
 void fake_net_kill(gpucoll_net *net)

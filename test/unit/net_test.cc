@@ -455,16 +455,29 @@ TEST_P(net, threads_share_one_end)
 INSTANTIATE_TEST_SUITE_P(devices, net, testing::Values("auto", "lo"),
                          [](const auto &info) { return std::string(info.param); });
 
-/* Of the message that fills a socket a part stays behind, though UCX is done with it. */
-TEST(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
+namespace
 {
-    Net a("lo");
-    Net b("lo");
-    OPEN(a);
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
-    struct gpucoll_net_peer *to_a = b.connect(a);
-    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8)); /* connects them */
+/* Two ends that are connected over TCP. */
+class net_tcp : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        OPEN(a);
+        OPEN(b);
+        to_b = a.connect(b);
+        ASSERT_TRUE(exchange(a, to_b, b, b.connect(a), 8));
+    }
+
+    Net a{"lo"};
+    Net b{"lo"};
+    struct gpucoll_net_peer *to_b = nullptr;
+};
+} // namespace
+
+/* Of the message that fills a socket a part stays behind, though UCX is done with it. */
+TEST_F(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
+{
     ASSERT_TRUE(until(a, b, [&] { return ops->drained(a.net); }));
     std::deque<Message> sent;
     bool stays = false;
@@ -489,15 +502,8 @@ TEST(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
     EXPECT_TRUE(a.log.topics().empty() && b.log.topics().empty());
 }
 
-TEST(net_tcp, closes_while_something_has_not_left)
+TEST_F(net_tcp, closes_while_something_has_not_left)
 {
-    Net a("lo");
-    Net b("lo");
-    OPEN(a);
-    OPEN(b);
-    struct gpucoll_net_peer *to_b = a.connect(b);
-    struct gpucoll_net_peer *to_a = b.connect(a);
-    ASSERT_TRUE(exchange(a, to_b, b, to_a, 8));
     std::deque<Message> sent;
     do {
         sent.emplace_back(4000);

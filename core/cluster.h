@@ -107,6 +107,7 @@ struct gpucoll_cluster {
     uint32_t host; /* of this rank */
     uint32_t hosts;
     uint32_t rails;
+    uint32_t most_ranks;             /* of the largest host */
     uint32_t groups;                 /* rails times groups is at least the ranks of any host */
     bool crowded;                    /* some of the hosts are one machine, whose ranks are too many for one */
     uint32_t *host_of;               /* by rank */

@@ -158,6 +158,13 @@ extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_scatter;
 extern const struct gpucoll_cluster_family gpucoll_cluster_move;
 extern const struct gpucoll_cluster_family gpucoll_cluster_scan;
 extern const struct gpucoll_cluster_family gpucoll_cluster_exscan;
+/* Of few bytes, from rank to rank (core/cluster_whole.c). */
+extern const struct gpucoll_cluster_family gpucoll_cluster_allreduce_flat;
+extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_flat;
+extern const struct gpucoll_cluster_family gpucoll_cluster_bcast_flat;
+/* Which of these a call of so many bytes is; NULL: of none. The same on all ranks. */
+const struct gpucoll_cluster_family *gpucoll_cluster_flat(const struct gpucoll_cluster *cluster,
+                                                          enum gpucoll_coll coll, uint64_t bytes);
 /* Those of coll_gpucoll_deterministic. */
 extern const struct gpucoll_cluster_family gpucoll_cluster_allreduce_ordered;
 extern const struct gpucoll_cluster_family gpucoll_cluster_reduce_ordered;

@@ -1,60 +1,8 @@
 /*
- * Reductions of several hosts in the order of ranks (coll_gpucoll_deterministic). As with scans (core/cluster_scan.c), ranks of a host need not
- * follow each other in that order: so there are no local calls, and a unit goes along the rail of all ranks.
+ * Reduce-scatter of several hosts in the order of ranks (coll_gpucoll_deterministic). As with scans (core/cluster_scan.c), ranks of a host need
+ * not follow each other in that order: so there are no local calls, and a unit, a piece of every block, goes along the rail of all ranks.
  */
 #include "core/cluster_call.h"
-
-/* ---- of one buffer ---- */
-
-static bool gets(const struct gpucoll_cluster_call *call)
-{
-    return call->family == &gpucoll_cluster_allreduce_ordered || call->cluster->rank == call->root;
-}
-
-static bool copy_whole(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side,
-                       uint32_t index, struct gpucoll_stage_copy *copy)
-{
-    const struct gpucoll_stage_part part = gpucoll_stage_whole(call, unit);
-    const bool out = side == GPUCOLL_BEFORE;
-    if (index > 0 || (!out && !gets(call))) {
-        return false;
-    }
-    copy->device = (out ? (char *)call->send : call->recv) + part.at;
-    copy->at = 0;
-    copy->bytes = part.bytes;
-    return true;
-}
-
-static bool rail_whole(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
-                       struct gpucoll_rail_args *args)
-{
-    (void)blocks;
-    const bool all = call->family == &gpucoll_cluster_allreduce_ordered;
-    args->coll = all ? GPUCOLL_RAIL_ALLREDUCE : GPUCOLL_RAIL_REDUCE;
-    args->algorithm = GPUCOLL_RAIL_ORDERED;
-    args->functor = call->functor;
-    args->root = all ? 0 : call->root;
-    args->bytes = gpucoll_stage_whole(call, unit).bytes;
-    return true;
-}
-
-const struct gpucoll_cluster_family gpucoll_cluster_allreduce_ordered = {
-    .between = GPUCOLL_BETWEEN_RANKS,
-    .shape = gpucoll_stage_shape_whole,
-    .ops = gpucoll_stage_no_ops,
-    .copy = copy_whole,
-    .rail = rail_whole,
-};
-
-const struct gpucoll_cluster_family gpucoll_cluster_reduce_ordered = {
-    .between = GPUCOLL_BETWEEN_RANKS,
-    .shape = gpucoll_stage_shape_whole,
-    .ops = gpucoll_stage_no_ops,
-    .copy = copy_whole,
-    .rail = rail_whole,
-};
-
-/* ---- of a block for each rank: a unit is a piece of every block ---- */
 
 static struct gpucoll_stage_part piece_of(const struct gpucoll_cluster_call *call, uint64_t unit,
                                           uint32_t rank)

@@ -152,6 +152,10 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
         return false;
     }
     request->bytes = call->bytes;
+    const struct gpucoll_cluster_family *flat = gpucoll_cluster_flat(cluster, args->coll, call->bytes);
+    if (flat != NULL && call->family == families[args->coll]) { /* not in the order of ranks */
+        call->family = flat;
+    }
     call->family->shape(call);
     return true;
 }

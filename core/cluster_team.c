@@ -36,14 +36,13 @@ static uint32_t count_sends(const struct gpucoll_cluster *cluster)
 
 static void measure(struct gpucoll_cluster *cluster)
 {
-    uint32_t largest = 0;
     cluster->rails = UINT32_MAX;
     for (uint32_t host = 0; host < cluster->hosts; host++) {
         const uint32_t size = gpucoll_host_size(cluster, host);
         cluster->rails = size < cluster->rails ? size : cluster->rails;
-        largest = size > largest ? size : largest;
+        cluster->most_ranks = size > cluster->most_ranks ? size : cluster->most_ranks;
     }
-    cluster->groups = (largest + cluster->rails - 1) / cluster->rails;
+    cluster->groups = (cluster->most_ranks + cluster->rails - 1) / cluster->rails;
     while (1u << cluster->rounds < cluster->hosts) {
         cluster->rounds++;
     }

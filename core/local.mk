@@ -79,6 +79,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster_shape.c \
 	core/cluster_small.c \
 	core/cluster_team.c \
+	core/cluster_whole.c \
 	core/company.c \
 	core/company.h \
 	core/context.c \

@@ -74,6 +74,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "tell each other before a call: then there is nothing left to exchange after it. At most 512 bytes "
         "divided by "
         "the number of hosts go so; 0: none."),
+    EQUAL(flat, INT, "32768", "0..1048576", 5,
+        "The most bytes, of all ranks of the largest host together, of an all-reduce, reduce or broadcast of "
+        "several hosts that goes from rank to rank through host memory, without calls within each host "
+        "before and after. Only hosts of 2 to 4 ranks; 0: none."),
     EQUAL(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
         "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "

@@ -26,6 +26,7 @@ struct gpucoll_config {
     int hosts;            /* that the processes of a host pretend to be; 0: the real hosts */
     bool agree_hosts;     /* hosts tell each other what they bring to a call */
     int carry;            /* bytes of a call that go along with that */
+    int flat;             /* bytes, of all ranks of a host, of a call that goes from rank to rank of several hosts */
     char *transports;     /* comma-separated names, or all, or none */
     char *p2p_level;      /* how far stores may go: auto, or one of a list */
     char *net_devices;    /* auto, all, or comma-separated names */

@@ -1,6 +1,6 @@
 /*
- * Calls of several hosts with few bytes, that go along with what the hosts tell each other: which do, that they are right, and what happens
- * when a host cannot run one or gives it up.
+ * Calls of several hosts with few bytes, that go along with what the hosts tell each other, or from rank to rank: which do, that they are right,
+ * and what happens when a host cannot run one or gives it up.
  */
 #include <atomic>
 #include "test/unit/exchange_part.h"
@@ -32,12 +32,12 @@ const gpucoll_net_ops *counting_net()
     return &counting;
 }
 
-/* Messages of `body` on two hosts of two ranks, once they are connected. */
-unsigned messages_of(const char *carry, const Body &body)
+/* Messages of `body`, once the ranks are connected. */
+unsigned messages_of(const Hosts &hosts, const Settings &settings, const Body &body)
 {
     unsigned counted = 0;
     on_hosts(
-        hosts_of({2, 2}), {{"carry", carry}},
+        hosts, settings,
         [&](Rank &rank) {
             body(rank);
             rank.barrier();
@@ -52,6 +52,11 @@ unsigned messages_of(const char *carry, const Body &body)
         },
         false, counting_net());
     return counted;
+}
+
+unsigned messages_of(const char *carry, const Body &body)
+{
+    return messages_of(hosts_of({2, 2}), {{"carry", carry}}, body);
 }
 
 void sum_of(Rank &rank, size_t count)
@@ -258,4 +263,56 @@ TEST(cluster_carry, a_rank_that_does_not_come_is_named)
         }
         rank.barrier();
     });
+}
+
+/* A sum of two hosts of two ranks: four messages of their agreement, then one along each of two rails, both ways, or two of each rank. */
+TEST(cluster_flat, few_bytes_go_from_rank_to_rank)
+{
+    const Hosts pairs = hosts_of({2, 2});
+    const auto sum = [](size_t count) { return [=](Rank &rank) { sum_of(rank, count); }; };
+    const auto by_stages = [&](const Hosts &hosts, size_t count) {
+        return messages_of(hosts, {{"flat", "0"}}, sum(count));
+    };
+    EXPECT_EQ(by_stages(pairs, 1000), 4u + 4u);
+    EXPECT_EQ(messages_of(pairs, {}, sum(65)), 4u + 8u);
+    EXPECT_EQ(messages_of(pairs, {}, sum(4096)), 4u + 8u);
+    EXPECT_EQ(messages_of(pairs, {}, sum(4097)), by_stages(pairs, 4097));
+    EXPECT_EQ(messages_of(pairs, {{"flat", "8192"}}, sum(1024)), 4u + 8u);
+    EXPECT_EQ(messages_of(pairs, {{"flat", "8192"}}, sum(1025)), 4u + 4u);
+    /* A host of one rank has no local calls that it would spare, one of many ranks would send much. */
+    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({1, 5})}) {
+        EXPECT_EQ(messages_of(hosts, {}, sum(1000)), by_stages(hosts, 1000));
+    }
+    EXPECT_GT(messages_of(hosts_of({1, 4}), {}, sum(1000)), by_stages(hosts_of({1, 4}), 1000));
+    /* From one rank to three others, one message each; from three to one. */
+    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(bcast_kind, 4096)); }), 4u + 3u);
+    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(reduce_kind, 512)); }), 4u + 3u);
+}
+
+TEST(cluster_flat, all_shapes_roots_and_sizes)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {{"flat", "1048576"}}, [](Rank &rank) {
+            for (size_t count : {129, 1000, 2049, 8192}) {
+                check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, count, count % 2 * 2);
+                check_rooted(rank, reduce_kind, count);
+                check_rooted(rank, bcast_kind, count);
+            }
+        });
+    }
+}
+
+/* The rail's runs of several calls are under way at once, and their units are many. */
+TEST(cluster_flat, several_units_by_every_algorithm)
+{
+    for (const char *algorithm : {"doubling", "ring", "tree"}) {
+        for (const Hosts &hosts : shapes) {
+            on_hosts(hosts, {{"flat", "1048576"}, {"chunk", "4K"}, {"rail_algorithm", algorithm}},
+                     [](Rank &rank) {
+                         check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT32, 20001, 0);
+                         check_rooted(rank, reduce_kind, 20001);
+                         check_rooted(rank, bcast_kind, 20001);
+                     });
+        }
+    }
 }

@@ -66,7 +66,7 @@ uint64_t direct_of(const std::vector<Kind> &some, const char *wish, bool in_plac
     on_hosts(hosts_of({2, 2}), {{"net_gpu_memory", wish}}, [&](Rank &rank) {
         check(rank, call_of(scan, 1)); /* so that each has a GPU in use */
         for (const Kind &kind : some) {
-            ExchangeCall call = call_of(kind, 5000);
+            ExchangeCall call = call_of(kind, 20000); /* too many bytes to go from rank to rank */
             call.in_place = in_place;
             check(rank, call);
         }

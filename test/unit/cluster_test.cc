@@ -24,8 +24,8 @@ const std::vector<Hosts> shapes = {
     hosts_of({1, 2, 3}), {0, 1, 0, 1},     {1, 0, 2, 1, 1, 0, 2},
 };
 
-/* Small units: messages of some KiB go in many. */
-const Settings small_units = {{"chunk", "4K"}};
+/* Small units: messages of some KiB go in many, and by stages. */
+const Settings small_units = {{"chunk", "4K"}, {"flat", "0"}};
 
 /* One call on this rank, checked against all inputs. */
 void check_allreduce(Rank &rank, gpucoll_op op, gpucoll_type type, size_t count, bool in_place)

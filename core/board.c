@@ -4,6 +4,7 @@
 
 /* Regions start on a page of their own behind the header. */
 static const size_t regions_offset = (sizeof(struct gpucoll_board_header) + 4095) / 4096 * 4096;
+static const size_t regions_bytes = GPUCOLL_BOARD_TEAMS * sizeof(struct gpucoll_team_board);
 
 struct gpucoll_board_header *gpucoll_board_header(const struct gpucoll_segment *segment)
 {
@@ -16,10 +17,21 @@ struct gpucoll_team_board *gpucoll_board_team(const struct gpucoll_segment *segm
     return (struct gpucoll_team_board *)(regions + index * sizeof(struct gpucoll_team_board));
 }
 
+/* GPUCOLL_BOARD_TEAMS regions fill pages. */
+struct gpucoll_board_shelf *gpucoll_board_shelf(const struct gpucoll_segment *segment, uint32_t index)
+{
+    char *shelves = (char *)segment->user + regions_offset + regions_bytes;
+    return (struct gpucoll_board_shelf *)shelves + index;
+}
+
 gpucoll_status gpucoll_board_create(struct gpucoll_board *board, const struct gpucoll_log *log)
 {
     memset(board, 0, sizeof *board);
-    size_t bytes = regions_offset + GPUCOLL_BOARD_TEAMS * sizeof(struct gpucoll_team_board);
+    for (uint32_t i = 0; i < GPUCOLL_BOARD_SHELVES; i++) {
+        gpucoll_board_give_shelf(board, i);
+    }
+    const size_t bytes =
+        regions_offset + regions_bytes + GPUCOLL_BOARD_SHELVES * sizeof(struct gpucoll_board_shelf);
     gpucoll_status status = gpucoll_segment_create(&board->segment, bytes, log);
     if (status == GPUCOLL_OK) {
         board->header = gpucoll_board_header(&board->segment);
@@ -52,6 +64,20 @@ gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index)
 void gpucoll_board_give(struct gpucoll_board *board, uint32_t index)
 {
     board->used[index / 64] &= ~((uint64_t)1 << (index % 64));
+}
+
+bool gpucoll_board_take_shelf(struct gpucoll_board *board, uint32_t *index)
+{
+    if (board->shelves_given - board->shelves_taken <= GPUCOLL_BOARD_RESTING) {
+        return false;
+    }
+    *index = board->shelves[board->shelves_taken++ % GPUCOLL_BOARD_SHELVES];
+    return true;
+}
+
+void gpucoll_board_give_shelf(struct gpucoll_board *board, uint32_t index)
+{
+    board->shelves[board->shelves_given++ % GPUCOLL_BOARD_SHELVES] = (uint8_t)index;
 }
 
 int gpucoll_board_publish(struct gpucoll_board *board, const struct gpucoll_tl_card *card)

@@ -1,6 +1,6 @@
 /*
  * The board: one shared memory segment a process, in which it tells the processes of its host what it is doing.
- * A header with one card for each GPU it has bound, then one region for each of its teams.
+ * A header with one card for each GPU it has bound, then one region for each of its teams, then shelves.
  *
  * Everything here but `gathered` is written by the owner alone and read by its peers. Cache lines are separated by reader pattern.
  */
@@ -18,7 +18,10 @@ enum {
         128, /* allocations of the application that peers can map at once: two of a reduction in bulk */
     GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
     GPUCOLL_RING = 4,           /* calls a rank can be ahead of the slowest reader of its posts */
-    GPUCOLL_CARRY_BYTES = 256   /* of a call that one rank brings: the size of an entry of `places` */
+    GPUCOLL_CARRY_BYTES = 256,  /* of a call that one rank brings: the size of an entry of `places`; */
+    GPUCOLL_SHELF_BYTES = 4096, /* of a team that has a shelf */
+    GPUCOLL_BOARD_SHELVES = 72, /* of a process; memory, used or not: 64 KiB for every four */
+    GPUCOLL_BOARD_RESTING = 8   /* of them that are not taken, so that one given back is not the next that is */
 };
 
 /* What a rank brings to one call. Without buffers there is no lane either. */
@@ -91,7 +94,8 @@ struct gpucoll_missing {
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
  *   carried      Instead of that, of a call of several hosts with few bytes (core/cluster_carry.c): what this rank brings to it.
- *   brought      The number of that call, by call modulo GPUCOLL_RING: stored with release after `carried`.
+ *                A team with a shelf has it there.
+ *   brought      The number of that call, by call modulo GPUCOLL_RING: stored with release after what is carried.
  */
 struct gpucoll_team_board {
     _Alignas(64) _Atomic uint64_t head;
@@ -115,6 +119,11 @@ struct gpucoll_team_board {
         unsigned char carried[GPUCOLL_RING][GPUCOLL_CARRY_BYTES];
     };
     _Atomic uint64_t brought[GPUCOLL_RING];
+};
+
+/* Of a team of several hosts, where its ranks bring more than its region has room for. Regions of that size would take 64 MiB of every process. */
+struct gpucoll_board_shelf {
+    unsigned char carried[GPUCOLL_RING][GPUCOLL_SHELF_BYTES];
 };
 
 /* The key of an export that is the `number`-th made, from 1, and stands at `index` of its process's table: never 0, nor used again. */
@@ -144,6 +153,9 @@ struct gpucoll_board {
     struct gpucoll_board_header *header;
     uint64_t used[GPUCOLL_BOARD_TEAMS / 64]; /* bit set: region taken */
     uint32_t next;                           /* where the search for a free region starts */
+    uint8_t shelves[GPUCOLL_BOARD_SHELVES];  /* those that are free, the longest first, in a ring: */
+    uint64_t shelves_given;                  /* so many were put there, */
+    uint64_t shelves_taken;                  /* and so many taken out */
 };
 
 gpucoll_status gpucoll_board_create(struct gpucoll_board *board,
@@ -155,6 +167,10 @@ void gpucoll_board_close(struct gpucoll_board *board); /* harmless on a zeroed s
  * its arrival, so a region given back is the last to be taken again. */
 gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index) GPUCOLL_CHECKED;
 void gpucoll_board_give(struct gpucoll_board *board, uint32_t index);
+
+/* Takes a shelf; false when but GPUCOLL_BOARD_RESTING are left, which rest for the same reason. Caller serialises. */
+bool gpucoll_board_take_shelf(struct gpucoll_board *board, uint32_t *index);
+void gpucoll_board_give_shelf(struct gpucoll_board *board, uint32_t index);
 
 /* Appends a card and returns its index, or -1 when the board is full. Caller serialises. */
 int gpucoll_board_publish(struct gpucoll_board *board, const struct gpucoll_tl_card *card);
@@ -169,5 +185,6 @@ bool gpucoll_board_read_export(const struct gpucoll_segment *segment, uint64_t k
 /* Views of a board, own or a peer's. */
 struct gpucoll_board_header *gpucoll_board_header(const struct gpucoll_segment *segment);
 struct gpucoll_team_board *gpucoll_board_team(const struct gpucoll_segment *segment, uint32_t index);
+struct gpucoll_board_shelf *gpucoll_board_shelf(const struct gpucoll_segment *segment, uint32_t index);
 
 #endif

@@ -24,11 +24,11 @@
 #include "core/request.h"
 
 enum {
-    GPUCOLL_CARRY_TOTAL = 512, /* bytes of calls of all hosts that go along with a span, at most */
-    GPUCOLL_SPAN_ROUNDS = 20,  /* log2 of the most hosts */
-    GPUCOLL_STAGE_SLOTS = 4,   /* units of a call that are on their way at once */
-    GPUCOLL_STAGE_OPS = 8,     /* local calls of a call that are outstanding at once */
-    GPUCOLL_CLUSTER_IDS = 3    /* for tags, of each rank of a team */
+    GPUCOLL_CARRY_TOTAL = 16384, /* bytes of a call of all hosts that go along with a span, at most */
+    GPUCOLL_SPAN_ROUNDS = 20,    /* log2 of the most hosts */
+    GPUCOLL_STAGE_SLOTS = 4,     /* units of a call that are on their way at once */
+    GPUCOLL_STAGE_OPS = 8,       /* local calls of a call that are outstanding at once */
+    GPUCOLL_CLUSTER_IDS = 3      /* for tags, of each rank of a team */
 };
 
 /* How a host can find a call; the worst of all hosts' counts. */
@@ -48,14 +48,14 @@ struct gpucoll_verdict {
     uint32_t lowest;     /* which is this one, */
     uint32_t first_rank; /* and its first rank */
     uint32_t other;      /* rank of a host whose arguments differ */
-    uint32_t carried;    /* bytes of the call that come along for each host; 0: none, or not of all */
+    uint32_t carried;    /* bytes of the call that come along for each host of these; 0: none, or not of all */
     uint64_t bytes;      /* longest run of any rank */
 };
 
 /* One round trip of all hosts: dissemination, log2 h rounds. What a rank of host a would tell host b goes to all ranks of b, each from
  * the rank of a whose index is its own modulo a's ranks: so every rank hears from every host without a local step.
- * A message is a verdict, then room for what each host that has spoken carries, the sender first, then the hosts before it; so many bytes
- * whether the call has any or not: two hosts may differ in that. */
+ * A message is a verdict, then, of as many bytes as this says, what each host carries of which the receiver hears by it: the sender first, then the
+ * hosts before it. So one that tells of a call of which nothing is carried is the verdict alone; hosts may differ in that. */
 struct gpucoll_span {
     struct gpucoll_cluster *cluster;
     struct gpucoll_span *next; /* of those that are kept */
@@ -63,9 +63,9 @@ struct gpucoll_span {
     uint32_t round; /* whose message is waited for */
     uint32_t sent_rounds;
     struct gpucoll_verdict known;
-    char *carried; /* by host, cluster->carry bytes each */
-    char *in;      /* messages by round, */
-    char *out;     /* gpucoll_span_stride apart */
+    char *carried; /* by the own host: known.carried bytes, cluster->carry at most */
+    char *in;      /* messages by round, with room for the longest; what other hosts carry stays here */
+    char *out;
     struct gpucoll_net_message received[GPUCOLL_SPAN_ROUNDS];
     uint64_t lingers_since_ns; /* 0: does not */
     uint32_t sends;
@@ -77,7 +77,7 @@ struct gpucoll_cluster_end {
     int32_t opened;  /* a gpucoll_status */
     uint32_t region; /* of the back team */
     uint32_t id; /* for tags: of its rail, the next one of its spans and pairs, then one of the rail of all */
-    uint32_t reserved;
+    uint32_t shelf; /* of its board, counted from 1; 0: it has none */
     struct gpucoll_net_address address;
 };
 
@@ -126,6 +126,8 @@ struct gpucoll_cluster {
     uint32_t rounds; /* of a span, */
     uint32_t span_sends;
     uint32_t carry; /* bytes of a call that each host can have go along with one; a multiple of 8 */
+    uint32_t shelf; /* of this rank, counted from 1; 0: none. Those of the host's ranks, if calls need them: */
+    struct gpucoll_board_shelf *shelves[GPUCOLL_MAX_LOCAL];
     char *
         carry_memory; /* of the accelerator: for each call of the ring what goes out and what comes back. NULL at first */
     struct gpucoll_span *spare;
@@ -191,13 +193,15 @@ bool gpucoll_cluster_skips(const struct gpucoll_cluster *cluster, const struct g
 void gpucoll_cluster_skip(struct gpucoll_request *request);
 
 /* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
- * is right if no other host can change it. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */
+ * is right if no other host can change it and nothing is carried. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */
 struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
                                         const struct gpucoll_verdict *verdict, const void *carried,
                                         bool ahead);
 /* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
  * shown. Turns the network's progress. */
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
+/* Of one that is through, and in which all have carried: the span->known.carried bytes of a host. */
+const char *gpucoll_span_carried(const struct gpucoll_span *span, uint32_t host);
 /* Is nothing of what this rank has told on its way any more? */
 bool gpucoll_span_is_sent(struct gpucoll_span *span);
 /* The ranks that this one tells in a round, by number from 0 on; false past the last. In all rounds cluster->span_sends of them at

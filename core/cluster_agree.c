@@ -72,64 +72,80 @@ static uint32_t tag_channel(const struct gpucoll_span *span, uint32_t round)
     return span->channel | round;
 }
 
-/* Hosts of which a message of this round has what they carry. */
-static uint32_t carriers(const struct gpucoll_cluster *cluster, uint32_t round)
+/* Other hosts of which a rank has heard before this round. */
+static uint32_t heard_of(const struct gpucoll_cluster *cluster, uint32_t round)
 {
     const uint32_t spoken = 1u << round;
-    return spoken < cluster->hosts ? spoken : cluster->hosts;
+    return (spoken < cluster->hosts ? spoken : cluster->hosts) - 1;
 }
 
-static size_t message_bytes(const struct gpucoll_cluster *cluster, uint32_t round)
+/* Hosts of which its receiver hears by a message of this round. */
+static uint32_t carriers(const struct gpucoll_cluster *cluster, uint32_t round)
 {
-    return sizeof(struct gpucoll_verdict) + (size_t)carriers(cluster, round) * cluster->carry;
+    return heard_of(cluster, round + 1) - heard_of(cluster, round);
 }
 
-/* From one message to that of the next round. */
-static size_t stride(const struct gpucoll_cluster *cluster)
+static size_t message_bytes(const struct gpucoll_cluster *cluster, uint32_t round, uint32_t carried)
 {
-    return cluster->rounds > 0 ? message_bytes(cluster, cluster->rounds - 1) : 0;
+    return sizeof(struct gpucoll_verdict) + (size_t)carriers(cluster, round) * carried;
 }
 
-/* The host that comes `nth` in a message of `host`. */
-static uint32_t carrier(const struct gpucoll_cluster *cluster, uint32_t host, uint32_t nth)
+/* Where a round's message is: behind those of the rounds before it, each of which is as long as can be. */
+static size_t message_at(const struct gpucoll_cluster *cluster, uint32_t round)
 {
-    return (host + cluster->hosts - nth) % cluster->hosts;
+    return round * sizeof(struct gpucoll_verdict) + (size_t)heard_of(cluster, round) * cluster->carry;
+}
+
+/* What the host carries that is so far before this one. It has come in the round in which hosts so far away are heard of. */
+static const char *carried_before(const struct gpucoll_span *span, uint32_t distance)
+{
+    uint32_t round = 0;
+    if (distance == 0) {
+        return span->carried;
+    }
+    while (2u << round <= distance) {
+        round++;
+    }
+    const size_t nth = distance - (1u << round);
+    return span->in + message_at(span->cluster, round) + sizeof(struct gpucoll_verdict) +
+           nth * span->known.carried;
+}
+
+const char *gpucoll_span_carried(const struct gpucoll_span *span, uint32_t host)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    return carried_before(span, (cluster->host + cluster->hosts - host) % cluster->hosts);
 }
 
 static void write_message(const struct gpucoll_span *span, uint32_t round, char *message)
 {
-    const struct gpucoll_cluster *cluster = span->cluster;
+    const uint32_t bytes = span->known.carried;
     memcpy(message, &span->known, sizeof span->known);
     message += sizeof span->known;
-    for (uint32_t nth = 0; nth < carriers(cluster, round); nth++, message += cluster->carry) {
-        memcpy(message, span->carried + (size_t)carrier(cluster, cluster->host, nth) * cluster->carry,
-               cluster->carry);
+    for (uint32_t nth = 0; bytes > 0 && nth < carriers(span->cluster, round); nth++, message += bytes) {
+        memcpy(message, carried_before(span, nth), bytes);
     }
 }
 
-static void read_message(struct gpucoll_span *span, uint32_t round, const char *message)
+/* What hosts carry stays in the message: while known.carried is not 0 all have carried as much as this one, and so it is found there. */
+static void read_message(struct gpucoll_span *span, const char *message)
 {
-    const struct gpucoll_cluster *cluster = span->cluster;
-    const uint32_t host = host_before(cluster, round);
     struct gpucoll_verdict told;
     memcpy(&told, message, sizeof told);
     join(&span->known, &told);
-    message += sizeof told;
-    for (uint32_t nth = 0; nth < carriers(cluster, round); nth++, message += cluster->carry) {
-        memcpy(span->carried + (size_t)carrier(cluster, host, nth) * cluster->carry, message, cluster->carry);
-    }
 }
 
 static void send_round(struct gpucoll_span *span)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
     const uint32_t round = span->sent_rounds++;
-    char *message = span->out + round * stride(cluster);
+    const size_t bytes = message_bytes(cluster, round, span->known.carried);
+    char *message = span->out + message_at(cluster, round);
     write_message(span, round, message);
     for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
-        cluster->ops->send(cluster->net, cluster->peers[to], tag, message, message_bytes(cluster, round),
-                           NULL, &span->sent[span->sends++]);
+        cluster->ops->send(cluster->net, cluster->peers[to], tag, message, bytes, NULL,
+                           &span->sent[span->sends++]);
     }
 }
 
@@ -137,9 +153,8 @@ static struct gpucoll_span *new_span(struct gpucoll_cluster *cluster)
 {
     const size_t head =
         sizeof(struct gpucoll_span) + cluster->span_sends * sizeof(struct gpucoll_net_message);
-    const size_t messages = cluster->rounds * stride(cluster);
-    const size_t carried = (size_t)cluster->hosts * cluster->carry;
-    struct gpucoll_span *span = calloc(1, head + 2 * messages + carried);
+    const size_t messages = message_at(cluster, cluster->rounds);
+    struct gpucoll_span *span = calloc(1, head + 2 * messages + cluster->carry);
     if (span != NULL) {
         span->cluster = cluster;
         span->in = (char *)span + head;
@@ -170,13 +185,13 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
     span->lingers_since_ns = 0;
     span->known = *verdict;
     if (verdict->carried > 0) {
-        memcpy(span->carried + (size_t)cluster->host * cluster->carry, carried, verdict->carried);
+        memcpy(span->carried, carried, verdict->carried);
     }
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round),
                                              tag_channel(span, round));
-        cluster->ops->receive(cluster->net, tag, span->in + round * stride(cluster),
-                              message_bytes(cluster, round), NULL, &span->received[round]);
+        cluster->ops->receive_up_to(cluster->net, tag, span->in + message_at(cluster, round),
+                                    message_bytes(cluster, round, cluster->carry), &span->received[round]);
     }
     do {
         send_round(span);
@@ -194,7 +209,7 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
             *missing = teller(cluster, span->round);
             return status;
         }
-        read_message(span, span->round, span->in + span->round * stride(cluster));
+        read_message(span, span->in + message_at(cluster, span->round));
         if (span->sent_rounds == span->round + 1 && span->sent_rounds < cluster->rounds) {
             send_round(span);
         }

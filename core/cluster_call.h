@@ -131,11 +131,10 @@ struct gpucoll_cluster_call {
 
     /* Of few bytes (core/cluster_carry.c): */
     struct gpucoll_copy_ticket carrying;
-    gpucoll_status agreed;             /* what the ranks of this host decided */
-    bool told;                         /* to these what this rank brings */
-    bool carried;                      /* by all hosts: the result is there, */
-    bool delivering;                   /* and on its way to the device */
-    char brought[GPUCOLL_CARRY_BYTES]; /* by this host */
+    gpucoll_status agreed; /* what the ranks of this host decided */
+    bool told;             /* to these what this rank brings */
+    bool carried;          /* by all hosts: the result is there, */
+    bool delivering;       /* and on its way to the device */
 
     struct gpucoll_request *probe;
     uint64_t turn; /* 0: all hosts have not agreed yet, or there are no stages */

@@ -39,15 +39,32 @@ static bool is_carried(const struct gpucoll_cluster_call *call)
            call->bytes <= call->cluster->carry;
 }
 
-/* The two pieces of host memory that belong to a call. They are free again when the ring's entry is. */
+/* Of memory of the accelerator, for what goes out or comes in of one call; whole cache lines. */
+static size_t piece_bytes(const struct gpucoll_cluster *cluster)
+{
+    return (cluster->carry + 63) / 64 * 64;
+}
+
+/* The two pieces of host memory that belong to a call. They are free again when the ring's entry is. In the first is what this rank brings,
+ * then what its host does. */
 static char *outgoing(const struct gpucoll_request *request)
 {
-    return request->team->cluster->carry_memory + request->call % GPUCOLL_RING * 2 * GPUCOLL_CARRY_BYTES;
+    const struct gpucoll_cluster *cluster = request->team->cluster;
+    return cluster->carry_memory + request->call % GPUCOLL_RING * 2 * piece_bytes(cluster);
 }
 
 static char *incoming(const struct gpucoll_request *request)
 {
-    return outgoing(request) + GPUCOLL_CARRY_BYTES;
+    return outgoing(request) + piece_bytes(request->team->cluster);
+}
+
+/* Where a rank of this host tells the others what it brings. */
+static unsigned char *told_by(const struct gpucoll_request *request, uint32_t member)
+{
+    const struct gpucoll_team *team = request->team;
+    struct gpucoll_board_shelf *shelf = team->cluster->shelves[member];
+    const uint64_t place = request->call % GPUCOLL_RING;
+    return shelf != NULL ? shelf->carried[place] : team->members[member].board->carried[place];
 }
 
 bool gpucoll_carry_reserve(struct gpucoll_request *request)
@@ -58,8 +75,7 @@ bool gpucoll_carry_reserve(struct gpucoll_request *request)
         return true;
     }
     void *memory = NULL;
-    if (accel->ops->host_alloc(accel, (size_t)GPUCOLL_RING * 2 * GPUCOLL_CARRY_BYTES, &memory) !=
-        GPUCOLL_OK) {
+    if (accel->ops->host_alloc(accel, GPUCOLL_RING * 2 * piece_bytes(cluster), &memory) != GPUCOLL_OK) {
         return false;
     }
     cluster->carry_memory = memory;
@@ -96,23 +112,28 @@ bool gpucoll_carry_waits(struct gpucoll_request *request, gpucoll_status status)
 static void tell(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    struct gpucoll_team_board *board = request->team->board;
-    const uint64_t place = request->call % GPUCOLL_RING;
+    const struct gpucoll_team *team = request->team;
     if (brings(call, call->cluster->rank)) {
-        memcpy(board->carried[place], outgoing(request), call->bytes);
+        memcpy(told_by(request, team->rank), outgoing(request), call->bytes);
     }
-    atomic_store_explicit(&board->brought[place], request->call, memory_order_release);
+    atomic_store_explicit(&team->board->brought[request->call % GPUCOLL_RING], request->call,
+                          memory_order_release);
     call->told = true;
 }
 
-/* `into` becomes what the host's ranks bring, all of which have told. */
-static void put_together(const struct gpucoll_request *request, char *into)
+/* Makes what the host brings of what its ranks do, all of which have told. Of a broadcast a host without the root brings nothing, in as many
+ * bytes: all hosts carry equally much. */
+static void put_together(const struct gpucoll_request *request)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     const struct gpucoll_team *team = request->team;
+    char *into = outgoing(request);
     bool first = true;
+    if (team->size == 1 && brings(call, call->cluster->rank)) {
+        return; /* it is there already */
+    }
     for (uint32_t i = 0; i < team->size; i++) {
-        const unsigned char *brought = team->members[i].board->carried[request->call % GPUCOLL_RING];
+        const unsigned char *brought = told_by(request, i);
         if (!brings(call, team->members[i].number)) {
             continue;
         }
@@ -123,6 +144,9 @@ static void put_together(const struct gpucoll_request *request, char *into)
                                 call->bytes / gpucoll_host_functor_size(call->functor));
         }
         first = false;
+    }
+    if (first) {
+        memset(into, 0, call->bytes);
     }
 }
 
@@ -158,16 +182,17 @@ gpucoll_status gpucoll_carry_gather(struct gpucoll_request *request, gpucoll_sta
     if (call->agreed != GPUCOLL_OK) {
         return GPUCOLL_OK;
     }
-    if (!call->told) {
+    const uint32_t tellers = team->size > 1 ? team->size : 0; /* a rank alone has nobody to tell */
+    if (tellers > 0 && !call->told) {
         tell(request);
     }
-    for (uint32_t i = 0; i < team->size; i++) {
+    for (uint32_t i = 0; i < tellers; i++) {
         const _Atomic uint64_t *brought = &team->members[i].board->brought[request->call % GPUCOLL_RING];
         if (atomic_load_explicit(brought, memory_order_acquire) != request->call) {
             return gpucoll_watchdog(request, i, "waiting for what all ranks of its host bring to the call");
         }
     }
-    put_together(request, call->brought);
+    put_together(request);
     return GPUCOLL_OK;
 }
 
@@ -176,7 +201,7 @@ uint32_t gpucoll_carry_brought(const struct gpucoll_request *request, const void
     if (!is_carried(request->stages)) {
         return 0;
     }
-    *data = request->stages->brought;
+    *data = outgoing(request);
     return (uint32_t)request->stages->bytes;
 }
 
@@ -193,9 +218,9 @@ void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_sp
     }
     char *result = incoming(request);
     const uint32_t from = sums(call) ? 0 : cluster->host_of[call->root];
-    memcpy(result, span->carried + (size_t)from * cluster->carry, call->bytes);
+    memcpy(result, gpucoll_span_carried(span, from), call->bytes);
     for (uint32_t host = 1; sums(call) && host < cluster->hosts; host++) {
-        gpucoll_host_reduce(call->functor, result, result, span->carried + (size_t)host * cluster->carry,
+        gpucoll_host_reduce(call->functor, result, result, gpucoll_span_carried(span, host),
                             call->bytes / gpucoll_host_functor_size(call->functor));
     }
 }

@@ -110,6 +110,34 @@ static struct gpucoll_team *make_back(const struct gpucoll_team *team)
     return back;
 }
 
+/* What ranks of one host bring to a call has room in their regions, or on shelves if all have one. */
+static void take_shelf(struct gpucoll_team *team, struct gpucoll_cluster_end *end)
+{
+    struct gpucoll_cluster *cluster = team->cluster;
+    uint32_t index;
+    if (cluster->carry > GPUCOLL_CARRY_BYTES && team->size > 1 &&
+        gpucoll_board_take_shelf(&team->context->board, &index)) {
+        cluster->shelf = index + 1;
+    }
+    end->shelf = cluster->shelf;
+}
+
+/* All ranks of all hosts decide alike what goes along: if one has no shelf that needs one, what regions have room for. */
+static void find_shelves(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends)
+{
+    struct gpucoll_cluster *cluster = team->cluster;
+    for (uint32_t i = 0; i < cluster->size; i++) {
+        const bool needed = gpucoll_host_size(cluster, cluster->host_of[i]) > 1;
+        if (needed && ends[i].shelf == 0 && cluster->carry > GPUCOLL_CARRY_BYTES) {
+            cluster->carry = GPUCOLL_CARRY_BYTES;
+        }
+    }
+    for (uint32_t i = 0; i < team->size && team->size > 1 && cluster->carry > GPUCOLL_CARRY_BYTES; i++) {
+        const struct gpucoll_member *member = &team->members[i];
+        cluster->shelves[i] = gpucoll_board_shelf(&member->peer->board, ends[member->number].shelf - 1);
+    }
+}
+
 static bool is_in_use(const struct gpucoll_context *context, uint32_t id)
 {
     const struct gpucoll_cluster *cluster = context->clusters;
@@ -165,6 +193,7 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     cluster->ops->address(cluster->net, &end->address);
     take_ids(cluster);
     end->id = cluster->id;
+    take_shelf(team, end);
     struct gpucoll_team *back = make_back(team);
     if (back == NULL) {
         return GPUCOLL_ERR_NO_MEMORY;
@@ -234,6 +263,7 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
         return status;
     }
     fill_rails(cluster, ends);
+    find_shelves(team, ends);
     gpucoll_cluster_listen(cluster);
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting = gpucoll_span_start(
@@ -271,6 +301,15 @@ gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
     return status;
 }
 
+static void give_shelf(struct gpucoll_cluster *cluster)
+{
+    if (cluster->shelf > 0) {
+        pthread_mutex_lock(&cluster->context->lock);
+        gpucoll_board_give_shelf(&cluster->context->board, cluster->shelf - 1);
+        pthread_mutex_unlock(&cluster->context->lock);
+    }
+}
+
 static void free_spans(struct gpucoll_cluster *cluster)
 {
     for (struct gpucoll_span *span = cluster->passing; span != NULL; span = span->next) {
@@ -299,6 +338,7 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     free_spans(cluster);
     gpucoll_cluster_close_alarm(cluster);
     give_ids(cluster);
+    give_shelf(cluster);
     gpucoll_rail_close(&cluster->rail);
     gpucoll_rail_close(&cluster->all);
     gpucoll_team_destroy(cluster->back);

@@ -5,7 +5,8 @@
  *
  * A message goes from one process to another and is matched by its tag: messages with the same tag are received in the order in which
  * one process sends them. A tag is the receiver's: it hands out ids to those who are to send to it (gpucoll_net_tag), so what is meant
- * for one team never meets a receive of another. Bytes sent must be those expected: a message of another length is an error.
+ * for one team never meets a receive of another. Bytes sent must be those expected: a message of another length is an error, and a longer one
+ * where a shorter one may come (receive_up_to).
  *
  * Nothing here waits: send and receive start, `test` tells, `progress` moves. `data` belongs to the network until the message is no
  * longer GPUCOLL_IN_PROGRESS. Errors are final for the message, have been shown (help topic "net-...") and name the peer.
@@ -65,6 +66,9 @@ struct gpucoll_net_ops {
                  size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
     void (*receive)(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
                     struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
+    /* In host memory, below 64 KiB: the message may be shorter, and has to tell by itself how long it is. What is behind its end may be anything. */
+    void (*receive_up_to)(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                          struct gpucoll_net_message *message);
     /* The message's status; does not turn progress. */
     gpucoll_status (*test)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Ends a message that will never be matched: after it the network no longer touches its data. Waits a few seconds at most. Harmless on one that

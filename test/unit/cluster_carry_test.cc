@@ -2,7 +2,9 @@
  * Calls of several hosts with few bytes, that go along with what the hosts tell each other, or from rank to rank: which do, that they are right,
  * and what happens when a host cannot run one or gives it up.
  */
+#include <array>
 #include <atomic>
+#include <set>
 #include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
@@ -20,6 +22,7 @@ const Kind bcast_kind = {GPUCOLL_BCAST, FROM_ROOT, false, false, false};
 
 /* What is sent of all ranks. */
 std::atomic<unsigned> sends;
+std::atomic<size_t> sent_bytes;
 
 const gpucoll_net_ops *counting_net()
 {
@@ -27,31 +30,50 @@ const gpucoll_net_ops *counting_net()
     counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
                        gpucoll_net_memory *memory, gpucoll_net_message *message) {
         sends++;
+        sent_bytes += bytes;
         fake_net.send(net, peer, tag, data, bytes, memory, message);
     };
     return &counting;
 }
 
-/* Messages of `body`, once the ranks are connected. */
-unsigned messages_of(const Hosts &hosts, const Settings &settings, const Body &body)
+struct Traffic {
+    unsigned messages;
+    size_t bytes;
+};
+
+/* What `body` sends, called by all ranks at once. The result is of rank 0. */
+Traffic traffic_in(Rank &rank, const std::function<void()> &body)
 {
-    unsigned counted = 0;
+    rank.barrier();
+    const Traffic before = {sends, sent_bytes};
+    rank.barrier();
+    body();
+    rank.barrier();
+    const Traffic after = {sends, sent_bytes};
+    rank.barrier();
+    return {after.messages - before.messages, after.bytes - before.bytes};
+}
+
+/* What `body` sends once the ranks are connected. */
+Traffic traffic_of(const Hosts &hosts, const Settings &settings, const Body &body)
+{
+    Traffic counted = {0, 0};
     on_hosts(
         hosts, settings,
         [&](Rank &rank) {
             body(rank);
-            rank.barrier();
-            const unsigned before = sends;
-            rank.barrier();
-            body(rank);
-            rank.barrier();
+            const Traffic traffic = traffic_in(rank, [&] { body(rank); });
             if (rank.number == 0) {
-                counted = sends - before;
+                counted = traffic;
             }
-            rank.barrier();
         },
         false, counting_net());
     return counted;
+}
+
+unsigned messages_of(const Hosts &hosts, const Settings &settings, const Body &body)
+{
+    return traffic_of(hosts, settings, body).messages;
 }
 
 unsigned messages_of(const char *carry, const Body &body)
@@ -112,13 +134,98 @@ TEST(cluster_carry, needs_one_message_a_rank)
     EXPECT_GT(messages_of("7", [](Rank &rank) { sum_of(rank, 1); }), 4u);
     const Kind scan = {GPUCOLL_SCAN, UPWARDS, false, false, false};
     EXPECT_GT(messages_of("256", [&](Rank &rank) { check(rank, call_of(scan, 8)); }), 4u);
+    EXPECT_EQ(messages_of("4096", [](Rank &rank) { sum_of(rank, 1024); }), 4u);
+    EXPECT_GT(messages_of("4096", [](Rank &rank) { sum_of(rank, 1025); }), 4u);
+    EXPECT_EQ(messages_of("4096", [](Rank &rank) { check(rank, call_of(bcast_kind, 4096)); }), 4u);
+    EXPECT_EQ(messages_of("4096", [](Rank &rank) { check(rank, call_of(reduce_kind, 1024)); }), 4u);
+    EXPECT_GT(messages_of("4096", [](Rank &rank) { check(rank, call_of(bcast_kind, 4097)); }), 4u);
+}
+
+/* 16 KiB of all hosts together, in whole words of 8 bytes each. */
+TEST(cluster_carry, many_hosts_have_less_room_each)
+{
+    const std::pair<uint32_t, size_t> room[] = {{3, 4096}, {4, 4096}, {5, 3272}, {7, 2336}};
+    for (const auto &[hosts, bytes] : room) {
+        const Hosts shape = hosts_of(std::vector<uint32_t>(hosts, 1));
+        const auto sum = [](size_t count) { return [=](Rank &rank) { sum_of(rank, count); }; };
+        const unsigned alone = messages_of(shape, {}, [](Rank &rank) { enter_barrier(rank.team); });
+        EXPECT_EQ(messages_of(shape, {}, sum(bytes / 4)), alone) << hosts;
+        EXPECT_GT(messages_of(shape, {}, sum(bytes / 4 + 1)), alone) << hosts;
+        for (const Hosts &each : {shape, hosts_of(std::vector<uint32_t>(hosts, 2))}) {
+            on_hosts(
+                each, {},
+                [bytes = bytes](Rank &rank) {
+                    check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, bytes / 2, 2);
+                    check_rooted(rank, reduce_kind, bytes / 4);
+                    check_rooted(rank, bcast_kind, bytes);
+                },
+                false, fake_net_shaken());
+        }
+    }
+}
+
+/* Hosts that are to agree on a barrier tell each other verdicts and nothing else. */
+TEST(cluster_carry, messages_have_what_is_carried_and_no_more)
+{
+    const Kind gather = {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false};
+    const auto allgather = [&](Rank &rank) { check(rank, call_of(gather, 100)); };
+    const auto sum = [](Rank &rank) { sum_of(rank, 2); };
+    for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1, 1, 1, 1}), hosts_of({1, 2, 3})}) {
+        const Traffic bare = traffic_of(hosts, {}, [](Rank &rank) { enter_barrier(rank.team); });
+        const Traffic with_none = traffic_of(hosts, {{"carry", "0"}}, allgather);
+        EXPECT_EQ(traffic_of(hosts, {}, allgather).bytes, with_none.bytes);
+        EXPECT_EQ(traffic_of(hosts, {{"carry", "0"}}, [](Rank &rank) { enter_barrier(rank.team); }).bytes,
+                  bare.bytes);
+        /* Every rank hears of every other host once, and from one rank of it. */
+        const std::set<uint32_t> different(hosts.begin(), hosts.end());
+        EXPECT_EQ(traffic_of(hosts, {}, sum).bytes, bare.bytes + hosts.size() * (different.size() - 1) * 8);
+    }
+}
+
+/* Ranks of a host have room for more than 256 bytes on 64 communicators at once. */
+TEST(cluster_carry, what_communicators_have_no_room_for_goes_by_stages)
+{
+    on_hosts(
+        hosts_of({2, 1}), {},
+        [](Rank &rank) {
+            std::vector<gpucoll_team *> teams = {rank.team};
+            const auto messages = [&](gpucoll_team *team, size_t count) {
+                const auto call = [&] {
+                    Sum sum(rank, count, 3);
+                    EXPECT_EQ(Rank::call(team, sum.args), GPUCOLL_OK);
+                    EXPECT_TRUE(sum.right());
+                };
+                call();
+                return traffic_in(rank, call).messages;
+            };
+            const auto make = [&](uint32_t number) {
+                teams.push_back(nullptr);
+                ASSERT_EQ(rank.make_team(rank.meeting, number, &teams.back()), GPUCOLL_OK);
+            };
+            for (uint32_t number = 1; number < 65; number++) {
+                make(number);
+            }
+            EXPECT_EQ(messages(teams[0], 1024), 3u);
+            EXPECT_EQ(messages(teams[63], 1024), 3u);
+            EXPECT_EQ(messages(teams[64], 64), 3u);
+            EXPECT_GT(messages(teams[64], 65), 3u);
+            gpucoll_team_destroy(teams[10]);
+            teams.erase(teams.begin() + 10);
+            rank.barrier();
+            make(65);
+            EXPECT_EQ(messages(teams.back(), 1024), 3u);
+            for (size_t i = 1; i < teams.size(); i++) {
+                gpucoll_team_destroy(teams[i]);
+            }
+        },
+        false, counting_net());
 }
 
 TEST(cluster_carry, all_shapes_roots_and_sizes)
 {
     for (const Hosts &hosts : shapes) {
         on_hosts(hosts, {}, [](Rank &rank) {
-            for (size_t count : {1, 7, 8, 64, 128, 171, 256, 257}) {
+            for (size_t count : {1, 7, 8, 64, 128, 171, 256, 257, 2048, 2049}) {
                 check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, count, count % 2 * 2);
                 check_rooted(rank, reduce_kind, count);
                 check_rooted(rank, bcast_kind, count);
@@ -136,6 +243,27 @@ TEST(cluster_carry, every_operator_and_type)
     });
 }
 
+namespace
+{
+/* Tests all of them in turn until each is complete. */
+void finish_all(std::vector<gpucoll_request *> &requests)
+{
+    for (size_t open = requests.size(); open > 0;) {
+        for (gpucoll_request *&request : requests) {
+            if (request == nullptr) {
+                continue;
+            }
+            const gpucoll_status status = gpucoll_test(request);
+            if (status != GPUCOLL_IN_PROGRESS) {
+                EXPECT_EQ(status, GPUCOLL_OK);
+                request = nullptr;
+                open--;
+            }
+        }
+    }
+}
+} // namespace
+
 /* Calls that wait for others in their stages, and calls that need none, at once: more than there are entries of the ring. */
 TEST(cluster_carry, several_at_once_beside_long_ones)
 {
@@ -151,22 +279,45 @@ TEST(cluster_carry, several_at_once_beside_long_ones)
                         requests.push_back(nullptr);
                         ASSERT_EQ(gpucoll_post(rank.team, &sums.back()->args, &requests.back()), GPUCOLL_OK);
                     }
-                    for (size_t open = requests.size(); open > 0;) {
-                        for (gpucoll_request *&request : requests) {
-                            if (request == nullptr) {
-                                continue;
-                            }
-                            const gpucoll_status status = gpucoll_test(request);
-                            if (status != GPUCOLL_IN_PROGRESS) {
-                                EXPECT_EQ(status, GPUCOLL_OK);
-                                request = nullptr;
-                                open--;
-                            }
-                        }
-                    }
+                    finish_all(requests);
                     for (const auto &sum : sums) {
                         EXPECT_TRUE(sum->right());
                     }
+                }
+            },
+            false, fake_net_shaken());
+    }
+}
+
+/* All at once, of any length: those that go along, those that do not, and those that ranks have in another order on their way. */
+TEST(cluster_carry, lengths_at_random)
+{
+    constexpr size_t at_once = 6;
+    for (const Hosts &hosts : shapes) {
+        on_hosts(
+            hosts, {},
+            [](Rank &rank) {
+                Random random(77);
+                for (int turn = 0; turn < 10; turn++) {
+                    std::vector<std::unique_ptr<Sum>> sums;
+                    std::vector<gpucoll_request *> requests(at_once, nullptr);
+                    for (gpucoll_request *&request : requests) {
+                        sums.push_back(std::make_unique<Sum>(rank, 1 + random.below(1250), turn));
+                        ASSERT_EQ(gpucoll_post(rank.team, &sums.back()->args, &request), GPUCOLL_OK);
+                    }
+                    const size_t bytes = 1 + random.below(5000);
+                    ExchangeCall call =
+                        turn % 2 == 0 ? call_of(bcast_kind, bytes) : call_of(reduce_kind, (bytes + 3) / 4);
+                    call.root = static_cast<uint32_t>(random.below(rank.meeting.size));
+                    ExchangePart part(call, rank.number, rank.meeting.size);
+                    const gpucoll_coll_args args = part.args();
+                    requests.push_back(nullptr);
+                    ASSERT_EQ(gpucoll_post(rank.team, &args, &requests.back()), GPUCOLL_OK);
+                    finish_all(requests);
+                    for (const auto &sum : sums) {
+                        EXPECT_TRUE(sum->right());
+                    }
+                    EXPECT_TRUE(part.right()) << part.text();
                 }
             },
             false, fake_net_shaken());
@@ -179,14 +330,16 @@ TEST(cluster_carry, a_host_that_cannot_makes_all_decline)
 {
     for (const Hosts &hosts : shapes) {
         on_hosts(hosts, {}, [](Rank &rank) {
-            for (uint32_t odd = 0; odd < rank.meeting.size; odd++) {
+            for (uint32_t turn = 0; turn < 3 * rank.meeting.size; turn++) {
+                const uint32_t odd = turn / 3;
+                const size_t count = std::array<size_t, 3>{3, 584, 1024}[turn % 3];
                 const gpucoll_memory memory =
                     rank.number == odd ? GPUCOLL_MEMORY_HOST : GPUCOLL_MEMORY_DEVICE;
-                Sum sum(rank, 3, 1, memory, memory);
+                Sum sum(rank, count, 1, memory, memory);
                 EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED) << "rank " << rank.number << " odd " << odd;
                 EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_MEMORY);
                 EXPECT_TRUE(sum.untouched());
-                sum_of(rank, 3);
+                sum_of(rank, count);
             }
         });
     }
@@ -273,26 +426,27 @@ TEST(cluster_flat, few_bytes_go_from_rank_to_rank)
     const auto by_stages = [&](const Hosts &hosts, size_t count) {
         return messages_of(hosts, {{"flat", "0"}}, sum(count));
     };
-    EXPECT_EQ(by_stages(pairs, 1000), 4u + 4u);
-    EXPECT_EQ(messages_of(pairs, {}, sum(65)), 4u + 8u);
+    EXPECT_EQ(by_stages(pairs, 2000), 4u + 4u);
+    EXPECT_EQ(messages_of(pairs, {}, sum(1025)), 4u + 8u);
+    EXPECT_EQ(messages_of(pairs, {{"carry", "256"}}, sum(65)), 4u + 8u);
     EXPECT_EQ(messages_of(pairs, {}, sum(4096)), 4u + 8u);
     EXPECT_EQ(messages_of(pairs, {}, sum(4097)), by_stages(pairs, 4097));
-    EXPECT_EQ(messages_of(pairs, {{"flat", "8192"}}, sum(1024)), 4u + 8u);
-    EXPECT_EQ(messages_of(pairs, {{"flat", "8192"}}, sum(1025)), 4u + 4u);
+    EXPECT_EQ(messages_of(pairs, {{"flat", "16384"}}, sum(2048)), 4u + 8u);
+    EXPECT_EQ(messages_of(pairs, {{"flat", "16384"}}, sum(2049)), 4u + 4u);
     /* A host of one rank has no local calls that it would spare, one of many ranks would send much. */
     for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({1, 5})}) {
-        EXPECT_EQ(messages_of(hosts, {}, sum(1000)), by_stages(hosts, 1000));
+        EXPECT_EQ(messages_of(hosts, {}, sum(1500)), by_stages(hosts, 1500));
     }
-    EXPECT_GT(messages_of(hosts_of({1, 4}), {}, sum(1000)), by_stages(hosts_of({1, 4}), 1000));
+    EXPECT_GT(messages_of(hosts_of({1, 4}), {}, sum(1500)), by_stages(hosts_of({1, 4}), 1500));
     /* From one rank to three others, one message each; from three to one. */
-    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(bcast_kind, 4096)); }), 4u + 3u);
-    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(reduce_kind, 512)); }), 4u + 3u);
+    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(bcast_kind, 5000)); }), 4u + 3u);
+    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(reduce_kind, 1500)); }), 4u + 3u);
 }
 
 TEST(cluster_flat, all_shapes_roots_and_sizes)
 {
     for (const Hosts &hosts : shapes) {
-        on_hosts(hosts, {{"flat", "1048576"}}, [](Rank &rank) {
+        on_hosts(hosts, {{"flat", "1048576"}, {"carry", "256"}}, [](Rank &rank) {
             for (size_t count : {129, 1000, 2049, 8192}) {
                 check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, count, count % 2 * 2);
                 check_rooted(rank, reduce_kind, count);

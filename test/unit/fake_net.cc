@@ -14,6 +14,7 @@ struct Posted {
     uint64_t tag;
     void *to;
     size_t bytes;
+    bool up_to; /* so many bytes, or fewer */
     gpucoll_net_message *message;
 };
 
@@ -195,7 +196,14 @@ void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_n
     Lock lock(mutex);
     look_at(data, bytes, memory);
     message->status = GPUCOLL_IN_PROGRESS;
-    net->posted.push_back({tag, data, bytes, message});
+    net->posted.push_back({tag, data, bytes, false, message});
+}
+
+void receive_up_to(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_message *message)
+{
+    Lock lock(mutex);
+    message->status = GPUCOLL_IN_PROGRESS;
+    net->posted.push_back({tag, data, bytes, true, message});
 }
 
 gpucoll_status test(gpucoll_net *, gpucoll_net_message *message)
@@ -224,9 +232,12 @@ void begin_cancel(gpucoll_net *, gpucoll_net_message *)
 
 void deliver(const Posted &posted, const Arrival &arrival)
 {
-    const bool fits = posted.bytes == arrival.bytes;
-    if (fits && posted.bytes > 0) {
-        memcpy(posted.to, arrival.from, posted.bytes);
+    const bool fits = posted.up_to ? arrival.bytes <= posted.bytes : arrival.bytes == posted.bytes;
+    if (fits && posted.up_to) { /* nobody is to rely on what is behind the message */
+        memset(posted.to, 0xdb, posted.bytes);
+    }
+    if (fits && arrival.bytes > 0) {
+        memcpy(posted.to, arrival.from, arrival.bytes);
     }
     posted.message->status = fits ? GPUCOLL_OK : GPUCOLL_ERR_MISMATCH;
     if (arrival.message != nullptr) {
@@ -278,9 +289,9 @@ bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
 
 } // namespace
 
-const struct gpucoll_net_ops fake_net = {"fake",       open_end, close_end, address, connect, disconnect,
-                                         reach,        forget,   send,      receive, test,    cancel,
-                                         begin_cancel, progress, drained,   lost,    gone};
+const struct gpucoll_net_ops fake_net = {"fake", open_end,     close_end, address, connect,       disconnect,
+                                         reach,  forget,       send,      receive, receive_up_to, test,
+                                         cancel, begin_cancel, progress,  drained, lost,          gone};
 
 void fake_net_shake(gpucoll_net *net, uint64_t seed)
 {

@@ -79,6 +79,10 @@ struct Message : gpucoll_net_message {
     {
         ops->receive(net.net, tag, data.data(), data.size(), memory, this);
     }
+    void receive_up_to(Net &net, uint64_t tag)
+    {
+        ops->receive_up_to(net.net, tag, data.data(), data.size(), this);
+    }
 };
 
 /* Turns both until the condition holds, for `seconds` at most. */

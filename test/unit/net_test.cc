@@ -136,6 +136,33 @@ TEST_P(net, another_length_is_an_error)
     EXPECT_TRUE(sent.data == received.data);
 }
 
+TEST_P(net, a_shorter_message_is_none_where_it_may_be_shorter)
+{
+    const size_t lengths[] = {0, 1, 40, 4136, 16424, 20000};
+    uint64_t tag = 0;
+    for (size_t bytes : lengths) {
+        for (bool early : {false, true}) {
+            Message sent(bytes, 3);
+            Message received(16424);
+            tag++;
+            if (early) {
+                received.receive_up_to(b, tag);
+            }
+            sent.send(a, to_b, tag);
+            until(
+                a, b, [] { return false; }, 0.01);
+            if (!early) {
+                received.receive_up_to(b, tag);
+            }
+            ASSERT_TRUE(until(a, b, [&] { return ended(b, received) && ended(a, sent); }));
+            const bool fits = bytes <= received.data.size();
+            EXPECT_EQ(received.status, fits ? GPUCOLL_OK : GPUCOLL_ERR_MISMATCH) << bytes;
+            EXPECT_TRUE(!fits || std::equal(sent.data.begin(), sent.data.end(), received.data.begin()));
+        }
+    }
+    EXPECT_EQ(b.log.topics(), (std::vector<std::string>{"net-length", "net-length"}));
+}
+
 TEST_P(net, a_receive_that_is_cancelled_takes_nothing)
 {
     Message never(4096, 7);

@@ -68,7 +68,8 @@ static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
     if (why != UCS_OK) {
         status = why == UCS_ERR_NO_MEMORY ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_SYSTEM;
     }
-    if (why == UCS_ERR_MESSAGE_TRUNCATED || (why == UCS_OK && transfer->arrived != transfer->bytes)) {
+    const bool fits = transfer->arrived == transfer->bytes || transfer->up_to;
+    if (why == UCS_ERR_MESSAGE_TRUNCATED || (why == UCS_OK && !fits)) {
         transfer->why = UCS_ERR_MESSAGE_TRUNCATED;
         status = GPUCOLL_ERR_MISMATCH;
     }
@@ -215,8 +216,8 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
     pthread_mutex_unlock(&net->lock);
 }
 
-void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
+static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes, bool up_to,
+                    struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
 {
     pthread_mutex_lock(&net->lock);
     struct gpucoll_rdma_transfer *transfer = take(net);
@@ -226,6 +227,7 @@ void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, siz
         ucp_request_param_t param = parameters(transfer);
         transfer->tag = tag;
         transfer->bytes = bytes;
+        transfer->up_to = up_to;
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL; /* the callback alone tells the length */
         param.cb.recv = on_received;
         const bool entered = gpucoll_rdma_enter(net);
@@ -233,6 +235,18 @@ void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, siz
         gpucoll_rdma_leave(net, entered);
     }
     pthread_mutex_unlock(&net->lock);
+}
+
+void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                          struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
+{
+    receive(net, tag, data, bytes, false, memory, message);
+}
+
+void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                                struct gpucoll_net_message *message)
+{
+    receive(net, tag, data, bytes, true, NULL, message);
 }
 
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message)

@@ -60,7 +60,8 @@ struct gpucoll_rdma_transfer {
     ucp_mem_h mapped;                  /* which was registered for this message; NULL: it was not */
     void *request;                     /* UCX's; valid while it is in progress */
     uint64_t tag;
-    uint64_t bytes;       /* expected */
+    uint64_t bytes;       /* expected, */
+    bool up_to;           /* at most */
     uint64_t arrived;     /* of a receive */
     ucs_status_t why;     /* of a failure */
     uint64_t given_up_ns; /* since when it is to end; 0: it is not */
@@ -115,6 +116,8 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
                        size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
 void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
                           struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
+void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                                struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
 bool gpucoll_rdma_drained(struct gpucoll_net *net);
 bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);

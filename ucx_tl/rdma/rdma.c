@@ -329,6 +329,7 @@ const struct gpucoll_net_ops gpucoll_net_tie = {
     .forget = gpucoll_rdma_forget,
     .send = gpucoll_rdma_send,
     .receive = gpucoll_rdma_receive,
+    .receive_up_to = gpucoll_rdma_receive_up_to,
     .test = gpucoll_rdma_test,
     .cancel = gpucoll_rdma_cancel,
     .begin_cancel = gpucoll_rdma_begin_cancel,

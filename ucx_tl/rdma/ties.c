@@ -374,6 +374,14 @@ static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t by
     gpucoll_tie_give(&ties->tie[at], &what, message);
 }
 
+/* By the tie of short messages, whatever its length is. */
+static void receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
+                          struct gpucoll_net_message *message)
+{
+    message->tie = 0;
+    one->receive_up_to(ties_of(net)->tie[0].net, tag, data, bytes, message);
+}
+
 static gpucoll_status test(struct gpucoll_net *net, struct gpucoll_net_message *message)
 {
     struct gpucoll_tie *tie = &ties_of(net)->tie[message->tie];
@@ -432,6 +440,7 @@ const struct gpucoll_net_ops gpucoll_net_ucx = {
     .forget = forget,
     .send = send_message,
     .receive = receive,
+    .receive_up_to = receive_up_to,
     .test = test,
     .cancel = cancel,
     .begin_cancel = begin_cancel,

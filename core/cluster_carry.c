@@ -58,13 +58,13 @@ static char *incoming(const struct gpucoll_request *request)
     return outgoing(request) + piece_bytes(request->team->cluster);
 }
 
-/* Where a rank of this host tells the others what it brings. */
+/* Where a rank of this host tells the others what it brings: on its shelf only what has no room beside the rest that they look at. */
 static unsigned char *told_by(const struct gpucoll_request *request, uint32_t member)
 {
     const struct gpucoll_team *team = request->team;
-    struct gpucoll_board_shelf *shelf = team->cluster->shelves[member];
     const uint64_t place = request->call % GPUCOLL_RING;
-    return shelf != NULL ? shelf->carried[place] : team->members[member].board->carried[place];
+    return request->stages->bytes > GPUCOLL_CARRY_BYTES ? team->cluster->shelves[member]->carried[place]
+                                                        : team->members[member].board->carried[place];
 }
 
 bool gpucoll_carry_reserve(struct gpucoll_request *request)

@@ -5,6 +5,7 @@
 /* What can be set, is tested and is shown by gpucoll_info follows from this table. */
 #define ALGORITHMS(ROW)                                                                                      \
     ROW(allreduce_oneshot)                                                                                   \
+    ROW(allreduce_oneshot_ll128)                                                                             \
     ROW(allreduce_twoshot_ll128)                                                                             \
     ROW(allreduce_twoshot)                                                                                   \
     ROW(allreduce_phased)                                                                                    \

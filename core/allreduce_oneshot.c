@@ -18,9 +18,11 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 {
     const struct gpucoll_lines lines = {
         .hops = 1,
+        .hop_us = input->model->hop_us,
         .packed = (double)input->bytes,
         .stored = 2.0 * (double)input->bytes * (input->nranks - 1), /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
+        .together = input->nranks - 1,
         .kernel = GPUCOLL_KERNEL_ONESHOT,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

@@ -23,9 +23,11 @@ void gpucoll_twoshot_ll128_shape(const struct gpucoll_plan_input *input, struct 
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
     const struct gpucoll_lines lines = {
         .hops = 2,
+        .hop_us = input->model->hop_us,
         .packed = (double)input->bytes,
         .stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
+        .together = input->nranks - 1,
         .kernel = GPUCOLL_KERNEL_TWOSHOT_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

@@ -17,9 +17,11 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double sent = (double)input->bytes * (input->nranks - 1);
     const struct gpucoll_lines lines = {
         .hops = 1,
+        .hop_us = input->model->hop_us,
         .packed = sent,
         .stored = 2 * sent, /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
+        .together = input->nranks - 1,
         .kernel = gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

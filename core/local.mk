@@ -32,6 +32,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_oneshot.c \
 	core/allreduce_phased.c \
 	core/allreduce_twoshot.c \
+	core/allreduce_oneshot_ll128.c \
 	core/allreduce_twoshot_ll128.c \
 	core/reduce_twoshot_ll128.c \
 	core/barrier.c \

@@ -164,7 +164,7 @@ static void try_crew(const struct gpucoll_plan_input *input, const struct gpucol
                      double share, double steps, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
-    const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, input->nranks - 1);
+    const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, lines->together);
     const bool alone = crew == 1 || goes_alone(input, lines, plan);
     const struct several *several = crew <= small_crew ? &few : lines->hops == 1 ? &by_ll : &by_ll128;
     const double least_us =
@@ -217,8 +217,8 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     double share = lines->packed / ((double)plan->threads * GPUCOLL_PACK_BYTES);
     double ctas = gpucoll_wanted_ctas(input, share);
     plan->ctas = (unsigned)least(ctas + 1, most);
-    const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, input->nranks - 1);
-    double steps = model->agree_us + lines->hops * (model->hop_us + input->latency_us);
+    const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, lines->together);
+    double steps = model->agree_us + lines->hops * (lines->hop_us + input->latency_us);
     plan->predicted_us = steps + model->launch_us + gpucoll_model_crowd_us(ctas, most) +
                          gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 

@@ -97,10 +97,12 @@ double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double le
 
 /* What a kernel of the LL family does for a call. */
 struct gpucoll_lines {
-    unsigned hops; /* steps one after the other */
+    unsigned hops; /* steps one after the other, */
+    double hop_us; /* of each, beside the latency of the link */
     double packed; /* bytes whose packs the threads share out */
     double stored; /* bytes that leave each rank */
-    double cta_bandwidth;
+    double cta_bandwidth; /* of many peers: */
+    uint32_t together;    /* packs of a thread that are on their way at once, as many peers would make them */
     enum gpucoll_kernel kernel; /* which tells whether of a crew that lingers the leader does it by itself */
 };
 

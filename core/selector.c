@@ -105,14 +105,14 @@ static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan
 }
 
 /* The row of the least cost among those of the named algorithm and protocol. NULL if none can be used; then
- * `why` says what stood against the last one of that name. */
+ * `why` says what stood against the first one of that name. */
 static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input *input, const char *name,
                                                 const char *protocol, const char **why)
 {
     const struct gpucoll_algorithm *best = NULL;
     const struct gpucoll_algorithm *row;
     double least = 0;
-    *why = "there is no such algorithm with this protocol";
+    *why = NULL;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
         if (!gpucoll_algorithm_runs(row, input->coll) ||
             (gpucoll_forces(name) && strcmp(row->name, name) != 0) ||
@@ -121,7 +121,7 @@ static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input 
         }
         const char *unusable = gpucoll_unusable(row, input);
         if (unusable != NULL) {
-            *why = unusable;
+            *why = *why == NULL ? unusable : *why;
             continue;
         }
         struct gpucoll_plan plan;
@@ -132,6 +132,7 @@ static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input 
             least = cost;
         }
     }
+    *why = *why == NULL ? "there is no such algorithm with this protocol" : *why;
     return best;
 }
 

@@ -27,9 +27,6 @@ struct courier_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &, crew_share)
     {
         const uint32_t bytes = static_cast<uint32_t>(args.bytes);
-        if (threadIdx.x >= warp_threads) {
-            return true;
-        }
         for (uint32_t i = threadIdx.x; i * sizeof(uint32_t) < bytes; i += warp_threads) {
             const uint32_t left = bytes - i * static_cast<uint32_t>(sizeof(uint32_t));
             if (args.kernel == GPUCOLL_KERNEL_FETCH) {

@@ -33,6 +33,7 @@ struct row {
 #define ROW(functor, file)                                                                                   \
     [GPUCOLL_FN_##functor] = {GPUCOLL_IMAGE_##file,                                                          \
                               {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #functor,                         \
+                               [GPUCOLL_KERNEL_SWAP_LL128] = "gpucoll_lines_" #functor,                      \
                                [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #functor,                   \
                                [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor,                       \
                                [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_lines_move",                     \

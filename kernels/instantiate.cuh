@@ -7,6 +7,7 @@
 
 #include "kernels/allreduce_ll128.cuh"
 #include "kernels/allreduce_oneshot.cuh"
+#include "kernels/allreduce_swap.cuh"
 #include "kernels/allreduce_twoshot.cuh"
 #include "kernels/linger.cuh"
 
@@ -26,8 +27,14 @@ template <typename Op> struct allreduce_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,
                                                crew_share share)
     {
-        return args.kernel == GPUCOLL_KERNEL_ONESHOT ? allreduce_oneshot<Op>(args, share)
-                                                     : allreduce_ll128<Op>(args, share);
+        switch (args.kernel) {
+        case GPUCOLL_KERNEL_ONESHOT:
+            return allreduce_oneshot<Op>(args, share);
+        case GPUCOLL_KERNEL_SWAP_LL128:
+            return allreduce_swap<Op>(args, share);
+        default:
+            return allreduce_ll128<Op>(args, share);
+        }
     }
 };
 

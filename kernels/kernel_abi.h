@@ -65,6 +65,7 @@ enum {
 
 enum gpucoll_kernel {
     GPUCOLL_KERNEL_ONESHOT,       /* allreduce, LL: every rank sends all to all and reduces all */
+    GPUCOLL_KERNEL_SWAP_LL128,    /* allreduce of two ranks, LL128: they swap their messages, each reduces all */
     GPUCOLL_KERNEL_TWOSHOT_LL128, /* allreduce, LL128: reduce-scatter then all-gather, by stores only */
     GPUCOLL_KERNEL_TWOSHOT,       /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_MOVE_LL,       /* exchange of runs, LL: what arrives is copied; takes no functor */
@@ -311,6 +312,12 @@ static inline GPUCOLL_HD uint64_t gpucoll_ll128_lines(uint64_t bytes, uint32_t n
 static inline GPUCOLL_HD uint32_t gpucoll_ll128_capacity(uint32_t nranks)
 {
     return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) / (2 * nranks);
+}
+
+/* Lines of a message that one peer has the whole area for (SWAP_LL128): from (0, 0) on. */
+static inline GPUCOLL_HD uint32_t gpucoll_ll128_swap_capacity(void)
+{
+    return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES);
 }
 
 /* Where line 0 of (part, source) starts in a lane; part 0 is input, part 1 is result. */

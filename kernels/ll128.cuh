@@ -110,6 +110,36 @@ struct ll128_inbox {
             }
         }
     }
+
+    /* Likewise `Count` lines of one source that has the area to itself, from `line` on by `step`, of which those past `lines` are not waited for:
+     * the last one is loaded in their place, since a branch could part the threads of a line. */
+    template <uint32_t Count>
+    __device__ __forceinline__ bool receive_lines(uint32_t source, uint32_t line, uint32_t step, uint32_t lines,
+                                                  pack (&value)[Count])
+    {
+        for (;;) {
+            bool complete = true;
+            __syncwarp();
+#pragma unroll
+            for (uint32_t i = 0; i < Count; i++) {
+                const uint32_t at = line + i * step < lines ? line + i * step : lines - 1;
+                value[i] = load_line(layout.at(lane, 0, 0, at));
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < Count; i++) {
+                if (line + i * step < lines && carries_epoch() && value[i].x != epoch) {
+                    complete = false;
+                }
+            }
+            if (__all_sync(whole_warp, complete)) {
+                return true;
+            }
+            const bool on = complete || wait.again(source);
+            if (!__all_sync(whole_warp, on)) {
+                return false;
+            }
+        }
+    }
 };
 
 } // namespace gpucoll

@@ -29,6 +29,7 @@ kernel_sources = \
 kernel_headers = \
 	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
+	kernels/allreduce_swap.cuh \
 	kernels/allreduce_twoshot.cuh \
 	kernels/bulk.cuh \
 	kernels/connection.cuh \

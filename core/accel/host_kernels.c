@@ -73,19 +73,21 @@ static struct span line_span(const struct gpucoll_kernel_args *args, uint32_t ra
     return span_of_packs(args->bytes, index * GPUCOLL_LINE_PACKS, (index + 1) * GPUCOLL_LINE_PACKS);
 }
 
+static void line_fill(char *line, const char *data, uint64_t bytes, uint32_t epoch)
+{
+    memcpy(line, data, bytes);
+    __atomic_store_n(line_epoch(line), epoch, __ATOMIC_RELEASE);
+}
+
 static void line_store(const struct gpucoll_kernel_args *args, uint32_t peer, uint32_t part, uint64_t line,
                        const char *data, uint64_t bytes)
 {
-    char *to = line_at(args, peer, part, args->rank, line);
-    memcpy(to, data, bytes);
-    __atomic_store_n(line_epoch(to), args->peer[peer].epoch, __ATOMIC_RELEASE);
+    line_fill(line_at(args, peer, part, args->rank, line), data, bytes, args->peer[peer].epoch);
 }
 
-/* The line from `source`, once it is complete; NULL if the wait was given up. */
-static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t part, uint32_t source,
-                             uint64_t line)
+/* The line of `source` that comes to `from`, once it is complete; NULL if the wait was given up. */
+static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t source, char *from)
 {
-    char *from = line_at(args, args->rank, part, source, line);
     struct wait wait = {.args = args, .source = source};
     while (__atomic_load_n(line_epoch(from), __ATOMIC_ACQUIRE) != args->peer[args->rank].epoch) {
         if (!wait_turn(&wait)) {
@@ -109,8 +111,9 @@ static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uin
     struct span span = line_span(args, args->rank, line);
     size_t count = span.bytes / gpucoll_host_functor_size(functor);
     for (uint32_t source = 0; source < args->nranks; source++) {
-        const char *part =
-            source == args->rank ? (const char *)args->send + span.begin : line_wait(args, 0, source, line);
+        const char *part = source == args->rank
+                               ? (const char *)args->send + span.begin
+                               : line_wait(args, source, line_at(args, args->rank, 0, source, line));
         if (part == NULL) {
             return false;
         }
@@ -148,13 +151,48 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
             if (source == args->rank) {
                 continue;
             }
-            const char *from = line_wait(args, 1, source, line);
+            const char *from = line_wait(args, source, line_at(args, args->rank, 1, source, line));
             if (from == NULL) {
                 return false;
             }
             struct span span = line_span(args, source, line);
             keep_line(args, &span, from);
         }
+    }
+    return true;
+}
+
+/* ---- one-shot of two ranks: LL128 ---- */
+
+static char *swap_line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint64_t line)
+{
+    return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, 0, 0) +
+           line * GPUCOLL_LINE_BYTES;
+}
+
+static bool swap_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                         uint32_t channels)
+{
+    const uint64_t lines = gpucoll_ll128_lines(args->bytes, 1);
+    const uint32_t peer = 1 - args->rank;
+    for (uint64_t line = channel; line < lines; line += channels) {
+        const struct span span =
+            span_of_packs(args->bytes, line * GPUCOLL_LINE_PACKS, (line + 1) * GPUCOLL_LINE_PACKS);
+        line_fill(swap_line_at(args, peer, line), (const char *)args->send + span.begin, span.bytes,
+                  args->peer[peer].epoch);
+    }
+    for (uint64_t line = channel; line < lines; line += channels) {
+        const struct span span =
+            span_of_packs(args->bytes, line * GPUCOLL_LINE_PACKS, (line + 1) * GPUCOLL_LINE_PACKS);
+        const char *other = line_wait(args, peer, swap_line_at(args, args->rank, line));
+        if (other == NULL) {
+            return false;
+        }
+        const char *own = (const char *)args->send + span.begin;
+        _Alignas(GPUCOLL_PACK_BYTES) char sum[LINE_DATA];
+        gpucoll_host_reduce(functor, sum, args->rank == 0 ? own : other, args->rank == 0 ? other : own,
+                            span.bytes / gpucoll_host_functor_size(functor));
+        keep_line(args, &span, sum);
     }
     return true;
 }
@@ -360,6 +398,7 @@ typedef bool channel_function(const struct gpucoll_kernel_args *args, int functo
 
 static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_ONESHOT] = oneshot_channel,
+    [GPUCOLL_KERNEL_SWAP_LL128] = swap_channel,
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = ll128_channel,
     [GPUCOLL_KERNEL_TWOSHOT] = twoshot_channel,
     [GPUCOLL_KERNEL_REDUCE_BLOCKS] = blocks_channel,

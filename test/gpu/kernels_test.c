@@ -296,6 +296,8 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
     size_t unit = gpucoll_host_functor_size(functor);
     uint32_t size = bench->ranks.size;
     size_t capacity = kernel == GPUCOLL_KERNEL_ONESHOT ? gpucoll_ll_capacity(size)
+                      : kernel == GPUCOLL_KERNEL_SWAP_LL128
+                          ? (size_t)gpucoll_ll128_swap_capacity() * line_data
                       : kernel == GPUCOLL_KERNEL_TWOSHOT_LL128
                           ? gpucoll_ll128_capacity(size) * size * line_data
                           : SIZE_MAX;
@@ -382,6 +384,9 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, const char *
         if (alone || !quick) {
             test_kernel(&bench, GPUCOLL_KERNEL_ONESHOT, functor, WAY_TOGETHER);
             test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT_LL128, functor, WAY_TOGETHER);
+            if (size == 2) {
+                test_kernel(&bench, GPUCOLL_KERNEL_SWAP_LL128, functor, WAY_TOGETHER);
+            }
             test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT, functor, WAY_TOGETHER);
             test_kernel(&bench, GPUCOLL_KERNEL_TWOSHOT_DIRECT, functor, WAY_DIRECT);
         }

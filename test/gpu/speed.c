@@ -261,6 +261,8 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
         return bytes <= options->most && bytes * n <= SCRATCH_BYTES && bytes >= 256 << 10;
     }
     return bytes <= options->most && (kernel != GPUCOLL_KERNEL_ONESHOT || bytes <= gpucoll_ll_capacity(n)) &&
+           (kernel != GPUCOLL_KERNEL_SWAP_LL128 ||
+            (n == 2 && gpucoll_ll128_lines(bytes, 1) <= gpucoll_ll128_swap_capacity())) &&
            (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 ||
             gpucoll_ll128_lines(bytes, n) <= gpucoll_ll128_capacity(n)) &&
            (kernel != GPUCOLL_KERNEL_TWOSHOT || bytes >= 32 << 10);
@@ -268,10 +270,10 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
 
 static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32_t n)
 {
-    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT,    GPUCOLL_KERNEL_TWOSHOT_LL128,
-                                                  GPUCOLL_KERNEL_TWOSHOT,    GPUCOLL_KERNEL_MOVE_LL,
-                                                  GPUCOLL_KERNEL_REDUCE_LL,  GPUCOLL_KERNEL_REDUCE_BLOCKS,
-                                                  GPUCOLL_KERNEL_REDUCE_BULK};
+    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT,       GPUCOLL_KERNEL_SWAP_LL128,
+                                                  GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT,
+                                                  GPUCOLL_KERNEL_MOVE_LL,       GPUCOLL_KERNEL_REDUCE_LL,
+                                                  GPUCOLL_KERNEL_REDUCE_BLOCKS, GPUCOLL_KERNEL_REDUCE_BULK};
     static const uint64_t sizes[] = {8,         1 << 10,   4 << 10,   16 << 10,   32 << 10,   64 << 10,
                                      128 << 10, 256 << 10, 512 << 10, 1 << 20,    2 << 20,    4 << 20,
                                      8 << 20,   16 << 20,  64 << 20,  256u << 20, 1024u << 20};

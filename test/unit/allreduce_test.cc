@@ -142,13 +142,20 @@ TEST_P(allreduce, any_alignment_in_place_or_not)
     });
 }
 
+namespace
+{
+std::string name_of(const testing::TestParamInfo<std::tuple<uint32_t, Way>> &info)
+{
+    const Way &way = std::get<1>(info.param);
+    return std::to_string(std::get<0>(info.param)) + "_" + way.algorithm + "_" + way.protocol;
+}
+} // namespace
+
 INSTANTIATE_TEST_SUITE_P(ranks, allreduce,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::ValuesIn(ways)),
-                         [](const auto &info) {
-                             const Way &way = std::get<1>(info.param);
-                             return std::to_string(std::get<0>(info.param)) + "_" + way.algorithm + "_" +
-                                    way.protocol;
-                         });
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::ValuesIn(ways)), name_of);
+INSTANTIATE_TEST_SUITE_P(two_ranks, allreduce,
+                         testing::Combine(testing::Values(2), testing::Values(Way{"oneshot", "ll128"})),
+                         name_of);
 
 /* ---- sizes ---- */
 
@@ -158,11 +165,15 @@ TEST(allreduce_sizes, around_the_capacities_of_ll_and_ll128)
     size_t ll128 = gpucoll_ll128_capacity(3) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES * 3;
     EXPECT_EQ(gpucoll_ll128_lines(ll128, 3), gpucoll_ll128_capacity(3));
     EXPECT_GT(gpucoll_ll128_lines(ll128 + 1, 3), gpucoll_ll128_capacity(3));
-    const std::tuple<const char *, const char *, size_t> cases[] = {{"oneshot", "ll", gpucoll_ll_capacity(3)},
-                                                                    {"twoshot", "ll128", ll128}};
-    for (const auto &[algorithm, protocol, capacity] : cases) {
+    size_t swap = size_t{gpucoll_ll128_swap_capacity()} * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
+    const std::tuple<uint32_t, const char *, const char *, size_t> cases[] = {
+        {3, "oneshot", "ll", gpucoll_ll_capacity(3)},
+        {3, "twoshot", "ll128", ll128},
+        {2, "oneshot", "ll128", swap},
+    };
+    for (const auto &[ranks, algorithm, protocol, capacity] : cases) {
         const Settings settings = {{"allreduce_algorithm", algorithm}, {"protocol", protocol}};
-        on_threads(3, settings, [bytes = capacity](Rank &rank) {
+        on_threads(ranks, settings, [bytes = capacity](Rank &rank) {
             Call call;
             call.type = GPUCOLL_INT16;
             for (int step = -1; step <= 1; step++) {
@@ -396,10 +407,10 @@ TEST(allreduce_shared_gpu, forced_algorithm_that_cannot_run_is_said_once)
 
 TEST(allreduce_forced, oneshot_beyond_its_capacity_is_said_and_runs_another_way)
 {
-    on_threads(2, {{"allreduce_algorithm", "oneshot"}}, [](Rank &rank) {
+    on_threads(3, {{"allreduce_algorithm", "oneshot"}}, [](Rank &rank) {
         Call call;
         call.type = GPUCOLL_INT8;
-        call.count = gpucoll_ll_capacity(2) + 1;
+        call.count = gpucoll_ll_capacity(3) + 1;
         check(rank, call);
         EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"algorithm-unusable"});
     });

@@ -221,6 +221,9 @@ TEST(lane, ll128_blocks_stay_inside_and_hold_what_the_capacity_says)
             }
         }
         EXPECT_LE(end, GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
+        EXPECT_LE(gpucoll_ll128_offset(ranks, 0, 0) +
+                      size_t{gpucoll_ll128_swap_capacity()} * GPUCOLL_LINE_BYTES,
+                  GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
         for (uint64_t bytes : {0u, 1u, 16u, 1000u, 1u << 20, (1u << 22) + 4}) {
             uint64_t held =
                 gpucoll_ll128_lines(bytes, ranks) * ranks * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
@@ -241,9 +244,12 @@ TEST(lane, later_calls_and_rounds_have_greater_flags)
 
 TEST(host_kernels, reduce_over_any_ranks_channels_and_counts)
 {
-    for (gpucoll_kernel kernel :
-         {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
+    for (gpucoll_kernel kernel : {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_KERNEL_SWAP_LL128,
+                                  GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT}) {
         for (uint32_t ranks : {1, 2, 3, 5}) {
+            if (kernel == GPUCOLL_KERNEL_SWAP_LL128 && ranks != 2) {
+                continue;
+            }
             Lanes lanes(ranks);
             for (uint32_t channels : {1, 2, 7}) {
                 for (size_t count : {0, 1, 3, 4, 5, 1023, 1024, 1025, 30001}) {
@@ -265,7 +271,11 @@ TEST(host_kernels, lanes_are_used_again_by_other_kernels_and_teams)
     for (int i = 0; i < 300; i++) {
         uint32_t ranks = 2 + random.below(4);
         Call call(lanes, ranks, random.below(3) ? random.below(200) : random.below(20000));
-        call.run_all(static_cast<gpucoll_kernel>(random.below(GPUCOLL_KERNEL_MOVE_LL)), 1 + random.below(6));
+        auto kernel = static_cast<gpucoll_kernel>(random.below(GPUCOLL_KERNEL_MOVE_LL));
+        if (kernel == GPUCOLL_KERNEL_SWAP_LL128 && ranks != 2) {
+            kernel = GPUCOLL_KERNEL_TWOSHOT_LL128;
+        }
+        call.run_all(kernel, 1 + random.below(6));
         call.expect_right(lanes);
     }
 }

@@ -252,7 +252,8 @@ struct over_ll128 {
             }
             const bool missing = present && carries_epoch() && value.x != epoch;
             if (!__any_sync(whole_warp, missing)) {
-                return value;
+                __syncwarp();
+                return present ? load_line(at) : value; /* see ll128.cuh */
             }
             const bool on = !missing || channel.look_again(from.peer);
             if (!__all_sync(whole_warp, on)) {

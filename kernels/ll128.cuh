@@ -4,7 +4,9 @@
  * the latency of LL with 7/8 of the link's bandwidth instead of half. (Thread 7 of each eight carries the epoch.)
  *
  * "At once" is one instruction of all eight. Some of them may have been elsewhere before, since thread 7 has no data to load and a
- * pack of an unaligned buffer is loaded out of line: so they are brought together before each store and each load.
+ * pack of an unaligned buffer is loaded out of line. They are brought together before each store and each load; but a barrier of a warp's
+ * threads only has them wait for each other, it does not promise that they go on as one (docs/design.md, "Lines that are torn"). So who
+ * stores looks whether they do, and who loads does so again once the epoch has been seen.
  */
 #ifndef GPUCOLL_KERNELS_LL128_CUH
 #define GPUCOLL_KERNELS_LL128_CUH
@@ -41,12 +43,25 @@ __device__ __forceinline__ pack load_line(const char *from)
                       static_cast<uint32_t>(value.high), static_cast<uint32_t>(value.high >> 32));
 }
 
-/* By all threads of a line. */
+/* By all threads of a line. If they do not go on as one, the epoch is stored by itself, after the rest. */
 __device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch)
 {
     const pack out = carries_epoch() ? make_uint4(epoch, epoch, epoch, epoch) : value;
+    const words line = {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z};
     __syncwarp(line_mask());
-    store_words(to, {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z});
+    if ((__activemask() & line_mask()) == line_mask()) {
+        store_words(to, line);
+        return;
+    }
+    if (!carries_epoch()) {
+        store_words(to, line);
+        fence_system();
+    }
+    __syncwarp(line_mask());
+    if (carries_epoch()) {
+        fence_system();
+        store_words(to, line);
+    }
 }
 
 /* Where the lines lie in a lane, the same in every lane. */
@@ -79,29 +94,22 @@ struct ll128_inbox {
     uint32_t epoch;
     waiter wait;
 
-    /* Loads line `line` of `Count` sources from `first` on, skipping the own rank, until all of them are complete; to be called
+    /* Loads line `line` of `Count` sources from `first` on, skipping the own rank, when all of them are complete; to be called
      * by whole warps. Threads with `present` false only keep step. False if the wait was given up. */
     template <uint32_t Count>
     __device__ __forceinline__ bool receive(uint32_t part, uint32_t first, uint32_t line, bool present, pack (&value)[Count])
     {
         for (;;) {
             uint32_t missing = nranks;
-            __syncwarp();
-            if (present) {
+            look(part, first, line, present, value);
 #pragma unroll
-                for (uint32_t i = 0; i < Count; i++) {
-                    if (first + i < nranks && first + i != rank) {
-                        value[i] = load_line(layout.at(lane, part, first + i, line));
-                    }
-                }
-#pragma unroll
-                for (uint32_t i = 0; i < Count; i++) {
-                    if (first + i < nranks && first + i != rank && carries_epoch() && value[i].x != epoch) {
-                        missing = first + i;
-                    }
+            for (uint32_t i = 0; i < Count; i++) {
+                if (present && first + i < nranks && first + i != rank && carries_epoch() && value[i].x != epoch) {
+                    missing = first + i;
                 }
             }
             if (__all_sync(whole_warp, missing == nranks)) {
+                look(part, first, line, present, value);
                 return true;
             }
             const bool on = missing == nranks || wait.again(missing);
@@ -119,12 +127,7 @@ struct ll128_inbox {
     {
         for (;;) {
             bool complete = true;
-            __syncwarp();
-#pragma unroll
-            for (uint32_t i = 0; i < Count; i++) {
-                const uint32_t at = line + i * step < lines ? line + i * step : lines - 1;
-                value[i] = load_line(layout.at(lane, 0, 0, at));
-            }
+            look_along(line, step, lines, value);
 #pragma unroll
             for (uint32_t i = 0; i < Count; i++) {
                 if (line + i * step < lines && carries_epoch() && value[i].x != epoch) {
@@ -132,12 +135,39 @@ struct ll128_inbox {
                 }
             }
             if (__all_sync(whole_warp, complete)) {
+                look_along(line, step, lines, value);
                 return true;
             }
             const bool on = complete || wait.again(source);
             if (!__all_sync(whole_warp, on)) {
                 return false;
             }
+        }
+    }
+
+  private:
+    template <uint32_t Count>
+    __device__ __forceinline__ void look(uint32_t part, uint32_t first, uint32_t line, bool present, pack (&value)[Count]) const
+    {
+        __syncwarp();
+        if (present) {
+#pragma unroll
+            for (uint32_t i = 0; i < Count; i++) {
+                if (first + i < nranks && first + i != rank) {
+                    value[i] = load_line(layout.at(lane, part, first + i, line));
+                }
+            }
+        }
+    }
+
+    template <uint32_t Count>
+    __device__ __forceinline__ void look_along(uint32_t line, uint32_t step, uint32_t lines, pack (&value)[Count]) const
+    {
+        __syncwarp();
+#pragma unroll
+        for (uint32_t i = 0; i < Count; i++) {
+            const uint32_t at = line + i * step < lines ? line + i * step : lines - 1;
+            value[i] = load_line(layout.at(lane, 0, 0, at));
         }
     }
 };

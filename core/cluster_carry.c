@@ -133,10 +133,10 @@ static void put_together(const struct gpucoll_request *request)
         return; /* it is there already */
     }
     for (uint32_t i = 0; i < team->size; i++) {
-        const unsigned char *brought = told_by(request, i);
         if (!brings(call, team->members[i].number)) {
             continue;
         }
+        const unsigned char *brought = told_by(request, i);
         if (first) {
             memcpy(into, brought, call->bytes);
         } else {

@@ -38,14 +38,35 @@ static bool copy(const struct gpucoll_cluster_call *call, uint64_t unit, enum gp
     return true;
 }
 
+static bool along(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_rail_coll coll,
+                  struct gpucoll_rail_args *args)
+{
+    args->coll = coll;
+    args->functor = call->functor;
+    args->root = call->root;
+    args->bytes = gpucoll_stage_whole(call, unit).bytes;
+    return true;
+}
+
 static bool allreduce(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
                       struct gpucoll_rail_args *args)
 {
     (void)blocks;
-    args->coll = GPUCOLL_RAIL_ALLREDUCE;
-    args->functor = call->functor;
-    args->bytes = gpucoll_stage_whole(call, unit).bytes;
-    return true;
+    return along(call, unit, GPUCOLL_RAIL_ALLREDUCE, args);
+}
+
+static bool reduce(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
+                   struct gpucoll_rail_args *args)
+{
+    (void)blocks;
+    return along(call, unit, GPUCOLL_RAIL_REDUCE, args);
+}
+
+static bool bcast(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
+                  struct gpucoll_rail_args *args)
+{
+    (void)blocks;
+    return along(call, unit, GPUCOLL_RAIL_BCAST, args);
 }
 
 static bool allreduce_ordered(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
@@ -55,17 +76,6 @@ static bool allreduce_ordered(const struct gpucoll_cluster_call *call, uint64_t 
     return allreduce(call, unit, blocks, args);
 }
 
-static bool reduce(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
-                   struct gpucoll_rail_args *args)
-{
-    (void)blocks;
-    args->coll = GPUCOLL_RAIL_REDUCE;
-    args->functor = call->functor;
-    args->root = call->root;
-    args->bytes = gpucoll_stage_whole(call, unit).bytes;
-    return true;
-}
-
 static bool reduce_ordered(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
                            struct gpucoll_rail_args *args)
 {
@@ -73,20 +83,10 @@ static bool reduce_ordered(const struct gpucoll_cluster_call *call, uint64_t uni
     return reduce(call, unit, blocks, args);
 }
 
-static bool bcast(const struct gpucoll_cluster_call *call, uint64_t unit, uint64_t *blocks,
-                  struct gpucoll_rail_args *args)
-{
-    (void)blocks;
-    args->coll = GPUCOLL_RAIL_BCAST;
-    args->root = call->root;
-    args->bytes = gpucoll_stage_whole(call, unit).bytes;
-    return true;
-}
-
-#define WHOLE(along)                                                                                         \
+#define WHOLE(run)                                                                                           \
     {                                                                                                        \
         .between = GPUCOLL_BETWEEN_RANKS, .shape = gpucoll_stage_shape_whole, .ops = gpucoll_stage_no_ops,   \
-        .copy = copy, .rail = along,                                                                         \
+        .copy = copy, .rail = run,                                                                           \
     }
 
 const struct gpucoll_cluster_family gpucoll_cluster_allreduce_ordered = WHOLE(allreduce_ordered);

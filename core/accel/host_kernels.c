@@ -164,12 +164,7 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
 
 /* ---- one-shot of two ranks: LL128 ---- */
 
-static char *swap_line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint64_t line)
-{
-    return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, 0, 0) +
-           line * GPUCOLL_LINE_BYTES;
-}
-
+/* The peer alone stores into the lane: its lines begin where those of (0, 0) do. */
 static bool swap_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
                          uint32_t channels)
 {
@@ -178,13 +173,13 @@ static bool swap_channel(const struct gpucoll_kernel_args *args, int functor, ui
     for (uint64_t line = channel; line < lines; line += channels) {
         const struct span span =
             span_of_packs(args->bytes, line * GPUCOLL_LINE_PACKS, (line + 1) * GPUCOLL_LINE_PACKS);
-        line_fill(swap_line_at(args, peer, line), (const char *)args->send + span.begin, span.bytes,
+        line_fill(line_at(args, peer, 0, 0, line), (const char *)args->send + span.begin, span.bytes,
                   args->peer[peer].epoch);
     }
     for (uint64_t line = channel; line < lines; line += channels) {
         const struct span span =
             span_of_packs(args->bytes, line * GPUCOLL_LINE_PACKS, (line + 1) * GPUCOLL_LINE_PACKS);
-        const char *other = line_wait(args, peer, swap_line_at(args, args->rank, line));
+        const char *other = line_wait(args, peer, line_at(args, args->rank, 0, 0, line));
         if (other == NULL) {
             return false;
         }

@@ -114,8 +114,7 @@ TEST(selector, several_ctas_are_paid_beyond_a_pack_a_thread)
             EXPECT_NEAR(step(GPUCOLL_ALLTOALL, run - 16), 0, little);
             EXPECT_NEAR(step(GPUCOLL_SCAN, bound - 16), 0, little);
             EXPECT_NEAR(lingering_us("ll128", GPUCOLL_ALLREDUCE, 16, ranks, threads),
-                        lingering_us("ll", GPUCOLL_ALLREDUCE, 16, ranks, threads) + several +
-                            0.5 + 0.62,
+                        lingering_us("ll", GPUCOLL_ALLREDUCE, 16, ranks, threads) + several + 0.5 + 0.62,
                         little);
         }
     }

@@ -1,26 +1,44 @@
 /*
  * Calls of several hosts with few bytes, that go along with what the hosts tell each other before any call: each rank copies what it brings to
- * host memory, the ranks of a host sum theirs in the order of ranks, spans carry one piece for each host to all, and every rank sums these in
- * the order of hosts. What the stages would need is saved: the kernels on both sides, and a second message. So every rank gets the same bits.
+ * host memory, the ranks of a host put theirs together, spans carry one piece for each host to all, and every rank makes its result of these.
+ * What the stages would need is saved: the kernels on both sides, and a second message. Sums are in the order of the ranks of a host, then in that of
+ * hosts, so every rank gets the same bits; what is gathered lies in the order of the ranks of a host, then in that of all ranks.
  *
  * The pieces go whether or not all hosts can run the call; if one cannot, or has none, they are of no use.
  */
 #include "core/cluster_call.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "core/agreement.h"
 #include "core/copies.h"
 #include "core/watchdog.h"
 
-/* Which of the host's ranks bring something, and who gets the result. */
-static bool sums(const struct gpucoll_cluster_call *call)
+static bool gathers(const struct gpucoll_cluster_call *call)
 {
-    return call->family == &gpucoll_cluster_allreduce || call->family == &gpucoll_cluster_reduce;
+    return call->family == &gpucoll_cluster_allgather;
 }
 
+static bool scatters(const struct gpucoll_cluster_call *call)
+{
+    return call->family == &gpucoll_cluster_reduce_scatter;
+}
+
+static bool sums(const struct gpucoll_cluster_call *call)
+{
+    return call->family == &gpucoll_cluster_allreduce || call->family == &gpucoll_cluster_reduce ||
+           scatters(call);
+}
+
+/* Which of the host's ranks bring something, of how many bytes; and who gets the result, of how many. */
 static bool brings(const struct gpucoll_cluster_call *call, uint32_t rank)
 {
-    return sums(call) || rank == call->root;
+    return sums(call) || gathers(call) || rank == call->root;
+}
+
+static uint64_t brought_bytes(const struct gpucoll_cluster_call *call, uint32_t rank)
+{
+    return gathers(call) ? call->blocks[rank].bytes : call->few;
 }
 
 static bool gets(const struct gpucoll_cluster_call *call)
@@ -29,14 +47,61 @@ static bool gets(const struct gpucoll_cluster_call *call)
     if (call->family == &gpucoll_cluster_reduce) {
         return rank == call->root;
     }
-    return sums(call) || rank != call->root;
+    return sums(call) || gathers(call) || rank != call->root;
+}
+
+static uint64_t total_bytes(const struct gpucoll_cluster_call *call)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < call->cluster->size; i++) {
+        total += call->blocks[i].bytes;
+    }
+    return total;
+}
+
+/* Where the blocks of ranks lie one behind the other, in their order. False: out of memory. */
+static bool note_places(struct gpucoll_cluster_call *call)
+{
+    const uint32_t size = call->cluster->size;
+    call->places = calloc(size, sizeof *call->places);
+    for (uint32_t i = 1; call->places != NULL && i < size; i++) {
+        call->places[i] = call->places[i - 1] + call->blocks[i - 1].bytes;
+    }
+    return call->places != NULL;
+}
+
+/* The longest of what hosts gather: all carry equally much. */
+static uint64_t most_gathered(const struct gpucoll_cluster_call *call)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    uint64_t most = 0;
+    for (uint32_t host = 0; host < cluster->hosts; host++) {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < gpucoll_host_size(cluster, host); i++) {
+            bytes += call->blocks[gpucoll_host_rank(cluster, host, i)].bytes;
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+bool gpucoll_carry_note(struct gpucoll_cluster_call *call)
+{
+    if (!sums(call) && !gathers(call) && call->family != &gpucoll_cluster_bcast) {
+        return true;
+    }
+    const uint64_t total = call->blocks != NULL ? total_bytes(call) : call->bytes;
+    if (total > call->cluster->carry) {
+        return true;
+    }
+    call->few = gathers(call) ? most_gathered(call) : total;
+    return call->few == 0 || call->blocks == NULL || note_places(call);
 }
 
 /* Of what the posts of all ranks agree on, so the same on all of a host. */
 static bool is_carried(const struct gpucoll_cluster_call *call)
 {
-    return call != NULL && (sums(call) || call->family == &gpucoll_cluster_bcast) && call->bytes > 0 &&
-           call->bytes <= call->cluster->carry;
+    return call != NULL && call->few > 0;
 }
 
 /* Of memory of the accelerator, for what goes out or comes in of one call; whole cache lines. */
@@ -63,8 +128,8 @@ static unsigned char *told_by(const struct gpucoll_request *request, uint32_t me
 {
     const struct gpucoll_team *team = request->team;
     const uint64_t place = request->call % GPUCOLL_RING;
-    return request->stages->bytes > GPUCOLL_CARRY_BYTES ? team->cluster->shelves[member]->carried[place]
-                                                        : team->members[member].board->carried[place];
+    return request->stages->few > GPUCOLL_CARRY_BYTES ? team->cluster->shelves[member]->carried[place]
+                                                      : team->members[member].board->carried[place];
 }
 
 bool gpucoll_carry_reserve(struct gpucoll_request *request)
@@ -82,10 +147,56 @@ bool gpucoll_carry_reserve(struct gpucoll_request *request)
     return true;
 }
 
+/* Between blocks of the device and their places in host memory. What follows each other on both sides is one copy; several go by a queue of their
+ * own, whose last ticket stands for all. */
+static gpucoll_status copy_blocks(struct gpucoll_request *request, uint32_t queue, char *base, char *host)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    const struct gpucoll_block *blocks = call->blocks;
+    const uint32_t size = call->cluster->size;
+    const bool out = queue == GPUCOLL_QUEUE_OUT;
+    gpucoll_status status = GPUCOLL_OK;
+    bool several = false;
+    for (uint32_t i = 0; i < size && status == GPUCOLL_OK;) {
+        uint64_t bytes = blocks[i].bytes;
+        if (bytes == 0) {
+            i++;
+            continue;
+        }
+        uint32_t next = i + 1;
+        while (next < size &&
+               (blocks[next].bytes == 0 || blocks[next].offset == blocks[i].offset + (ptrdiff_t)bytes)) {
+            bytes += blocks[next++].bytes;
+        }
+        void *to = out ? host + call->places[i] : base + blocks[i].offset;
+        const void *from = out ? base + blocks[i].offset : host + call->places[i];
+        several = several || next < size;
+        status = several ? gpucoll_copy_in(request->gpu, queue, to, from, bytes, &call->carrying)
+                         : gpucoll_copy_few(request->gpu, queue, to, from, bytes, request->migrates,
+                                            &call->carrying);
+        i = next;
+    }
+    return status;
+}
+
 static gpucoll_status copy_out(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    return gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_OUT, outgoing(request), call->send, call->bytes,
+    if (scatters(call)) {
+        return copy_blocks(request, GPUCOLL_QUEUE_OUT, (char *)call->send, outgoing(request));
+    }
+    return gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_OUT, outgoing(request), call->send,
+                            brought_bytes(call, call->cluster->rank), request->migrates, &call->carrying);
+}
+
+static gpucoll_status copy_in(struct gpucoll_request *request)
+{
+    struct gpucoll_cluster_call *call = request->stages;
+    if (gathers(call)) {
+        return copy_blocks(request, GPUCOLL_QUEUE_IN, call->recv, incoming(request));
+    }
+    const uint64_t bytes = scatters(call) ? call->blocks[call->cluster->rank].bytes : call->few;
+    return gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_IN, call->recv, incoming(request), bytes,
                             request->migrates, &call->carrying);
 }
 
@@ -114,40 +225,39 @@ static void tell(struct gpucoll_request *request)
     struct gpucoll_cluster_call *call = request->stages;
     const struct gpucoll_team *team = request->team;
     if (brings(call, call->cluster->rank)) {
-        memcpy(told_by(request, team->rank), outgoing(request), call->bytes);
+        memcpy(told_by(request, team->rank), outgoing(request), brought_bytes(call, call->cluster->rank));
     }
     atomic_store_explicit(&team->board->brought[request->call % GPUCOLL_RING], request->call,
                           memory_order_release);
     call->told = true;
 }
 
-/* Makes what the host brings of what its ranks do, all of which have told. Of a broadcast a host without the root brings nothing, in as many
- * bytes: all hosts carry equally much. */
+static void sum_up(const struct gpucoll_cluster_call *call, char *into, const void *with, uint64_t bytes)
+{
+    gpucoll_host_reduce(call->functor, into, into, with, bytes / gpucoll_host_functor_size(call->functor));
+}
+
+/* Makes what the host brings of what its ranks do, all of which have told; what is left of as many bytes as all hosts carry is of no use. Of a broadcast
+ * a host without the root brings nothing else. */
 static void put_together(const struct gpucoll_request *request)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     const struct gpucoll_team *team = request->team;
     char *into = outgoing(request);
-    bool first = true;
-    if (team->size == 1 && brings(call, call->cluster->rank)) {
-        return; /* it is there already */
-    }
+    uint64_t made = 0;
     for (uint32_t i = 0; i < team->size; i++) {
-        if (!brings(call, team->members[i].number)) {
+        const uint32_t rank = team->members[i].number;
+        const uint64_t bytes = brings(call, rank) ? brought_bytes(call, rank) : 0;
+        if (team->size > 1 && sums(call) && made > 0) {
+            sum_up(call, into, told_by(request, i), bytes);
             continue;
         }
-        const unsigned char *brought = told_by(request, i);
-        if (first) {
-            memcpy(into, brought, call->bytes);
-        } else {
-            gpucoll_host_reduce(call->functor, into, into, brought,
-                                call->bytes / gpucoll_host_functor_size(call->functor));
+        if (team->size > 1 && bytes > 0) { /* what a rank alone brings is there already */
+            memcpy(into + made, told_by(request, i), bytes);
         }
-        first = false;
+        made += bytes;
     }
-    if (first) {
-        memset(into, 0, call->bytes);
-    }
+    memset(into + made, 0, call->few - made);
 }
 
 /* What this rank brings comes to host memory. As gpucoll_test. */
@@ -202,26 +312,52 @@ uint32_t gpucoll_carry_brought(const struct gpucoll_request *request, const void
         return 0;
     }
     *data = outgoing(request);
-    return (uint32_t)request->stages->bytes;
+    return (uint32_t)request->stages->few;
+}
+
+/* The blocks of all ranks. */
+static void take_gathered(const struct gpucoll_cluster_call *call, const struct gpucoll_span *span,
+                          char *result)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    for (uint32_t host = 0; host < cluster->hosts; host++) {
+        const char *from = gpucoll_span_carried(span, host);
+        for (uint32_t i = 0; i < gpucoll_host_size(cluster, host); i++) {
+            const uint32_t rank = gpucoll_host_rank(cluster, host, i);
+            memcpy(result + call->places[rank], from, call->blocks[rank].bytes);
+            from += call->blocks[rank].bytes;
+        }
+    }
+}
+
+/* The sum of what all hosts bring, or of this rank's block of that. */
+static void take_sum(const struct gpucoll_cluster_call *call, const struct gpucoll_span *span, char *result)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    const uint64_t at = scatters(call) ? call->places[cluster->rank] : 0;
+    const uint64_t bytes = scatters(call) ? call->blocks[cluster->rank].bytes : call->few;
+    memcpy(result, gpucoll_span_carried(span, 0) + at, bytes);
+    for (uint32_t host = 1; host < cluster->hosts; host++) {
+        sum_up(call, result, gpucoll_span_carried(span, host) + at, bytes);
+    }
 }
 
 void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_span *span)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    const struct gpucoll_cluster *cluster = request->team->cluster;
-    if (!is_carried(call) || span->known.carried != call->bytes) {
+    if (!is_carried(call) || span->known.carried != call->few) {
         return;
     }
     call->carried = true;
     if (!gets(call)) {
         return;
     }
-    char *result = incoming(request);
-    const uint32_t from = sums(call) ? 0 : cluster->host_of[call->root];
-    memcpy(result, gpucoll_span_carried(span, from), call->bytes);
-    for (uint32_t host = 1; sums(call) && host < cluster->hosts; host++) {
-        gpucoll_host_reduce(call->functor, result, result, gpucoll_span_carried(span, host),
-                            call->bytes / gpucoll_host_functor_size(call->functor));
+    if (gathers(call)) {
+        take_gathered(call, span, incoming(request));
+    } else if (sums(call)) {
+        take_sum(call, span, incoming(request));
+    } else {
+        memcpy(incoming(request), gpucoll_span_carried(span, call->cluster->host_of[call->root]), call->few);
     }
 }
 
@@ -234,8 +370,7 @@ gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
     gpucoll_status status = GPUCOLL_OK;
     if (!call->delivering) {
         call->delivering = true;
-        status = gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_IN, call->recv, incoming(request), call->bytes,
-                                  request->migrates, &call->carrying);
+        status = copy_in(request);
     }
     if (status == GPUCOLL_OK) {
         status = gpucoll_copy_done(request->gpu, call->carrying);

@@ -157,7 +157,7 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
         call->family = flat;
     }
     call->family->shape(call);
-    return true;
+    return gpucoll_carry_note(call);
 }
 
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
@@ -445,6 +445,7 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     }
     free(call->slot_blocks);
     free(call->slot_places);
+    free(call->places);
     free(call->blocks);
     free(call->pairs);
     free(call);

@@ -19,6 +19,11 @@ const std::vector<Hosts> shapes = {
 
 const Kind reduce_kind = {GPUCOLL_REDUCE, TO_ROOT, false, false, false};
 const Kind bcast_kind = {GPUCOLL_BCAST, FROM_ROOT, false, false, false};
+const Kind allgather_kind = {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false};
+const Kind allgatherv_kind = {GPUCOLL_ALLGATHERV, ALL_TO_ALL, false, true, true}; /* with gaps */
+const Kind scatter_kind = {GPUCOLL_REDUCE_SCATTER, ALL_TO_ALL, true, false, true};
+const Kind scatter_block_kind = {GPUCOLL_REDUCE_SCATTER_BLOCK, ALL_TO_ALL, true, false, false};
+const Kind block_kinds[] = {allgather_kind, allgatherv_kind, scatter_kind, scatter_block_kind};
 
 /* What is sent of all ranks. */
 std::atomic<unsigned> sends;
@@ -141,6 +146,38 @@ TEST(cluster_carry, needs_one_message_a_rank)
     EXPECT_GT(messages_of("4096", [](Rank &rank) { check(rank, call_of(bcast_kind, 4097)); }), 4u);
 }
 
+/* Of the blocks of all ranks together no more than of a sum. */
+TEST(cluster_carry, blocks_need_one_message_a_rank)
+{
+    const auto messages = [](const Kind &kind, size_t count) {
+        return messages_of("4096", [=](Rank &rank) { check(rank, call_of(kind, count)); });
+    };
+    EXPECT_EQ(messages(allgather_kind, 1), 4u);
+    EXPECT_EQ(messages(allgather_kind, 1024), 4u);
+    EXPECT_GT(messages(allgather_kind, 1025), 4u);
+    EXPECT_EQ(messages(allgatherv_kind, 700), 4u);
+    EXPECT_EQ(messages(scatter_kind, 100), 4u);
+    EXPECT_EQ(messages(scatter_block_kind, 256), 4u);
+    EXPECT_GT(messages(scatter_block_kind, 257), 4u);
+    const Kind alltoall = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
+    EXPECT_GT(messages(alltoall, 1), 4u);
+    EXPECT_GT(messages_of("0", [](Rank &rank) { check(rank, call_of(allgather_kind, 1)); }), 4u);
+}
+
+/* Of three blocks one is empty, and hosts bring unequally much. */
+TEST(cluster_carry, blocks_of_all_shapes_and_sizes)
+{
+    for (const Hosts &hosts : shapes) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            for (const Kind &kind : block_kinds) {
+                for (size_t count : {1, 3, 8, 65, 146, 300, 585}) {
+                    check_both_places(rank, call_of(kind, count));
+                }
+            }
+        });
+    }
+}
+
 /* 16 KiB of all hosts together, in whole words of 8 bytes each. */
 TEST(cluster_carry, many_hosts_have_less_room_each)
 {
@@ -167,13 +204,13 @@ TEST(cluster_carry, many_hosts_have_less_room_each)
 /* Hosts that are to agree on a barrier tell each other verdicts and nothing else. */
 TEST(cluster_carry, messages_have_what_is_carried_and_no_more)
 {
-    const Kind gather = {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false};
-    const auto allgather = [&](Rank &rank) { check(rank, call_of(gather, 100)); };
+    const Kind kind = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
+    const auto alltoall = [&](Rank &rank) { check(rank, call_of(kind, 100)); };
     const auto sum = [](Rank &rank) { sum_of(rank, 2); };
     for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1, 1, 1, 1}), hosts_of({1, 2, 3})}) {
         const Traffic bare = traffic_of(hosts, {}, [](Rank &rank) { enter_barrier(rank.team); });
-        const Traffic with_none = traffic_of(hosts, {{"carry", "0"}}, allgather);
-        EXPECT_EQ(traffic_of(hosts, {}, allgather).bytes, with_none.bytes);
+        const Traffic with_none = traffic_of(hosts, {{"carry", "0"}}, alltoall);
+        EXPECT_EQ(traffic_of(hosts, {}, alltoall).bytes, with_none.bytes);
         EXPECT_EQ(traffic_of(hosts, {{"carry", "0"}}, [](Rank &rank) { enter_barrier(rank.team); }).bytes,
                   bare.bytes);
         /* Every rank hears of every other host once, and from one rank of it. */
@@ -239,6 +276,10 @@ TEST(cluster_carry, every_operator_and_type)
     on_hosts(hosts_of({2, 1, 1}), {}, [](Rank &rank) {
         for (const NativePair &pair : native_pairs()) {
             check_reductions(rank, pair.op, pair.type, 5, 0);
+            ExchangeCall call = call_of(scatter_block_kind, 5);
+            call.op = pair.op;
+            call.type = pair.type;
+            check_both_places(rank, call);
         }
     });
 }
@@ -306,8 +347,12 @@ TEST(cluster_carry, lengths_at_random)
                         ASSERT_EQ(gpucoll_post(rank.team, &sums.back()->args, &request), GPUCOLL_OK);
                     }
                     const size_t bytes = 1 + random.below(5000);
-                    ExchangeCall call =
-                        turn % 2 == 0 ? call_of(bcast_kind, bytes) : call_of(reduce_kind, (bytes + 3) / 4);
+                    const std::pair<Kind, size_t> calls[] = {
+                        {bcast_kind, bytes},
+                        {reduce_kind, (bytes + 3) / 4},
+                        {turn % 8 < 4 ? allgather_kind : allgatherv_kind, bytes / rank.meeting.size},
+                        {turn % 8 < 4 ? scatter_kind : scatter_block_kind, bytes / 4 / rank.meeting.size}};
+                    ExchangeCall call = call_of(calls[turn % 4].first, calls[turn % 4].second);
                     call.root = static_cast<uint32_t>(random.below(rank.meeting.size));
                     ExchangePart part(call, rank.number, rank.meeting.size);
                     const gpucoll_coll_args args = part.args();
@@ -356,6 +401,10 @@ TEST(cluster_carry, counts_that_differ_are_an_error_on_all)
                          1); /* which alone takes it for one of few bytes */
             EXPECT_EQ(rank.call(one_rank.args), GPUCOLL_ERR_MISMATCH);
             sum_of(rank, 3);
+            ExchangePart gather(call_of(allgather_kind, 8 + hosts[rank.number]), rank.number,
+                                rank.meeting.size);
+            EXPECT_EQ(rank.call(gather.args()), GPUCOLL_ERR_MISMATCH);
+            check(rank, call_of(allgather_kind, 8));
         });
     }
 }

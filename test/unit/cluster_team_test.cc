@@ -168,7 +168,8 @@ TEST(cluster_team, a_host_with_more_ranks_than_a_kernel_takes_counts_as_several)
                     EXPECT_EQ(rank.call(small.args), GPUCOLL_DECLINED);
                     EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);
                 }
-                ExchangePart uneven(call_of(kinds[1], 10), rank.number, rank.meeting.size);
+                check(rank, call_of(kinds[1], 10)); /* goes along with what the hosts agree on */
+                ExchangePart uneven(call_of(kinds[1], 300), rank.number, rank.meeting.size);
                 EXPECT_EQ(rank.call(uneven.args()),
                           GPUCOLL_DECLINED); /* after the hosts have agreed on its size */
                 EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);

@@ -130,8 +130,8 @@ struct gpucoll_cluster_call {
     struct gpucoll_net_memory *memory; /* that the rail may work on; NULL: on `slots` */
 
     /* Of few bytes (core/cluster_carry.c): */
-    uint64_t few;     /* that each host has go along; 0: it goes by the stages */
-    uint64_t *places; /* by rank: of its block, where all lie one behind the other */
+    const struct gpucoll_carry_row *carry; /* what ranks bring and get */
+    uint64_t few;                          /* bytes that each host has go along; 0: it goes by the stages */
     struct gpucoll_copy_ticket carrying;
     gpucoll_status agreed; /* what the ranks of this host decided */
     bool told;             /* to these what this rank brings */
@@ -260,8 +260,8 @@ static inline bool gpucoll_carry_has_come(const struct gpucoll_cluster_call *cal
 {
     return call->carried;
 }
-/* When the call is posted, before anything of it is known of others: is it such a call? False: out of memory. */
-bool gpucoll_carry_note(struct gpucoll_cluster_call *call) GPUCOLL_CHECKED;
+/* When the call is posted, before anything of it is known of others: is it such a call, if nothing is known that speaks against it? */
+void gpucoll_carry_note(struct gpucoll_cluster_call *call, enum gpucoll_coll coll);
 gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request) GPUCOLL_CHECKED;
 
 /* Where a unit's temporary memory is. */

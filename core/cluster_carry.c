@@ -8,94 +8,107 @@
  */
 #include "core/cluster_call.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "core/agreement.h"
+#include "core/cluster_pairs.h"
 #include "core/copies.h"
 #include "core/watchdog.h"
 
-static bool gathers(const struct gpucoll_cluster_call *call)
+/* What a rank brings, or gets: a buffer or its own block, or a block for each rank or of each; and which ranks do. */
+struct side {
+    enum { ALL, ROOT, OTHERS } who;
+    bool each;
+};
+
+struct gpucoll_carry_row {
+    enum { NOT_CARRIED, SUMMED, IN_A_ROW /* one behind the other */ } how; /* what ranks bring */
+    struct side out;
+    struct side in;
+};
+
+/* Of the collectives of blocks those whose lengths all ranks name alike, or MPI makes equal. */
+static const struct gpucoll_carry_row rows[GPUCOLL_COLL_COUNT] = {
+    [GPUCOLL_ALLREDUCE] = {SUMMED, {ALL, false}, {ALL, false}},
+    [GPUCOLL_REDUCE] = {SUMMED, {ALL, false}, {ROOT, false}},
+    [GPUCOLL_REDUCE_SCATTER] = {SUMMED, {ALL, true}, {ALL, false}},
+    [GPUCOLL_REDUCE_SCATTER_BLOCK] = {SUMMED, {ALL, true}, {ALL, false}},
+    [GPUCOLL_BCAST] = {IN_A_ROW, {ROOT, false}, {OTHERS, false}},
+    [GPUCOLL_ALLGATHER] = {IN_A_ROW, {ALL, false}, {ALL, true}},
+    [GPUCOLL_ALLGATHERV] = {IN_A_ROW, {ALL, false}, {ALL, true}},
+    [GPUCOLL_GATHER] = {IN_A_ROW, {ALL, false}, {ROOT, true}},
+    [GPUCOLL_SCATTER] = {IN_A_ROW, {ROOT, true}, {ALL, false}},
+    [GPUCOLL_ALLTOALL] = {IN_A_ROW, {ALL, true}, {ALL, true}},
+};
+
+static bool has_part(const struct gpucoll_cluster_call *call, const struct side *side, uint32_t rank)
 {
-    return call->family == &gpucoll_cluster_allgather;
+    return side->who == ALL || (rank == call->root) == (side->who == ROOT);
 }
 
-static bool scatters(const struct gpucoll_cluster_call *call)
+static uint64_t block_bytes(const struct gpucoll_cluster_call *call, uint32_t rank)
 {
-    return call->family == &gpucoll_cluster_reduce_scatter;
+    return call->blocks != NULL ? call->blocks[rank].bytes : call->bytes;
 }
 
-static bool sums(const struct gpucoll_cluster_call *call)
+/* Of all blocks before that of a rank; of all there are, if that is past the last. */
+static uint64_t bytes_before(const struct gpucoll_cluster_call *call, uint32_t rank)
 {
-    return call->family == &gpucoll_cluster_allreduce || call->family == &gpucoll_cluster_reduce ||
-           scatters(call);
-}
-
-/* Which of the host's ranks bring something, of how many bytes; and who gets the result, of how many. */
-static bool brings(const struct gpucoll_cluster_call *call, uint32_t rank)
-{
-    return sums(call) || gathers(call) || rank == call->root;
-}
-
-static uint64_t brought_bytes(const struct gpucoll_cluster_call *call, uint32_t rank)
-{
-    return gathers(call) ? call->blocks[rank].bytes : call->few;
-}
-
-static bool gets(const struct gpucoll_cluster_call *call)
-{
-    const uint32_t rank = call->cluster->rank;
-    if (call->family == &gpucoll_cluster_reduce) {
-        return rank == call->root;
+    uint64_t bytes = 0;
+    if (call->blocks == NULL) {
+        return rank * call->bytes;
     }
-    return sums(call) || gathers(call) || rank != call->root;
-}
-
-static uint64_t total_bytes(const struct gpucoll_cluster_call *call)
-{
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < call->cluster->size; i++) {
-        total += call->blocks[i].bytes;
+    for (uint32_t i = 0; i < rank; i++) {
+        bytes += call->blocks[i].bytes;
     }
-    return total;
+    return bytes;
 }
 
-/* Where the blocks of ranks lie one behind the other, in their order. False: out of memory. */
-static bool note_places(struct gpucoll_cluster_call *call)
+static uint64_t brought_by(const struct gpucoll_cluster_call *call, uint32_t rank)
 {
-    const uint32_t size = call->cluster->size;
-    call->places = calloc(size, sizeof *call->places);
-    for (uint32_t i = 1; call->places != NULL && i < size; i++) {
-        call->places[i] = call->places[i - 1] + call->blocks[i - 1].bytes;
+    const struct side *out = &call->carry->out;
+    if (!has_part(call, out, rank)) {
+        return 0;
     }
-    return call->places != NULL;
+    return out->each ? bytes_before(call, call->cluster->size) : block_bytes(call, rank);
 }
 
-/* The longest of what hosts gather: all carry equally much. */
-static uint64_t most_gathered(const struct gpucoll_cluster_call *call)
+/* Of what lies one behind the other: by the ranks of a host whose index is below this one. */
+static uint64_t brought_before(const struct gpucoll_cluster_call *call, uint32_t host, uint32_t index)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < index; i++) {
+        bytes += brought_by(call, gpucoll_host_rank(call->cluster, host, i));
+    }
+    return bytes;
+}
+
+/* As much as the host has that brings most: all carry equally much. */
+static uint64_t carried_bytes(const struct gpucoll_cluster_call *call)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
     uint64_t most = 0;
+    if (call->carry->how == SUMMED) {
+        return brought_by(call, cluster->rank);
+    }
     for (uint32_t host = 0; host < cluster->hosts; host++) {
-        uint64_t bytes = 0;
-        for (uint32_t i = 0; i < gpucoll_host_size(cluster, host); i++) {
-            bytes += call->blocks[gpucoll_host_rank(cluster, host, i)].bytes;
-        }
+        const uint64_t bytes = brought_before(call, host, gpucoll_host_size(cluster, host));
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
-bool gpucoll_carry_note(struct gpucoll_cluster_call *call)
+void gpucoll_carry_note(struct gpucoll_cluster_call *call, enum gpucoll_coll coll)
 {
-    if (!sums(call) && !gathers(call) && call->family != &gpucoll_cluster_bcast) {
-        return true;
+    const struct gpucoll_carry_row *row = &rows[coll];
+    const uint64_t most = call->cluster->carry;
+    const bool each = row->out.each || row->in.each;
+    if (row->how == NOT_CARRIED || call->bytes > most ||
+        (each && bytes_before(call, call->cluster->size) > most)) {
+        return;
     }
-    const uint64_t total = call->blocks != NULL ? total_bytes(call) : call->bytes;
-    if (total > call->cluster->carry) {
-        return true;
-    }
-    call->few = gathers(call) ? most_gathered(call) : total;
-    return call->few == 0 || call->blocks == NULL || note_places(call);
+    call->carry = row;
+    const uint64_t bytes = carried_bytes(call);
+    call->few = bytes <= most ? bytes : 0;
 }
 
 /* Of what the posts of all ranks agree on, so the same on all of a host. */
@@ -105,22 +118,22 @@ static bool is_carried(const struct gpucoll_cluster_call *call)
 }
 
 /* Of memory of the accelerator, for what goes out or comes in of one call; whole cache lines. */
-static size_t piece_bytes(const struct gpucoll_cluster *cluster)
+static size_t room_bytes(const struct gpucoll_cluster *cluster)
 {
     return (cluster->carry + 63) / 64 * 64;
 }
 
-/* The two pieces of host memory that belong to a call. They are free again when the ring's entry is. In the first is what this rank brings,
+/* The two rooms in host memory that belong to a call. They are free again when the ring's entry is. In the first is what this rank brings,
  * then what its host does. */
 static char *outgoing(const struct gpucoll_request *request)
 {
     const struct gpucoll_cluster *cluster = request->team->cluster;
-    return cluster->carry_memory + request->call % GPUCOLL_RING * 2 * piece_bytes(cluster);
+    return cluster->carry_memory + request->call % GPUCOLL_RING * 2 * room_bytes(cluster);
 }
 
 static char *incoming(const struct gpucoll_request *request)
 {
-    return outgoing(request) + piece_bytes(request->team->cluster);
+    return outgoing(request) + room_bytes(request->team->cluster);
 }
 
 /* Where a rank of this host tells the others what it brings: on its shelf only what has no room beside the rest that they look at. */
@@ -140,72 +153,102 @@ bool gpucoll_carry_reserve(struct gpucoll_request *request)
         return true;
     }
     void *memory = NULL;
-    if (accel->ops->host_alloc(accel, GPUCOLL_RING * 2 * piece_bytes(cluster), &memory) != GPUCOLL_OK) {
+    if (accel->ops->host_alloc(accel, GPUCOLL_RING * 2 * room_bytes(cluster), &memory) != GPUCOLL_OK) {
         return false;
     }
     cluster->carry_memory = memory;
     return true;
 }
 
-/* Between blocks of the device and their places in host memory. What follows each other on both sides is one copy; several go by a queue of their
- * own, whose last ticket stands for all. */
-static gpucoll_status copy_blocks(struct gpucoll_request *request, uint32_t queue, char *base, char *host)
+struct piece {
+    char *device;
+    uint64_t bytes;
+};
+
+/* What this rank brings or gets of the block `i`, or as its only one. A run from a rank to itself is empty in place. */
+static struct piece piece_of(const struct gpucoll_cluster_call *call, bool out, uint32_t i)
+{
+    const bool each = out ? call->carry->out.each : call->carry->in.each;
+    char *base = out ? (char *)call->send : call->recv;
+    if (call->pairs != NULL) {
+        const struct gpucoll_kernel_run *run = &call->pairs->runs[each ? i : call->root];
+        return out ? (struct piece){(char *)run->send, run->send_bytes}
+                   : (struct piece){run->recv, run->recv_bytes};
+    }
+    if (each) {
+        return (struct piece){base + call->blocks[i].offset, call->blocks[i].bytes};
+    }
+    return (struct piece){base, block_bytes(call, call->cluster->rank)};
+}
+
+static uint32_t pieces_of(const struct gpucoll_cluster_call *call, bool out)
+{
+    const struct side *side = out ? &call->carry->out : &call->carry->in;
+    const uint32_t each = side->each ? call->cluster->size : 1;
+    return has_part(call, side, call->cluster->rank) ? each : 0;
+}
+
+/* A run of pieces that follow each other on the device and in host memory. */
+struct stretch {
+    char *device;
+    uint64_t at; /* in host memory */
+    uint64_t bytes;
+    uint32_t next; /* piece behind it, */
+    uint64_t next_at;
+};
+
+/* The first from piece `next` on; false: there is none. */
+static bool find_stretch(const struct gpucoll_cluster_call *call, bool out, struct stretch *stretch)
+{
+    const uint32_t pieces = pieces_of(call, out);
+    stretch->bytes = 0;
+    for (; stretch->next < pieces; stretch->next++) {
+        const struct piece piece = piece_of(call, out, stretch->next);
+        const bool follows = stretch->device + stretch->bytes == piece.device &&
+                             stretch->at + stretch->bytes == stretch->next_at;
+        if (piece.bytes > 0 && stretch->bytes == 0) {
+            stretch->device = piece.device;
+            stretch->at = stretch->next_at;
+        } else if (piece.bytes > 0 && !follows) {
+            break;
+        }
+        stretch->bytes += piece.bytes;
+        stretch->next_at += pieces > 1 ? block_bytes(call, stretch->next) : piece.bytes;
+    }
+    return stretch->bytes > 0;
+}
+
+/* Several stretches go by a queue, whose last ticket stands for all. */
+static gpucoll_status copy_pieces(struct gpucoll_request *request, bool out, char *host)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    const struct gpucoll_block *blocks = call->blocks;
-    const uint32_t size = call->cluster->size;
-    const bool out = queue == GPUCOLL_QUEUE_OUT;
+    const uint32_t queue = out ? GPUCOLL_QUEUE_OUT : GPUCOLL_QUEUE_IN;
+    const uint32_t pieces = pieces_of(call, out);
+    struct stretch stretch = {0};
     gpucoll_status status = GPUCOLL_OK;
     bool several = false;
-    for (uint32_t i = 0; i < size && status == GPUCOLL_OK;) {
-        uint64_t bytes = blocks[i].bytes;
-        if (bytes == 0) {
-            i++;
-            continue;
-        }
-        uint32_t next = i + 1;
-        while (next < size &&
-               (blocks[next].bytes == 0 || blocks[next].offset == blocks[i].offset + (ptrdiff_t)bytes)) {
-            bytes += blocks[next++].bytes;
-        }
-        void *to = out ? host + call->places[i] : base + blocks[i].offset;
-        const void *from = out ? base + blocks[i].offset : host + call->places[i];
-        several = several || next < size;
-        status = several ? gpucoll_copy_in(request->gpu, queue, to, from, bytes, &call->carrying)
-                         : gpucoll_copy_few(request->gpu, queue, to, from, bytes, request->migrates,
+    while (status == GPUCOLL_OK && find_stretch(call, out, &stretch)) {
+        char *place = host + stretch.at;
+        void *to = out ? place : stretch.device;
+        const void *from = out ? stretch.device : place;
+        several = several || stretch.next < pieces;
+        status = several ? gpucoll_copy_in(request->gpu, queue, to, from, stretch.bytes, &call->carrying)
+                         : gpucoll_copy_few(request->gpu, queue, to, from, stretch.bytes, request->migrates,
                                             &call->carrying);
-        i = next;
     }
     return status;
 }
 
 static gpucoll_status copy_out(struct gpucoll_request *request)
 {
-    struct gpucoll_cluster_call *call = request->stages;
-    if (scatters(call)) {
-        return copy_blocks(request, GPUCOLL_QUEUE_OUT, (char *)call->send, outgoing(request));
-    }
-    return gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_OUT, outgoing(request), call->send,
-                            brought_bytes(call, call->cluster->rank), request->migrates, &call->carrying);
-}
-
-static gpucoll_status copy_in(struct gpucoll_request *request)
-{
-    struct gpucoll_cluster_call *call = request->stages;
-    if (gathers(call)) {
-        return copy_blocks(request, GPUCOLL_QUEUE_IN, call->recv, incoming(request));
-    }
-    const uint64_t bytes = scatters(call) ? call->blocks[call->cluster->rank].bytes : call->few;
-    return gpucoll_copy_few(request->gpu, GPUCOLL_QUEUE_IN, call->recv, incoming(request), bytes,
-                            request->migrates, &call->carrying);
+    return copy_pieces(request, true, outgoing(request));
 }
 
 /* What is to be packed first is, once the ranks of this host have agreed on the call. */
 gpucoll_status gpucoll_carry_begin(struct gpucoll_request *request)
 {
     const struct gpucoll_cluster_call *call = request->stages;
-    const bool now = is_carried(call) && request->gpu != NULL && brings(call, call->cluster->rank) &&
-                     !gpucoll_packing_packs(call->packing);
+    const bool now = is_carried(call) && request->gpu != NULL && !gpucoll_packing_packs(call->packing);
     return now ? copy_out(request) : GPUCOLL_OK;
 }
 
@@ -224,9 +267,7 @@ static void tell(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
     const struct gpucoll_team *team = request->team;
-    if (brings(call, call->cluster->rank)) {
-        memcpy(told_by(request, team->rank), outgoing(request), brought_bytes(call, call->cluster->rank));
-    }
+    memcpy(told_by(request, team->rank), outgoing(request), brought_by(call, call->cluster->rank));
     atomic_store_explicit(&team->board->brought[request->call % GPUCOLL_RING], request->call,
                           memory_order_release);
     call->told = true;
@@ -246,9 +287,8 @@ static void put_together(const struct gpucoll_request *request)
     char *into = outgoing(request);
     uint64_t made = 0;
     for (uint32_t i = 0; i < team->size; i++) {
-        const uint32_t rank = team->members[i].number;
-        const uint64_t bytes = brings(call, rank) ? brought_bytes(call, rank) : 0;
-        if (team->size > 1 && sums(call) && made > 0) {
+        const uint64_t bytes = brought_by(call, team->members[i].number);
+        if (call->carry->how == SUMMED && made > 0) {
             sum_up(call, into, told_by(request, i), bytes);
             continue;
         }
@@ -315,18 +355,24 @@ uint32_t gpucoll_carry_brought(const struct gpucoll_request *request, const void
     return (uint32_t)request->stages->few;
 }
 
-/* The blocks of all ranks. */
-static void take_gathered(const struct gpucoll_cluster_call *call, const struct gpucoll_span *span,
-                          char *result)
+/* A block of what `source` brings, for which this rank's own place in that counts if it brings one for each. */
+static const char *find_block(const struct gpucoll_cluster_call *call, const struct gpucoll_span *span,
+                              uint32_t source)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
-    for (uint32_t host = 0; host < cluster->hosts; host++) {
-        const char *from = gpucoll_span_carried(span, host);
-        for (uint32_t i = 0; i < gpucoll_host_size(cluster, host); i++) {
-            const uint32_t rank = gpucoll_host_rank(cluster, host, i);
-            memcpy(result + call->places[rank], from, call->blocks[rank].bytes);
-            from += call->blocks[rank].bytes;
-        }
+    const uint32_t host = cluster->host_of[source];
+    const uint64_t own = call->carry->out.each ? bytes_before(call, cluster->rank) : 0;
+    return gpucoll_span_carried(span, host) + brought_before(call, host, cluster->index_of[source]) + own;
+}
+
+static void take_blocks(const struct gpucoll_cluster_call *call, const struct gpucoll_span *span,
+                        char *result)
+{
+    const uint32_t pieces = pieces_of(call, false);
+    for (uint32_t i = 0; i < pieces; i++) {
+        const struct piece piece = piece_of(call, false, i);
+        memcpy(result, find_block(call, span, call->carry->in.each ? i : call->root), piece.bytes);
+        result += pieces > 1 ? block_bytes(call, i) : piece.bytes;
     }
 }
 
@@ -334,8 +380,8 @@ static void take_gathered(const struct gpucoll_cluster_call *call, const struct 
 static void take_sum(const struct gpucoll_cluster_call *call, const struct gpucoll_span *span, char *result)
 {
     const struct gpucoll_cluster *cluster = call->cluster;
-    const uint64_t at = scatters(call) ? call->places[cluster->rank] : 0;
-    const uint64_t bytes = scatters(call) ? call->blocks[cluster->rank].bytes : call->few;
+    const uint64_t at = call->carry->out.each ? bytes_before(call, cluster->rank) : 0;
+    const uint64_t bytes = block_bytes(call, cluster->rank);
     memcpy(result, gpucoll_span_carried(span, 0) + at, bytes);
     for (uint32_t host = 1; host < cluster->hosts; host++) {
         sum_up(call, result, gpucoll_span_carried(span, host) + at, bytes);
@@ -349,28 +395,23 @@ void gpucoll_carry_take(struct gpucoll_request *request, const struct gpucoll_sp
         return;
     }
     call->carried = true;
-    if (!gets(call)) {
-        return;
-    }
-    if (gathers(call)) {
-        take_gathered(call, span, incoming(request));
-    } else if (sums(call)) {
+    if (call->carry->how == IN_A_ROW) {
+        take_blocks(call, span, incoming(request));
+    } else if (pieces_of(call, false) > 0) {
         take_sum(call, span, incoming(request));
-    } else {
-        memcpy(incoming(request), gpucoll_span_carried(span, call->cluster->host_of[call->root]), call->few);
     }
 }
 
 gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
 {
     struct gpucoll_cluster_call *call = request->stages;
-    if (!gets(call)) {
+    gpucoll_status status = GPUCOLL_OK;
+    if (pieces_of(call, false) == 0) {
         return GPUCOLL_OK;
     }
-    gpucoll_status status = GPUCOLL_OK;
     if (!call->delivering) {
         call->delivering = true;
-        status = copy_in(request);
+        status = copy_pieces(request, false, incoming(request));
     }
     if (status == GPUCOLL_OK) {
         status = gpucoll_copy_done(request->gpu, call->carrying);

@@ -157,7 +157,10 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
         call->family = flat;
     }
     call->family->shape(call);
-    return gpucoll_carry_note(call);
+    if (call->family == families[args->coll]) {
+        gpucoll_carry_note(call, args->coll);
+    }
+    return true;
 }
 
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
@@ -445,7 +448,6 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     }
     free(call->slot_blocks);
     free(call->slot_places);
-    free(call->places);
     free(call->blocks);
     free(call->pairs);
     free(call);

@@ -69,10 +69,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
         "in kind from host to host end in a timeout."),
     EQUAL(carry, INT, "4096", "0..4096", 5,
-        "The most bytes of an all-reduce, reduce, broadcast, all-gather or reduce-scatter of several hosts "
-        "that go along with what the hosts tell each other before a call: then there is nothing left to "
-        "exchange after it. Blocks count together. At most 16384 bytes divided by the number of hosts go so, "
-        "and 256 on communicators beyond 64 of a process; 0: none."),
+        "The most bytes of a call of several hosts that go along with what the hosts tell each other before "
+        "it: then there is nothing left to exchange after it. Blocks of all ranks count together, of an "
+        "all-to-all all that the ranks of a host send. Scans, and calls with blocks whose lengths not all "
+        "ranks know (gatherv, scatterv, alltoallv and alltoallw), do not. At most 16384 bytes divided by the "
+        "number of hosts go so, and 256 on communicators beyond 64 of a process; 0: none."),
     EQUAL(flat, INT, "32768", "0..1048576", 5,
         "The most bytes, of all ranks of the largest host together, of an all-reduce, reduce or broadcast of "
         "several hosts that goes from rank to rank through host memory, without calls within each host "

@@ -23,7 +23,15 @@ const Kind allgather_kind = {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false};
 const Kind allgatherv_kind = {GPUCOLL_ALLGATHERV, ALL_TO_ALL, false, true, true}; /* with gaps */
 const Kind scatter_kind = {GPUCOLL_REDUCE_SCATTER, ALL_TO_ALL, true, false, true};
 const Kind scatter_block_kind = {GPUCOLL_REDUCE_SCATTER_BLOCK, ALL_TO_ALL, true, false, false};
-const Kind block_kinds[] = {allgather_kind, allgatherv_kind, scatter_kind, scatter_block_kind};
+const Kind alltoall_kind = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
+const Kind to_root_kind = {GPUCOLL_GATHER, TO_ROOT, false, true, false};
+const Kind from_root_kind = {GPUCOLL_SCATTER, FROM_ROOT, true, false, false};
+const Kind block_kinds[] = {allgather_kind, allgatherv_kind, scatter_kind, scatter_block_kind, alltoall_kind};
+/* What a rank has for another only these two know. */
+const Kind private_kinds[] = {
+    {GPUCOLL_ALLTOALLV, ALL_TO_ALL, true, true, true},
+    {GPUCOLL_ALLTOALLW, ALL_TO_ALL, true, true, true},
+};
 
 /* What is sent of all ranks. */
 std::atomic<unsigned> sends;
@@ -159,8 +167,15 @@ TEST(cluster_carry, blocks_need_one_message_a_rank)
     EXPECT_EQ(messages(scatter_kind, 100), 4u);
     EXPECT_EQ(messages(scatter_block_kind, 256), 4u);
     EXPECT_GT(messages(scatter_block_kind, 257), 4u);
-    const Kind alltoall = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
-    EXPECT_GT(messages(alltoall, 1), 4u);
+    EXPECT_EQ(messages(to_root_kind, 1024), 4u);
+    EXPECT_GT(messages(to_root_kind, 1025), 4u);
+    EXPECT_EQ(messages(from_root_kind, 1024), 4u);
+    EXPECT_GT(messages(from_root_kind, 1025), 4u);
+    EXPECT_EQ(messages(alltoall_kind, 512), 4u); /* for four ranks, of two */
+    EXPECT_GT(messages(alltoall_kind, 513), 4u);
+    for (const Kind &kind : private_kinds) {
+        EXPECT_GT(messages(kind, 8), 4u) << gpucoll_coll_name(kind.coll);
+    }
     EXPECT_GT(messages_of("0", [](Rank &rank) { check(rank, call_of(allgather_kind, 1)); }), 4u);
 }
 
@@ -173,6 +188,10 @@ TEST(cluster_carry, blocks_of_all_shapes_and_sizes)
                 for (size_t count : {1, 3, 8, 65, 146, 300, 585}) {
                     check_both_places(rank, call_of(kind, count));
                 }
+            }
+            for (size_t count : {1, 65, 585}) {
+                check_rooted(rank, to_root_kind, count);
+                check_rooted(rank, from_root_kind, count);
             }
         });
     }
@@ -204,8 +223,7 @@ TEST(cluster_carry, many_hosts_have_less_room_each)
 /* Hosts that are to agree on a barrier tell each other verdicts and nothing else. */
 TEST(cluster_carry, messages_have_what_is_carried_and_no_more)
 {
-    const Kind kind = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
-    const auto alltoall = [&](Rank &rank) { check(rank, call_of(kind, 100)); };
+    const auto alltoall = [](Rank &rank) { check(rank, call_of(private_kinds[0], 100)); };
     const auto sum = [](Rank &rank) { sum_of(rank, 2); };
     for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1, 1, 1, 1}), hosts_of({1, 2, 3})}) {
         const Traffic bare = traffic_of(hosts, {}, [](Rank &rank) { enter_barrier(rank.team); });
@@ -347,12 +365,16 @@ TEST(cluster_carry, lengths_at_random)
                         ASSERT_EQ(gpucoll_post(rank.team, &sums.back()->args, &request), GPUCOLL_OK);
                     }
                     const size_t bytes = 1 + random.below(5000);
+                    const size_t share = bytes / rank.meeting.size + 1;
                     const std::pair<Kind, size_t> calls[] = {
-                        {bcast_kind, bytes},
-                        {reduce_kind, (bytes + 3) / 4},
-                        {turn % 8 < 4 ? allgather_kind : allgatherv_kind, bytes / rank.meeting.size},
-                        {turn % 8 < 4 ? scatter_kind : scatter_block_kind, bytes / 4 / rank.meeting.size}};
-                    ExchangeCall call = call_of(calls[turn % 4].first, calls[turn % 4].second);
+                        {bcast_kind, bytes},          {reduce_kind, (bytes + 3) / 4},
+                        {allgather_kind, share},      {allgatherv_kind, share},
+                        {scatter_kind, share / 4},    {scatter_block_kind, share / 4 + 1},
+                        {to_root_kind, share},        {from_root_kind, share},
+                        {alltoall_kind, share / 2},
+                    };
+                    const auto &[kind, count] = calls[turn % std::size(calls)];
+                    ExchangeCall call = call_of(kind, count + 1);
                     call.root = static_cast<uint32_t>(random.below(rank.meeting.size));
                     ExchangePart part(call, rank.number, rank.meeting.size);
                     const gpucoll_coll_args args = part.args();
@@ -401,10 +423,14 @@ TEST(cluster_carry, counts_that_differ_are_an_error_on_all)
                          1); /* which alone takes it for one of few bytes */
             EXPECT_EQ(rank.call(one_rank.args), GPUCOLL_ERR_MISMATCH);
             sum_of(rank, 3);
-            ExchangePart gather(call_of(allgather_kind, 8 + hosts[rank.number]), rank.number,
-                                rank.meeting.size);
-            EXPECT_EQ(rank.call(gather.args()), GPUCOLL_ERR_MISMATCH);
-            check(rank, call_of(allgather_kind, 8));
+            for (const Kind &kind : {allgather_kind, to_root_kind, from_root_kind, alltoall_kind}) {
+                for (uint32_t odd = 0; odd < rank.meeting.size; odd++) {
+                    ExchangePart part(call_of(kind, rank.number == odd ? 8 : 4), rank.number,
+                                      rank.meeting.size);
+                    EXPECT_EQ(rank.call(part.args()), GPUCOLL_ERR_MISMATCH) << part.text();
+                }
+                check(rank, call_of(kind, 8));
+            }
         });
     }
 }

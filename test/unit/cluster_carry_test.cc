@@ -1,24 +1,14 @@
 /*
- * Calls of several hosts with few bytes, that go along with what the hosts tell each other, or from rank to rank: which do, that they are right,
+ * Calls of several hosts with few bytes, that go along with what the hosts tell each other: which do, that they are right,
  * and what happens when a host cannot run one or gives it up.
  */
 #include <array>
-#include <atomic>
 #include <set>
-#include "test/unit/exchange_part.h"
-#include "test/unit/hosts.h"
+#include "test/unit/few_bytes.h"
 #include "test/unit/sum.h"
 
 namespace
 {
-/* Even and uneven, one rank a host, ranks of a host apart from each other, numbers of hosts that are no power of two. */
-const std::vector<Hosts> shapes = {
-    hosts_of({2, 2}), hosts_of({1, 1}),      hosts_of({3, 1}),          hosts_of({1, 2, 3}),
-    {0, 1, 0, 1},     {1, 0, 2, 1, 1, 0, 2}, hosts_of({1, 1, 1, 1, 1}),
-};
-
-const Kind reduce_kind = {GPUCOLL_REDUCE, TO_ROOT, false, false, false};
-const Kind bcast_kind = {GPUCOLL_BCAST, FROM_ROOT, false, false, false};
 const Kind allgather_kind = {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false};
 const Kind allgatherv_kind = {GPUCOLL_ALLGATHERV, ALL_TO_ALL, false, true, true}; /* with gaps */
 const Kind scatter_kind = {GPUCOLL_REDUCE_SCATTER, ALL_TO_ALL, true, false, true};
@@ -33,103 +23,9 @@ const Kind private_kinds[] = {
     {GPUCOLL_ALLTOALLW, ALL_TO_ALL, true, true, true},
 };
 
-/* What is sent of all ranks. */
-std::atomic<unsigned> sends;
-std::atomic<size_t> sent_bytes;
-
-const gpucoll_net_ops *counting_net()
-{
-    static gpucoll_net_ops counting = fake_net;
-    counting.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
-                       gpucoll_net_memory *memory, gpucoll_net_message *message) {
-        sends++;
-        sent_bytes += bytes;
-        fake_net.send(net, peer, tag, data, bytes, memory, message);
-    };
-    return &counting;
-}
-
-struct Traffic {
-    unsigned messages;
-    size_t bytes;
-};
-
-/* What `body` sends, called by all ranks at once. The result is of rank 0. */
-Traffic traffic_in(Rank &rank, const std::function<void()> &body)
-{
-    rank.barrier();
-    const Traffic before = {sends, sent_bytes};
-    rank.barrier();
-    body();
-    rank.barrier();
-    const Traffic after = {sends, sent_bytes};
-    rank.barrier();
-    return {after.messages - before.messages, after.bytes - before.bytes};
-}
-
-/* What `body` sends once the ranks are connected. */
-Traffic traffic_of(const Hosts &hosts, const Settings &settings, const Body &body)
-{
-    Traffic counted = {0, 0};
-    on_hosts(
-        hosts, settings,
-        [&](Rank &rank) {
-            body(rank);
-            const Traffic traffic = traffic_in(rank, [&] { body(rank); });
-            if (rank.number == 0) {
-                counted = traffic;
-            }
-        },
-        false, counting_net());
-    return counted;
-}
-
-unsigned messages_of(const Hosts &hosts, const Settings &settings, const Body &body)
-{
-    return traffic_of(hosts, settings, body).messages;
-}
-
 unsigned messages_of(const char *carry, const Body &body)
 {
     return messages_of(hosts_of({2, 2}), {{"carry", carry}}, body);
-}
-
-void sum_of(Rank &rank, size_t count)
-{
-    Sum sum(rank, count, 5);
-    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
-    EXPECT_TRUE(sum.right());
-}
-
-/* Checked with fresh data against a reference, in and out of place, each rank as root. */
-void check_reductions(Rank &rank, gpucoll_op op, gpucoll_type type, size_t count, size_t offset)
-{
-    const std::vector<Bytes> inputs = make_inputs(type, count, count * 99 + op, rank.meeting.size);
-    const Bytes &mine = inputs[rank.number];
-    for (bool in_place : {false, true}) {
-        Buffer send(mine.size(), offset);
-        Buffer recv(mine.size(), offset);
-        std::copy(mine.begin(), mine.end(), in_place ? recv.data() : send.data());
-        EXPECT_EQ(
-            rank.call(reduce_all(op, type, in_place ? GPUCOLL_IN_PLACE : send.data(), recv.data(), count)),
-            GPUCOLL_OK);
-        EXPECT_TRUE(reduces(op, type, inputs, recv.data())) << gpucoll_op_name(op) << gpucoll_type_name(type);
-        EXPECT_TRUE(send.guards_intact() && recv.guards_intact());
-        EXPECT_TRUE(rank.agree(recv.data(), recv.size())) << "ranks have different bits";
-    }
-}
-
-void check_rooted(Rank &rank, const Kind &kind, size_t count)
-{
-    for (uint32_t root = 0; root < rank.meeting.size; root++) {
-        for (bool in_place : {false, true}) {
-            ExchangeCall call = call_of(kind, count);
-            call.root = root;
-            call.in_place = in_place;
-            call.offset = root % 2;
-            check(rank, call);
-        }
-    }
 }
 } // namespace
 
@@ -182,7 +78,7 @@ TEST(cluster_carry, blocks_need_one_message_a_rank)
 /* Of three blocks one is empty, and hosts bring unequally much. */
 TEST(cluster_carry, blocks_of_all_shapes_and_sizes)
 {
-    for (const Hosts &hosts : shapes) {
+    for (const Hosts &hosts : few_shapes) {
         on_hosts(hosts, {}, [](Rank &rank) {
             for (const Kind &kind : block_kinds) {
                 for (size_t count : {1, 3, 8, 65, 146, 300, 585}) {
@@ -278,7 +174,7 @@ TEST(cluster_carry, what_communicators_have_no_room_for_goes_by_stages)
 
 TEST(cluster_carry, all_shapes_roots_and_sizes)
 {
-    for (const Hosts &hosts : shapes) {
+    for (const Hosts &hosts : few_shapes) {
         on_hosts(hosts, {}, [](Rank &rank) {
             for (size_t count : {1, 7, 8, 64, 128, 171, 256, 257, 2048, 2049}) {
                 check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, count, count % 2 * 2);
@@ -352,7 +248,7 @@ TEST(cluster_carry, several_at_once_beside_long_ones)
 TEST(cluster_carry, lengths_at_random)
 {
     constexpr size_t at_once = 6;
-    for (const Hosts &hosts : shapes) {
+    for (const Hosts &hosts : few_shapes) {
         on_hosts(
             hosts, {},
             [](Rank &rank) {
@@ -395,7 +291,7 @@ TEST(cluster_carry, lengths_at_random)
 
 TEST(cluster_carry, a_host_that_cannot_makes_all_decline)
 {
-    for (const Hosts &hosts : shapes) {
+    for (const Hosts &hosts : few_shapes) {
         on_hosts(hosts, {}, [](Rank &rank) {
             for (uint32_t turn = 0; turn < 3 * rank.meeting.size; turn++) {
                 const uint32_t odd = turn / 3;
@@ -437,7 +333,7 @@ TEST(cluster_carry, counts_that_differ_are_an_error_on_all)
 
 TEST(cluster_carry, ranks_that_pass_make_all_decline)
 {
-    for (const Hosts &hosts : shapes) {
+    for (const Hosts &hosts : few_shapes) {
         on_hosts(hosts, {}, [](Rank &rank) {
             for (int turn = 0; turn < 10; turn++) {
                 if (rank.number == 0) {
@@ -491,57 +387,4 @@ TEST(cluster_carry, a_rank_that_does_not_come_is_named)
         }
         rank.barrier();
     });
-}
-
-/* A sum of two hosts of two ranks: four messages of their agreement, then one along each of two rails, both ways, or two of each rank. */
-TEST(cluster_flat, few_bytes_go_from_rank_to_rank)
-{
-    const Hosts pairs = hosts_of({2, 2});
-    const auto sum = [](size_t count) { return [=](Rank &rank) { sum_of(rank, count); }; };
-    const auto by_stages = [&](const Hosts &hosts, size_t count) {
-        return messages_of(hosts, {{"flat", "0"}}, sum(count));
-    };
-    EXPECT_EQ(by_stages(pairs, 2000), 4u + 4u);
-    EXPECT_EQ(messages_of(pairs, {}, sum(1025)), 4u + 8u);
-    EXPECT_EQ(messages_of(pairs, {{"carry", "256"}}, sum(65)), 4u + 8u);
-    EXPECT_EQ(messages_of(pairs, {}, sum(4096)), 4u + 8u);
-    EXPECT_EQ(messages_of(pairs, {}, sum(4097)), by_stages(pairs, 4097));
-    EXPECT_EQ(messages_of(pairs, {{"flat", "16384"}}, sum(2048)), 4u + 8u);
-    EXPECT_EQ(messages_of(pairs, {{"flat", "16384"}}, sum(2049)), 4u + 4u);
-    /* A host of one rank has no local calls that it would spare, one of many ranks would send much. */
-    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({1, 5})}) {
-        EXPECT_EQ(messages_of(hosts, {}, sum(1500)), by_stages(hosts, 1500));
-    }
-    EXPECT_GT(messages_of(hosts_of({1, 4}), {}, sum(1500)), by_stages(hosts_of({1, 4}), 1500));
-    /* From one rank to three others, one message each; from three to one. */
-    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(bcast_kind, 5000)); }), 4u + 3u);
-    EXPECT_EQ(messages_of(pairs, {}, [](Rank &rank) { check(rank, call_of(reduce_kind, 1500)); }), 4u + 3u);
-}
-
-TEST(cluster_flat, all_shapes_roots_and_sizes)
-{
-    for (const Hosts &hosts : shapes) {
-        on_hosts(hosts, {{"flat", "1048576"}, {"carry", "256"}}, [](Rank &rank) {
-            for (size_t count : {129, 1000, 2049, 8192}) {
-                check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT16, count, count % 2 * 2);
-                check_rooted(rank, reduce_kind, count);
-                check_rooted(rank, bcast_kind, count);
-            }
-        });
-    }
-}
-
-/* The rail's runs of several calls are under way at once, and their units are many. */
-TEST(cluster_flat, several_units_by_every_algorithm)
-{
-    for (const char *algorithm : {"doubling", "ring", "tree"}) {
-        for (const Hosts &hosts : shapes) {
-            on_hosts(hosts, {{"flat", "1048576"}, {"chunk", "4K"}, {"rail_algorithm", algorithm}},
-                     [](Rank &rank) {
-                         check_reductions(rank, GPUCOLL_SUM, GPUCOLL_FLOAT32, 20001, 0);
-                         check_rooted(rank, reduce_kind, 20001);
-                         check_rooted(rank, bcast_kind, 20001);
-                     });
-        }
-    }
 }

@@ -21,6 +21,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_carry_test.cc \
 	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \
+	test/unit/cluster_flat_test.cc \
 	test/unit/cluster_pairs_test.cc \
 	test/unit/cluster_reach_test.cc \
 	test/unit/cluster_scarce_test.cc \
@@ -39,6 +40,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/failure_test.cc \
 	test/unit/fake_net.cc \
 	test/unit/fake_net.h \
+	test/unit/few_bytes.cc \
+	test/unit/few_bytes.h \
 	test/unit/gate_hand.c \
 	test/unit/gate_hand.h \
 	test/unit/gate_steps_test.cc \

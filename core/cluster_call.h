@@ -260,7 +260,7 @@ static inline bool gpucoll_carry_has_come(const struct gpucoll_cluster_call *cal
 {
     return call->carried;
 }
-/* When the call is posted, before anything of it is known of others: is it such a call, if nothing is known that speaks against it? */
+/* When the call is posted: notes whether it is one of few bytes, by lengths that all ranks have alike or the call is an error. */
 void gpucoll_carry_note(struct gpucoll_cluster_call *call, enum gpucoll_coll coll);
 gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request) GPUCOLL_CHECKED;
 

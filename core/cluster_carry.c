@@ -40,6 +40,11 @@ static const struct gpucoll_carry_row rows[GPUCOLL_COLL_COUNT] = {
     [GPUCOLL_ALLTOALL] = {IN_A_ROW, {ALL, true}, {ALL, true}},
 };
 
+static const struct side *side_of(const struct gpucoll_cluster_call *call, bool out)
+{
+    return out ? &call->carry->out : &call->carry->in;
+}
+
 static bool has_part(const struct gpucoll_cluster_call *call, const struct side *side, uint32_t rank)
 {
     return side->who == ALL || (rank == call->root) == (side->who == ROOT);
@@ -101,14 +106,13 @@ void gpucoll_carry_note(struct gpucoll_cluster_call *call, enum gpucoll_coll col
 {
     const struct gpucoll_carry_row *row = &rows[coll];
     const uint64_t most = call->cluster->carry;
-    const bool each = row->out.each || row->in.each;
-    if (row->how == NOT_CARRIED || call->bytes > most ||
-        (each && bytes_before(call, call->cluster->size) > most)) {
+    if (row->how == NOT_CARRIED || call->bytes > most) {
         return;
     }
     call->carry = row;
-    const uint64_t bytes = carried_bytes(call);
-    call->few = bytes <= most ? bytes : 0;
+    const uint64_t carried = carried_bytes(call);
+    const uint64_t gathered = row->in.each ? bytes_before(call, call->cluster->size) : 0;
+    call->few = carried <= most && gathered <= most ? carried : 0;
 }
 
 /* Of what the posts of all ranks agree on, so the same on all of a host. */
@@ -168,7 +172,7 @@ struct piece {
 /* What this rank brings or gets of the block `i`, or as its only one. A run from a rank to itself is empty in place. */
 static struct piece piece_of(const struct gpucoll_cluster_call *call, bool out, uint32_t i)
 {
-    const bool each = out ? call->carry->out.each : call->carry->in.each;
+    const bool each = side_of(call, out)->each;
     char *base = out ? (char *)call->send : call->recv;
     if (call->pairs != NULL) {
         const struct gpucoll_kernel_run *run = &call->pairs->runs[each ? i : call->root];
@@ -183,7 +187,7 @@ static struct piece piece_of(const struct gpucoll_cluster_call *call, bool out, 
 
 static uint32_t pieces_of(const struct gpucoll_cluster_call *call, bool out)
 {
-    const struct side *side = out ? &call->carry->out : &call->carry->in;
+    const struct side *side = side_of(call, out);
     const uint32_t each = side->each ? call->cluster->size : 1;
     return has_part(call, side, call->cluster->rank) ? each : 0;
 }
@@ -213,13 +217,13 @@ static bool find_stretch(const struct gpucoll_cluster_call *call, bool out, stru
             break;
         }
         stretch->bytes += piece.bytes;
-        stretch->next_at += pieces > 1 ? block_bytes(call, stretch->next) : piece.bytes;
+        stretch->next_at += block_bytes(call, stretch->next);
     }
     return stretch->bytes > 0;
 }
 
 /* Several stretches go by a queue, whose last ticket stands for all. */
-static gpucoll_status copy_pieces(struct gpucoll_request *request, bool out, char *host)
+static gpucoll_status copy_pieces(struct gpucoll_request *request, bool out)
 {
     struct gpucoll_cluster_call *call = request->stages;
     const uint32_t queue = out ? GPUCOLL_QUEUE_OUT : GPUCOLL_QUEUE_IN;
@@ -228,7 +232,7 @@ static gpucoll_status copy_pieces(struct gpucoll_request *request, bool out, cha
     gpucoll_status status = GPUCOLL_OK;
     bool several = false;
     while (status == GPUCOLL_OK && find_stretch(call, out, &stretch)) {
-        char *place = host + stretch.at;
+        char *place = (out ? outgoing(request) : incoming(request)) + stretch.at;
         void *to = out ? place : stretch.device;
         const void *from = out ? stretch.device : place;
         several = several || stretch.next < pieces;
@@ -239,17 +243,12 @@ static gpucoll_status copy_pieces(struct gpucoll_request *request, bool out, cha
     return status;
 }
 
-static gpucoll_status copy_out(struct gpucoll_request *request)
-{
-    return copy_pieces(request, true, outgoing(request));
-}
-
 /* What is to be packed first is, once the ranks of this host have agreed on the call. */
 gpucoll_status gpucoll_carry_begin(struct gpucoll_request *request)
 {
     const struct gpucoll_cluster_call *call = request->stages;
     const bool now = is_carried(call) && request->gpu != NULL && !gpucoll_packing_packs(call->packing);
-    return now ? copy_out(request) : GPUCOLL_OK;
+    return now ? copy_pieces(request, true) : GPUCOLL_OK;
 }
 
 bool gpucoll_carry_waits(struct gpucoll_request *request, gpucoll_status status)
@@ -308,7 +307,7 @@ static gpucoll_status bring(struct gpucoll_request *request)
     if (call->agreed == GPUCOLL_OK && gpucoll_packing_packs(call->packing) && call->carrying.number == 0) {
         status = gpucoll_cluster_move_packed(request, false);
         if (status == GPUCOLL_OK) {
-            status = copy_out(request);
+            status = copy_pieces(request, true);
         }
         if (status != GPUCOLL_OK) {
             return status;
@@ -372,7 +371,7 @@ static void take_blocks(const struct gpucoll_cluster_call *call, const struct gp
     for (uint32_t i = 0; i < pieces; i++) {
         const struct piece piece = piece_of(call, false, i);
         memcpy(result, find_block(call, span, call->carry->in.each ? i : call->root), piece.bytes);
-        result += pieces > 1 ? block_bytes(call, i) : piece.bytes;
+        result += block_bytes(call, i);
     }
 }
 
@@ -411,7 +410,7 @@ gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
     }
     if (!call->delivering) {
         call->delivering = true;
-        status = copy_pieces(request, false, incoming(request));
+        status = copy_pieces(request, false);
     }
     if (status == GPUCOLL_OK) {
         status = gpucoll_copy_done(request->gpu, call->carrying);

@@ -253,7 +253,7 @@ TEST(cluster_carry, lengths_at_random)
             hosts, {},
             [](Rank &rank) {
                 Random random(77);
-                for (int turn = 0; turn < 10; turn++) {
+                for (int turn = 0; turn < 18; turn++) {
                     std::vector<std::unique_ptr<Sum>> sums;
                     std::vector<gpucoll_request *> requests(at_once, nullptr);
                     for (gpucoll_request *&request : requests) {
@@ -261,16 +261,17 @@ TEST(cluster_carry, lengths_at_random)
                         ASSERT_EQ(gpucoll_post(rank.team, &sums.back()->args, &request), GPUCOLL_OK);
                     }
                     const size_t bytes = 1 + random.below(5000);
-                    const size_t share = bytes / rank.meeting.size + 1;
+                    const size_t share =
+                        bytes / rank.meeting.size + 3; /* so that no kind has nothing at all */
                     const std::pair<Kind, size_t> calls[] = {
-                        {bcast_kind, bytes},          {reduce_kind, (bytes + 3) / 4},
-                        {allgather_kind, share},      {allgatherv_kind, share},
-                        {scatter_kind, share / 4},    {scatter_block_kind, share / 4 + 1},
-                        {to_root_kind, share},        {from_root_kind, share},
+                        {bcast_kind, bytes},           {reduce_kind, (bytes + 3) / 4},
+                        {allgather_kind, share},       {allgatherv_kind, share},
+                        {scatter_kind, share / 4 + 3}, {scatter_block_kind, share / 4 + 1},
+                        {to_root_kind, share},         {from_root_kind, share},
                         {alltoall_kind, share / 2},
                     };
                     const auto &[kind, count] = calls[turn % std::size(calls)];
-                    ExchangeCall call = call_of(kind, count + 1);
+                    ExchangeCall call = call_of(kind, count);
                     call.root = static_cast<uint32_t>(random.below(rank.meeting.size));
                     ExchangePart part(call, rank.number, rank.meeting.size);
                     const gpucoll_coll_args args = part.args();

@@ -23,7 +23,6 @@ struct gpucoll_algorithm {
     bool direct; /* writes to the application's buffers: only when the input is direct */
     bool bulk;   /* and reads from those of peers in bulk: only when the input says so */
     bool waits;  /* its kernels wait for those of other ranks: not where ranks share a GPU */
-    bool on_request; /* only where algorithm and protocol are both named: it has to prove itself yet */
     /* The host begins each of many short steps, between which the links stand still: not in a call that nobody waits in. Reductions by copies
      * have few and long steps, so there they are only weighed, for their late kernels. */
     bool steps;

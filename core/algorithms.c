@@ -11,6 +11,7 @@
     ROW(allreduce_phased)                                                                                    \
     ROW(reduce_twoshot_ll128)                                                                                \
     ROW(exchange_ll)                                                                                         \
+    ROW(exchange_ll128)                                                                                      \
     ROW(exchange_simple)                                                                                     \
     ROW(exchange_phased)                                                                                     \
     ROW(ring_ll)                                                                                             \

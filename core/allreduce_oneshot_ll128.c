@@ -50,7 +50,6 @@ const struct gpucoll_algorithm gpucoll_allreduce_oneshot_ll128 = {
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
     .waits = true,
-    .on_request = true, /* docs/design.md, "Two ranks swap" */
     .unusable = unusable,
     .shape = shape,
     .start = start,

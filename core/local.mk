@@ -12,6 +12,7 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_loops.h \
 	core/accel/host_loops_avx2.c \
 	core/accel/host_loops_avx512.c \
+	core/accel/host_lines.h \
 	core/accel/host_loops_body.h \
 	core/accel/host_loops_plain.c \
 	core/accel/host_pack.c \
@@ -102,6 +103,7 @@ libgpucoll_la_SOURCES += \
 	core/exchange_copy.c \
 	core/exchange_direct.c \
 	core/exchange_ll.c \
+	core/exchange_ll128.c \
 	core/exchange_phased.c \
 	core/exchange_pipes.c \
 	core/exchange_simple.c \

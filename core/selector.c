@@ -59,10 +59,6 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (input->config->deterministic && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
         return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
     }
-    if (row->on_request && !(gpucoll_forces(input->config->algorithm[input->coll]) &&
-                             gpucoll_forces(input->config->protocol))) {
-        return "it runs only where algorithm and protocol are both named";
-    }
     const char *lack = gpucoll_algorithm_lacks(row, input);
     if (lack != NULL) {
         return lack;

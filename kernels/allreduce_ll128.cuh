@@ -25,7 +25,8 @@ class ll128_call {
   public:
     __device__ __forceinline__ ll128_call(const gpucoll_kernel_args &args, crew_share share)
         : args(args), rank(args.rank), nranks(args.nranks), send(args.send, args.bytes), recv(args.recv, args.bytes),
-          inbox{ll128_layout(nranks), args.peer[rank].lane, rank, nranks, args.peer[rank].epoch, waiter(args.status)},
+          inbox{ll128_layout(nranks), args.peer[rank].lane, all_ranks(nranks) & ~(1u << rank), args.peer[rank].epoch,
+                waiter(args.status)},
           lines(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, nranks))),
           packs(static_cast<uint32_t>((args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES)),
           begin((share.cta * blockDim.x + threadIdx.x) / line_threads), step(share.ctas * blockDim.x / line_threads),

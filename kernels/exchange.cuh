@@ -11,6 +11,7 @@
 #ifndef GPUCOLL_KERNELS_EXCHANGE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_CUH
 
+#include "kernels/exchange_ll128.cuh"
 #include "kernels/exchange_simple.cuh"
 #include "kernels/linger.cuh"
 #include "kernels/ll.cuh"
@@ -22,25 +23,21 @@ namespace gpucoll
 
 constexpr uint32_t exchange_batch = 4; /* sources whose lines are loaded together */
 
-/* The next rank but `turn` after this one. */
-__device__ __forceinline__ uint32_t rank_after(const gpucoll_kernel_args &args, uint32_t turn)
-{
-    const uint32_t next = args.rank + 1 + turn;
-    return next < args.nranks ? next : next - args.nranks;
-}
-
-/* False if the wait was given up. */
+/* Warps stay whole, which is faster (docs/design.md, "Whole warps"): a thread past the end does what the last one does, but for storing what has
+ * arrived. False if the wait was given up. */
 __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                         crew_share share)
 {
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t items =
         (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
+    const uint32_t lane = threadIdx.x % warp_threads;
     const uint32_t start = share.cta * blockDim.x + threadIdx.x;
     const uint32_t stride = share.ctas * blockDim.x;
-    for (uint32_t item = start; item < items; item += stride) {
-        const uint32_t turn = item / packs;
-        const uint32_t index = item - turn * packs;
+    for (uint32_t item = start; item - lane < items; item += stride) {
+        const uint32_t own = item < items ? item : items - 1;
+        const uint32_t turn = own / packs;
+        const uint32_t index = own - turn * packs;
         const uint32_t peer = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[peer];
         if (index < packs_of(run.send_bytes)) {
@@ -48,26 +45,33 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
             ll_area(args.peer[peer].lane, args.nranks).store(args.rank, index, value, args.peer[peer].epoch);
         }
     }
+    __syncwarp(); /* in place, all have read what is sent before anything is received */
     copy_own(args, runs, share);
     const ll_area inbox(args.peer[args.rank].lane, args.nranks);
     const uint32_t epoch = args.peer[args.rank].epoch;
     waiter wait(args.status);
-    for (uint32_t item = start; item < items; item += stride) {
-        const uint32_t turn = item / packs;
-        const uint32_t index = item - turn * packs;
+    for (uint32_t item = start; item - lane < items; item += stride) {
+        const uint32_t own = item < items ? item : items - 1;
+        const uint32_t turn = own / packs;
+        const uint32_t index = own - turn * packs;
         const uint32_t source = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[source];
-        if (index >= packs_of(run.recv_bytes)) {
-            continue;
-        }
-        ll_area::lines lines = inbox.look(source, index);
-        while (!lines.complete(epoch)) {
-            if (!wait.again(source)) {
+        const bool wanted = index < packs_of(run.recv_bytes);
+        ll_area::lines lines;
+        for (;;) {
+            lines = inbox.look(source, index);
+            const bool there = !wanted || lines.complete(epoch);
+            if (__all_sync(whole_warp, there)) {
+                break;
+            }
+            const bool on = there || wait.again(source);
+            if (!__all_sync(whole_warp, on)) {
                 return false;
             }
-            lines = inbox.look(source, index);
         }
-        message(run.recv, run.recv_bytes).store(index, lines.value());
+        if (wanted && item < items) {
+            message(run.recv, run.recv_bytes).store(index, lines.value());
+        }
     }
     return true;
 }
@@ -176,32 +180,33 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
 struct move_calls {
     static constexpr bool has_runs = true;
 
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks,
+    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
                                                     uint32_t threads)
     {
-        return gpucoll_leader_suffices(GPUCOLL_KERNEL_MOVE_LL, bytes, nranks, threads);
+        return gpucoll_leader_suffices(kernel, bytes, nranks, threads);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
-        return move_ll(args, runs, share);
+        return args.kernel == GPUCOLL_KERNEL_MOVE_LL ? move_ll(args, runs, share) : move_ll128(args, runs, share);
     }
 };
 
 template <typename Op> struct reduce_calls {
     static constexpr bool has_runs = true;
 
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t bytes, uint32_t nranks,
+    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
                                                     uint32_t threads)
     {
-        return gpucoll_leader_suffices(GPUCOLL_KERNEL_REDUCE_LL, bytes, nranks, threads);
+        return gpucoll_leader_suffices(kernel, bytes, nranks, threads);
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
-        return reduce_ll<Op>(args, runs, share);
+        return args.kernel == GPUCOLL_KERNEL_REDUCE_LL ? reduce_ll<Op>(args, runs, share)
+                                                       : reduce_ll128<Op>(args, runs, share);
     }
 };
 

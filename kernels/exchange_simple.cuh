@@ -25,6 +25,7 @@
 #define GPUCOLL_KERNELS_EXCHANGE_SIMPLE_CUH
 
 #include "kernels/crew.cuh"
+#include "kernels/ranks.cuh"
 #include "kernels/reduce_ops.cuh"
 #include "kernels/simple.cuh"
 
@@ -37,25 +38,6 @@ constexpr uint32_t source_batch = 4;    /* and while it reduces */
 __device__ __forceinline__ uint64_t packs_of(uint64_t bytes)
 {
     return (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-}
-
-/* Sets of ranks, a bit each. */
-__device__ __forceinline__ bool is_in(uint32_t set, uint32_t rank)
-{
-    static_assert(GPUCOLL_MAX_LOCAL <= 32, "a set of ranks is one word");
-    return rank < GPUCOLL_MAX_LOCAL && (set >> rank & 1) != 0;
-}
-
-/* Whose runs are reduced on this rank. */
-__device__ __forceinline__ uint32_t sources_of(const gpucoll_kernel_args &args,
-                                               const gpucoll_kernel_runs &runs)
-{
-    uint32_t set = 0;
-    for (uint32_t i = 0; i < args.nranks; i++) {
-        const gpucoll_kernel_run &run = runs.run[i];
-        set |= (i == args.rank ? run.send_bytes : run.recv_bytes) > 0 ? 1u << i : 0;
-    }
-    return set;
 }
 
 /* What a CTA works on. */

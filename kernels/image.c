@@ -37,8 +37,10 @@ struct row {
                                [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #functor,                   \
                                [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor,                       \
                                [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_lines_move",                     \
+                               [GPUCOLL_KERNEL_MOVE_LL128] = "gpucoll_exchange_lines_move",                  \
                                [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
                                [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #functor,              \
+                               [GPUCOLL_KERNEL_REDUCE_LL128] = "gpucoll_exchange_lines_" #functor,           \
                                [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
                                [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                             \
                                [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #functor,                      \

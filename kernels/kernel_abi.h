@@ -69,8 +69,10 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_TWOSHOT_LL128, /* allreduce, LL128: reduce-scatter then all-gather, by stores only */
     GPUCOLL_KERNEL_TWOSHOT,       /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_MOVE_LL,       /* exchange of runs, LL: what arrives is copied; takes no functor */
+    GPUCOLL_KERNEL_MOVE_LL128,    /* the same, LL128 */
     GPUCOLL_KERNEL_MOVE,          /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
+    GPUCOLL_KERNEL_REDUCE_LL128,  /* the same, LL128 */
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
     GPUCOLL_KERNEL_REDUCE_BULK,   /* reduces what lies in the buffers of all ranks, in rank order, into those of all that want it */
@@ -89,8 +91,8 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 
 static inline GPUCOLL_HD bool gpucoll_kernel_has_functor(uint32_t kernel)
 {
-    return kernel != GPUCOLL_KERNEL_MOVE_LL && kernel != GPUCOLL_KERNEL_MOVE && kernel != GPUCOLL_KERNEL_STORE &&
-           kernel != GPUCOLL_KERNEL_FETCH && kernel != GPUCOLL_KERNEL_DELIVER;
+    return kernel != GPUCOLL_KERNEL_MOVE_LL && kernel != GPUCOLL_KERNEL_MOVE_LL128 && kernel != GPUCOLL_KERNEL_MOVE &&
+           kernel != GPUCOLL_KERNEL_STORE && kernel != GPUCOLL_KERNEL_FETCH && kernel != GPUCOLL_KERNEL_DELIVER;
 }
 
 /* Do its CTAs wait for nobody, whatever its stages? */
@@ -314,10 +316,21 @@ static inline GPUCOLL_HD uint32_t gpucoll_ll128_capacity(uint32_t nranks)
     return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) / (2 * nranks);
 }
 
-/* Lines of a message that one peer has the whole area for (SWAP_LL128): from (0, 0) on. */
+/* Between two ranks one peer has the whole area: its lines begin at (0, 0), and there may be so many (SWAP_LL128). */
 static inline GPUCOLL_HD uint32_t gpucoll_ll128_swap_capacity(void)
 {
     return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES);
+}
+
+/* Of an exchange: the source whose place in part 0 the lines of `source` have, and how many lines a run may have. */
+static inline GPUCOLL_HD uint32_t gpucoll_ll128_run_place(uint32_t nranks, uint32_t source)
+{
+    return nranks > 2 ? source : 0;
+}
+
+static inline GPUCOLL_HD uint32_t gpucoll_ll128_run_capacity(uint32_t nranks)
+{
+    return nranks > 2 ? gpucoll_ll128_capacity(nranks) : gpucoll_ll128_swap_capacity();
 }
 
 /* Where line 0 of (part, source) starts in a lane; part 0 is input, part 1 is result. */

@@ -12,6 +12,7 @@
 #define GPUCOLL_KERNELS_LL128_CUH
 
 #include "kernels/pack.cuh"
+#include "kernels/ranks.cuh"
 #include "kernels/sync.cuh"
 
 namespace gpucoll {
@@ -89,56 +90,29 @@ class ll128_layout {
 struct ll128_inbox {
     ll128_layout layout;
     void *lane;
-    uint32_t rank;
-    uint32_t nranks;
+    uint32_t sources; /* who stores lines here: a set without this rank */
     uint32_t epoch;
     waiter wait;
 
-    /* Loads line `line` of `Count` sources from `first` on, skipping the own rank, when all of them are complete; to be called
+    /* Loads line `line` of those of `Count` ranks from `first` on that are sources, when all of them are complete; to be called
      * by whole warps. Threads with `present` false only keep step. False if the wait was given up. */
     template <uint32_t Count>
     __device__ __forceinline__ bool receive(uint32_t part, uint32_t first, uint32_t line, bool present, pack (&value)[Count])
     {
         for (;;) {
-            uint32_t missing = nranks;
+            uint32_t missing = no_rank;
             look(part, first, line, present, value);
 #pragma unroll
             for (uint32_t i = 0; i < Count; i++) {
-                if (present && first + i < nranks && first + i != rank && carries_epoch() && value[i].x != epoch) {
+                if (present && is_in(sources, first + i) && carries_epoch() && value[i].x != epoch) {
                     missing = first + i;
                 }
             }
-            if (__all_sync(whole_warp, missing == nranks)) {
+            if (__all_sync(whole_warp, missing == no_rank)) {
                 look(part, first, line, present, value);
                 return true;
             }
-            const bool on = missing == nranks || wait.again(missing);
-            if (!__all_sync(whole_warp, on)) {
-                return false;
-            }
-        }
-    }
-
-    /* Likewise `Count` lines of one source that has the area to itself, from `line` on by `step`, of which those past `lines` are not waited for:
-     * the last one is loaded in their place, since a branch could part the threads of a line. */
-    template <uint32_t Count>
-    __device__ __forceinline__ bool receive_lines(uint32_t source, uint32_t line, uint32_t step, uint32_t lines,
-                                                  pack (&value)[Count])
-    {
-        for (;;) {
-            bool complete = true;
-            look_along(line, step, lines, value);
-#pragma unroll
-            for (uint32_t i = 0; i < Count; i++) {
-                if (line + i * step < lines && carries_epoch() && value[i].x != epoch) {
-                    complete = false;
-                }
-            }
-            if (__all_sync(whole_warp, complete)) {
-                look_along(line, step, lines, value);
-                return true;
-            }
-            const bool on = complete || wait.again(source);
+            const bool on = missing == no_rank || wait.again(missing);
             if (!__all_sync(whole_warp, on)) {
                 return false;
             }
@@ -153,21 +127,10 @@ struct ll128_inbox {
         if (present) {
 #pragma unroll
             for (uint32_t i = 0; i < Count; i++) {
-                if (first + i < nranks && first + i != rank) {
+                if (is_in(sources, first + i)) {
                     value[i] = load_line(layout.at(lane, part, first + i, line));
                 }
             }
-        }
-    }
-
-    template <uint32_t Count>
-    __device__ __forceinline__ void look_along(uint32_t line, uint32_t step, uint32_t lines, pack (&value)[Count]) const
-    {
-        __syncwarp();
-#pragma unroll
-        for (uint32_t i = 0; i < Count; i++) {
-            const uint32_t at = line + i * step < lines ? line + i * step : lines - 1;
-            value[i] = load_line(layout.at(lane, 0, 0, at));
         }
     }
 };

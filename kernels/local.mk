@@ -37,12 +37,15 @@ kernel_headers = \
 	kernels/courier.cuh \
 	kernels/crew.cuh \
 	kernels/exchange.cuh \
+	kernels/exchange_ll128.cuh \
 	kernels/exchange_simple.cuh \
 	kernels/instantiate.cuh \
+	kernels/line_stream.cuh \
 	kernels/linger.cuh \
 	kernels/ll.cuh \
 	kernels/ll128.cuh \
 	kernels/pack.cuh \
+	kernels/ranks.cuh \
 	kernels/reduce_blocks.cuh \
 	kernels/reduce_bulk.cuh \
 	kernels/reduce_ops.cuh \

@@ -5,7 +5,7 @@
  */
 #include "core/accel/accel.h"
 #include "core/accel/host_kernels.h"
-#include "core/accel/host_sync.h"
+#include "core/accel/host_lines.h"
 
 struct exchange {
     const struct gpucoll_kernel_args *args;
@@ -42,11 +42,57 @@ static void copy_own(const struct exchange *exchange)
     memcpy((char *)run->recv + share.begin, (const char *)run->send + share.begin, share.bytes);
 }
 
-/* ---- LL ---- */
+/* ---- LL and LL128 ---- */
 
-enum { LL_BLOCK = 4096 }; /* bytes reduced at a time */
+static void ll128_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message, struct span span)
+{
+    const uint32_t place = gpucoll_ll128_run_place(args->nranks, args->rank);
+    const char *from = (const char *)message + span.begin;
+    for (uint64_t at = 0; at < span.bytes; at += LINE_DATA) {
+        const uint64_t rest = span.bytes - at;
+        line_fill(line_at(args, peer, 0, place, (span.begin + at) / LINE_DATA), from + at,
+                  rest < LINE_DATA ? rest : LINE_DATA, args->peer[peer].epoch);
+    }
+}
 
-static bool ll_move(const struct exchange *exchange)
+static bool ll128_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to)
+{
+    const uint32_t place = gpucoll_ll128_run_place(args->nranks, source);
+    for (uint64_t at = 0; at < span.bytes; at += LINE_DATA) {
+        const uint64_t rest = span.bytes - at;
+        const char *line =
+            line_wait(args, source, line_at(args, args->rank, 0, place, (span.begin + at) / LINE_DATA));
+        if (line == NULL) {
+            return false;
+        }
+        memcpy(to + at, line, rest < LINE_DATA ? rest : LINE_DATA);
+    }
+    return true;
+}
+
+/* A protocol whose data carry their flags. Its spans begin and, but for a message's last one, end at multiples of `unit`. */
+struct carrier {
+    uint64_t unit; /* bytes */
+    uint64_t most; /* of those, reduced at a time */
+    void (*send)(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message, struct span span);
+    bool (*receive)(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to);
+};
+
+enum { CARRIED = 4096 }; /* bytes reduced at a time */
+
+static const struct carrier by_ll = {GPUCOLL_PACK_BYTES, CARRIED, ll_send, ll_receive};
+static const struct carrier by_ll128 = {LINE_DATA, CARRIED / LINE_DATA * LINE_DATA, ll128_send, ll128_receive};
+
+/* The channel's share of a run. */
+static struct span carried_share(const struct exchange *exchange, const struct carrier *by, uint64_t bytes)
+{
+    const uint64_t units = (bytes + by->unit - 1) / by->unit;
+    const uint64_t packs = by->unit / GPUCOLL_PACK_BYTES;
+    return span_of_packs(bytes, units * exchange->channel / exchange->channels * packs,
+                         units * (exchange->channel + 1) / exchange->channels * packs);
+}
+
+static bool carried_move(const struct exchange *exchange, const struct carrier *by)
 {
     const struct gpucoll_kernel_args *args = exchange->args;
     for (uint32_t i = 1; i < args->nranks; i++) {
@@ -55,8 +101,8 @@ static bool ll_move(const struct exchange *exchange)
         if (run->recv_bytes == 0) {
             continue;
         }
-        struct span share = share_of(exchange, run->recv_bytes);
-        if (!ll_receive(args, source, share, (char *)run->recv + share.begin)) {
+        struct span share = carried_share(exchange, by, run->recv_bytes);
+        if (!by->receive(args, source, share, (char *)run->recv + share.begin)) {
             return false;
         }
     }
@@ -64,10 +110,10 @@ static bool ll_move(const struct exchange *exchange)
 }
 
 /* The span of every source, reduced in rank order. */
-static bool ll_reduce_span(const struct exchange *exchange, struct span span)
+static bool carried_reduce_span(const struct exchange *exchange, const struct carrier *by, struct span span)
 {
-    _Alignas(64) char sum[LL_BLOCK];
-    _Alignas(64) char part[LL_BLOCK];
+    _Alignas(64) char sum[CARRIED];
+    _Alignas(64) char part[CARRIED];
     const struct gpucoll_kernel_args *args = exchange->args;
     const struct gpucoll_kernel_run *mine = &exchange->runs->run[args->rank];
     size_t count = span.bytes / gpucoll_host_functor_size(exchange->functor);
@@ -79,7 +125,7 @@ static bool ll_reduce_span(const struct exchange *exchange, struct span span)
         char *to = any ? part : sum;
         if (source == args->rank) {
             memcpy(to, (const char *)mine->send + span.begin, span.bytes);
-        } else if (!ll_receive(args, source, span, to)) {
+        } else if (!by->receive(args, source, span, to)) {
             return false;
         }
         if (any) {
@@ -91,30 +137,32 @@ static bool ll_reduce_span(const struct exchange *exchange, struct span span)
     return true;
 }
 
-static bool ll_reduce(const struct exchange *exchange)
+static bool carried_reduce(const struct exchange *exchange, const struct carrier *by)
 {
-    struct span share = share_of(exchange, exchange->runs->run[exchange->args->rank].recv_bytes);
-    for (uint64_t at = 0; at < share.bytes; at += LL_BLOCK) {
+    struct span share =
+        carried_share(exchange, by, exchange->runs->run[exchange->args->rank].recv_bytes);
+    for (uint64_t at = 0; at < share.bytes; at += by->most) {
         uint64_t rest = share.bytes - at;
-        if (!ll_reduce_span(exchange, (struct span){share.begin + at, rest < LL_BLOCK ? rest : LL_BLOCK})) {
+        if (!carried_reduce_span(exchange, by,
+                                 (struct span){share.begin + at, rest < by->most ? rest : by->most})) {
             return false;
         }
     }
     return true;
 }
 
-static bool ll_exchange(const struct exchange *exchange)
+static bool carried_exchange(const struct exchange *exchange, const struct carrier *by)
 {
     const struct gpucoll_kernel_args *args = exchange->args;
     for (uint32_t i = 1; i < args->nranks; i++) {
         uint32_t peer = (args->rank + i) % args->nranks;
         const struct gpucoll_kernel_run *run = &exchange->runs->run[peer];
         if (run->send_bytes > 0) {
-            ll_send(args, peer, run->send, share_of(exchange, run->send_bytes));
+            by->send(args, peer, run->send, carried_share(exchange, by, run->send_bytes));
         }
     }
     copy_own(exchange);
-    return exchange->reduces ? ll_reduce(exchange) : ll_move(exchange);
+    return exchange->reduces ? carried_reduce(exchange, by) : carried_move(exchange, by);
 }
 
 /* ---- Simple ---- */
@@ -292,18 +340,24 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
         .args = args,
         .runs = runs,
         .functor = functor,
-        .reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL,
+        .reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL ||
+                   kernel == GPUCOLL_KERNEL_REDUCE_LL128,
         .channel = channel,
         .channels = channels,
         .block = gpucoll_exchange_block_bytes(args->data_bytes, args->nranks, channels),
     };
-    if (kernel == GPUCOLL_KERNEL_STORE) {
+    switch (kernel) {
+    case GPUCOLL_KERNEL_STORE:
         return store_runs(&exchange);
-    }
-    if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
+    case GPUCOLL_KERNEL_REDUCE_BULK:
         return reduce_bulk(&exchange);
+    case GPUCOLL_KERNEL_MOVE_LL:
+    case GPUCOLL_KERNEL_REDUCE_LL:
+        return carried_exchange(&exchange, &by_ll);
+    case GPUCOLL_KERNEL_MOVE_LL128:
+    case GPUCOLL_KERNEL_REDUCE_LL128:
+        return carried_exchange(&exchange, &by_ll128);
+    default:
+        return simple_exchange(&exchange);
     }
-    return kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL
-               ? ll_exchange(&exchange)
-               : simple_exchange(&exchange);
 }

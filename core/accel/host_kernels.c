@@ -3,7 +3,7 @@
  */
 #include "core/accel/host_kernels.h"
 #include "core/accel/accel.h"
-#include "core/accel/host_sync.h"
+#include "core/accel/host_lines.h"
 
 /* ---- one-shot: LL ---- */
 
@@ -52,49 +52,17 @@ static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor,
 
 /* ---- two-shot: LL128 ---- */
 
-enum { LINE_DATA = GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES };
-
-static uint32_t *line_epoch(char *line)
-{
-    return (uint32_t *)(line + LINE_DATA);
-}
-
-static char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part, uint32_t source,
-                     uint64_t line)
-{
-    return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, part, source) +
-           line * GPUCOLL_LINE_BYTES;
-}
-
 /* The data of a line in the slice of `rank`; empty past the message. */
-static struct span line_span(const struct gpucoll_kernel_args *args, uint32_t rank, uint64_t line)
+static struct span slice_span(const struct gpucoll_kernel_args *args, uint32_t rank, uint64_t line)
 {
     uint64_t index = rank * gpucoll_ll128_lines(args->bytes, args->nranks) + line;
-    return span_of_packs(args->bytes, index * GPUCOLL_LINE_PACKS, (index + 1) * GPUCOLL_LINE_PACKS);
-}
-
-static void line_fill(char *line, const char *data, uint64_t bytes, uint32_t epoch)
-{
-    memcpy(line, data, bytes);
-    __atomic_store_n(line_epoch(line), epoch, __ATOMIC_RELEASE);
+    return line_span(args->bytes, index);
 }
 
 static void line_store(const struct gpucoll_kernel_args *args, uint32_t peer, uint32_t part, uint64_t line,
                        const char *data, uint64_t bytes)
 {
     line_fill(line_at(args, peer, part, args->rank, line), data, bytes, args->peer[peer].epoch);
-}
-
-/* The line of `source` that comes to `from`, once it is complete; NULL if the wait was given up. */
-static const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t source, char *from)
-{
-    struct wait wait = {.args = args, .source = source};
-    while (__atomic_load_n(line_epoch(from), __ATOMIC_ACQUIRE) != args->peer[args->rank].epoch) {
-        if (!wait_turn(&wait)) {
-            return NULL;
-        }
-    }
-    return from;
 }
 
 /* Of a reduce, ranks beside the root have no place for the result. */
@@ -108,7 +76,7 @@ static void keep_line(const struct gpucoll_kernel_args *args, const struct span 
 static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uint64_t line)
 {
     _Alignas(GPUCOLL_PACK_BYTES) char sum[LINE_DATA];
-    struct span span = line_span(args, args->rank, line);
+    struct span span = slice_span(args, args->rank, line);
     size_t count = span.bytes / gpucoll_host_functor_size(functor);
     for (uint32_t source = 0; source < args->nranks; source++) {
         const char *part = source == args->rank
@@ -137,7 +105,7 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
     for (uint64_t line = channel; line < lines; line += channels) {
         for (uint32_t i = 1; i < args->nranks; i++) {
             uint32_t peer = (args->rank + i) % args->nranks;
-            struct span span = line_span(args, peer, line);
+            struct span span = slice_span(args, peer, line);
             line_store(args, peer, 0, line, (const char *)args->send + span.begin, span.bytes);
         }
     }
@@ -155,7 +123,7 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
             if (from == NULL) {
                 return false;
             }
-            struct span span = line_span(args, source, line);
+            struct span span = slice_span(args, source, line);
             keep_line(args, &span, from);
         }
     }
@@ -171,14 +139,12 @@ static bool swap_channel(const struct gpucoll_kernel_args *args, int functor, ui
     const uint64_t lines = gpucoll_ll128_lines(args->bytes, 1);
     const uint32_t peer = 1 - args->rank;
     for (uint64_t line = channel; line < lines; line += channels) {
-        const struct span span =
-            span_of_packs(args->bytes, line * GPUCOLL_LINE_PACKS, (line + 1) * GPUCOLL_LINE_PACKS);
+        const struct span span = line_span(args->bytes, line);
         line_fill(line_at(args, peer, 0, 0, line), (const char *)args->send + span.begin, span.bytes,
                   args->peer[peer].epoch);
     }
     for (uint64_t line = channel; line < lines; line += channels) {
-        const struct span span =
-            span_of_packs(args->bytes, line * GPUCOLL_LINE_PACKS, (line + 1) * GPUCOLL_LINE_PACKS);
+        const struct span span = line_span(args->bytes, line);
         const char *other = line_wait(args, peer, line_at(args, args->rank, 0, 0, line));
         if (other == NULL) {
             return false;

@@ -26,6 +26,22 @@ static void run_staged(struct exchange *exchange, const struct call *whole)
     }
 }
 
+static bool is_ll(enum gpucoll_kernel kernel)
+{
+    return kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL;
+}
+
+static bool is_ll128(enum gpucoll_kernel kernel)
+{
+    return kernel == GPUCOLL_KERNEL_MOVE_LL128 || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
+}
+
+static bool does_reduce(enum gpucoll_kernel kernel)
+{
+    return kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL ||
+           kernel == GPUCOLL_KERNEL_REDUCE_LL128;
+}
+
 static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged,
                      size_t most)
 {
@@ -35,9 +51,9 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
     const uint32_t gpus = (uint32_t)exchange->ranks.gpus->count;
     const uint32_t resident =
         96 / ((exchange->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
-    const bool lines = kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL;
-    const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL;
-    const size_t capacity = lines ? gpucoll_ll_capacity(exchange->ranks.size) : most;
+    const bool lines = is_ll(kernel) || is_ll128(kernel);
+    const bool reduces = does_reduce(kernel);
+    const size_t capacity = is_ll(kernel) ? gpucoll_ll_capacity(exchange->ranks.size) : most;
     most = most < capacity ? most : capacity;
     exchange->in_place = kernel != GPUCOLL_KERNEL_STORE && exchange_below(exchange, 3) == 0;
     if (reduces) {
@@ -76,11 +92,15 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
     return exchange_verify(exchange, &call);
 }
 
-static void test_kernel(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged,
-                        bool quick)
+static void test_kernel(struct exchange *exchange, const struct test_options *options, enum gpucoll_kernel kernel,
+                        int functor, bool staged)
 {
     struct gpus *gpus = exchange->ranks.gpus;
-    bool reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL;
+    const bool quick = options->quick;
+    bool reduces = does_reduce(kernel);
+    if (!runs_kernel(options, kernel)) {
+        return;
+    }
     snprintf(exchange->name, sizeof(exchange->name), "%s %s on %u ranks, %s", kernel_names[kernel],
              reduces ? gpucoll_functor_name(functor) : "bytes", exchange->ranks.size,
              staged ? "staged" : "together");
@@ -105,6 +125,8 @@ static const struct kind kinds[] = {
     {GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8},    {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_sum_u32},
     {GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8},    {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_u32},
     {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_max_i16}, {GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8},
+    {GPUCOLL_KERNEL_MOVE_LL128, GPUCOLL_FN_sum_u8}, {GPUCOLL_KERNEL_REDUCE_LL128, GPUCOLL_FN_sum_u32},
+    {GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8},    {GPUCOLL_KERNEL_REDUCE_LL128, GPUCOLL_FN_max_i16},
 };
 
 static void spin(uint32_t ns)
@@ -118,7 +140,7 @@ static void spin(uint32_t ns)
 static void call_in_row(struct exchange *exchange, struct call *call, const struct kind *kind, size_t most)
 {
     const bool lines = kind->kernel != GPUCOLL_KERNEL_MOVE;
-    const bool reduces = kind->kernel == GPUCOLL_KERNEL_REDUCE_LL || kind->kernel == GPUCOLL_KERNEL_ONESHOT;
+    const bool reduces = does_reduce(kind->kernel) || kind->kernel == GPUCOLL_KERNEL_ONESHOT;
     const size_t unit = gpucoll_host_functor_size(kind->functor);
     static const uint32_t lingers[] = {0, 3000, 10000, 30000, 50000000, 50000000, 50000000, 50000000};
     call->kernel = kind->kernel;
@@ -224,9 +246,11 @@ static void test_stop(struct exchange *exchange)
     gpus_report(ranks->gpus, passed, "%s", exchange->name);
 }
 
-static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t seed)
+static void test_size(struct gpus *gpus, uint32_t size, const struct test_options *options)
 {
-    struct exchange exchange = {.random = seed + 100 + size};
+    struct exchange exchange = {.random = options->seed + 100 + size};
+    const bool quick = options->quick;
+    const bool all = options->only == GPUCOLL_KERNEL_COUNT;
     bool alone = size <= (uint32_t)gpus->count ||
                  !quick; /* no two ranks on one GPU wait for each other where that may hang */
     ranks_open(&exchange.ranks, gpus, size, data_bytes, exchange_buffer_bytes());
@@ -236,19 +260,21 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
         exchange.expected[r] = malloc(exchange_buffer_bytes());
     }
     if (alone) {
-        test_kernel(&exchange, GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8, false, quick);
-        test_kernel(&exchange, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, false, quick);
+        test_kernel(&exchange, options, GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8, false);
+        test_kernel(&exchange, options, GPUCOLL_KERNEL_MOVE_LL128, GPUCOLL_FN_sum_u8, false);
+        test_kernel(&exchange, options, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, false);
     }
-    test_kernel(&exchange, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, true, quick);
-    test_kernel(&exchange, GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, false, quick);
+    test_kernel(&exchange, options, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, true);
+    test_kernel(&exchange, options, GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, false);
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor += quick ? 16 : 1) {
         if (alone) {
-            test_kernel(&exchange, GPUCOLL_KERNEL_REDUCE_LL, functor, false, quick);
-            test_kernel(&exchange, GPUCOLL_KERNEL_REDUCE, functor, false, quick);
+            test_kernel(&exchange, options, GPUCOLL_KERNEL_REDUCE_LL, functor, false);
+            test_kernel(&exchange, options, GPUCOLL_KERNEL_REDUCE_LL128, functor, false);
+            test_kernel(&exchange, options, GPUCOLL_KERNEL_REDUCE, functor, false);
         }
-        test_kernel(&exchange, GPUCOLL_KERNEL_REDUCE, functor, true, quick);
+        test_kernel(&exchange, options, GPUCOLL_KERNEL_REDUCE, functor, true);
     }
-    if (size <= (uint32_t)gpus->count) { /* crews that wait on one GPU may leave no place for another */
+    if (all && size <= (uint32_t)gpus->count) { /* crews that wait on one GPU may leave no place for another */
         for (int i = 0; i < (quick ? 1 : 5); i++) {
             test_row(&exchange, 512, quick);
             test_row(&exchange, 32, quick); /* few calls are small for so few threads */
@@ -265,12 +291,12 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
     ranks_close(&exchange.ranks);
 }
 
-void test_exchanges(struct gpus *gpus, bool quick, uint64_t seed)
+void test_exchanges(struct gpus *gpus, const struct test_options *options)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        if (!quick || sizes[i] == 1 || sizes[i] == quick_ranks(gpus)) {
-            test_size(gpus, sizes[i], quick, seed);
+        if (runs_ranks(options, gpus, sizes[i])) {
+            test_size(gpus, sizes[i], options);
         }
     }
 }

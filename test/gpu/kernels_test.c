@@ -3,11 +3,12 @@
  * order: bit by bit, with guards around the buffers, at any alignment, in place or not, over several rounds
  * and with epochs that wrap around.
  *
- *   kernels_test [--quick] [--seed N] [--only KERNEL]
+ *   kernels_test [--quick] [--seed N] [--repeat N] [--ranks N] [--only KERNEL]
  *     --quick   few functors and small messages, no kernel waits for another one that shares its GPU (compute-sanitizer may run them
  *               one after the other)
- *     --only    of the kernels that do an all-reduce, by the names that are printed, or "relay" for rings, chains and trees; and nothing
- *               beside it
+ *     --repeat  so many times, each with the next seed: for what goes wrong seldom
+ *     --ranks   on so many ranks only
+ *     --only    one kernel, by the names that are printed ("relay" for rings, chains and trees), and nothing beside it
  *   kernels_test --speed [...] see speed.c
  *
  * Prints a line "PASS name" or "FAIL name" for each case and the counts at the end. Exit status: 0, 1, or 77
@@ -48,8 +49,7 @@ struct bench {
     unsigned char *sent[MOST_RANKS]; /* on the host, with guards */
     unsigned char *got;
     unsigned char *expected;
-    bool quick;
-    const char *only; /* NULL: all kernels */
+    const struct test_options *options;
 };
 
 static size_t whole_bytes(void)
@@ -335,10 +335,11 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
 {
     static const size_t full[] = {0, 16, 48, 257, 4099, 40009, 262200, 1310720};
     static const size_t quick[] = {0, 16, 1011, 20011};
-    const size_t *sizes = bench->quick ? quick : full;
-    size_t count = bench->quick ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
+    const bool few = bench->options->quick;
+    const size_t *sizes = few ? quick : full;
+    size_t count = few ? sizeof(quick) / sizeof(quick[0]) : sizeof(full) / sizeof(full[0]);
     struct gpus *gpus = bench->ranks.gpus;
-    if (bench->only != NULL && strcmp(bench->only, kernel_names[kernel]) != 0) {
+    if (!runs_kernel(bench->options, kernel)) {
         return;
     }
     snprintf(bench->name, sizeof(bench->name), "%s %s on %u ranks, %s", kernel_names[kernel],
@@ -359,7 +360,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
 
 static bool wanted(const struct bench *bench, int functor)
 {
-    return !bench->quick || functor == GPUCOLL_FN_sum_f32 || functor == GPUCOLL_FN_max_i16 ||
+    return !bench->options->quick || functor == GPUCOLL_FN_sum_f32 || functor == GPUCOLL_FN_max_i16 ||
            functor == GPUCOLL_FN_band_u64 || functor == GPUCOLL_FN_minloc_f64i32;
 }
 
@@ -372,9 +373,10 @@ static bool all_do_bulk(const struct bench *bench)
     return all;
 }
 
-static void test_size(struct gpus *gpus, uint32_t size, bool quick, const char *only, uint64_t seed)
+static void test_size(struct gpus *gpus, uint32_t size, const struct test_options *options)
 {
-    struct bench bench = {.random = seed + size, .quick = quick, .only = only};
+    struct bench bench = {.random = options->seed + size, .options = options};
+    const bool quick = options->quick;
     open_bench(&bench, gpus, size);
     bool alone = size <= (uint32_t)gpus->count; /* no two ranks on one GPU */
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor++) {
@@ -408,62 +410,64 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, const char *
     close_bench(&bench);
 }
 
-static int run_tests(struct gpus *gpus, bool quick, const char *only, uint64_t seed)
+static bool is_exchange(const struct test_options *options)
+{
+    return options->only == GPUCOLL_KERNEL_COUNT ||
+           (gpucoll_kernel_is_exchange(options->only) && options->only != GPUCOLL_KERNEL_RELAY);
+}
+
+static void run_tests(struct gpus *gpus, const struct test_options *options)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
-    printf("# seed %llu, %d GPUs\n", (unsigned long long)seed, gpus->count);
-    if (only == NULL) {
+    const bool all = options->only == GPUCOLL_KERNEL_COUNT;
+    const bool quick = options->quick;
+    printf("# seed %llu, %d GPUs\n", (unsigned long long)options->seed, gpus->count);
+    if (all && options->ranks == 0) {
         test_memory(gpus);
         if (!quick ||
             gpus->count > 1) { /* compute-sanitizer may run kernels of one GPU one after the other */
             test_crossed(gpus);
             test_gates(gpus);
         }
-        test_courier(gpus, quick, seed);
-        test_packing(gpus, quick, seed);
-        test_exchanges(gpus, quick, seed);
+        test_courier(gpus, quick, options->seed);
+        test_packing(gpus, quick, options->seed);
     }
-    if (only == NULL || strcmp(only, kernel_names[GPUCOLL_KERNEL_RELAY]) == 0) {
-        test_relays(gpus, quick, seed);
+    if (is_exchange(options)) {
+        test_exchanges(gpus, options);
+    }
+    if (runs_kernel(options, GPUCOLL_KERNEL_RELAY)) {
+        test_relays(gpus, options);
     }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        if (!quick || sizes[i] == 1 || sizes[i] == quick_ranks(gpus)) {
-            test_size(gpus, sizes[i], quick, only, seed);
+        if (runs_ranks(options, gpus, sizes[i])) {
+            test_size(gpus, sizes[i], options);
         }
     }
-    if (!quick && only == NULL) {
-        test_reset(gpus); /* calls the driver with what is gone, which compute-sanitizer reports */
-    }
-    printf("# %d passed, %d failed\n", gpus->passed, gpus->failed);
-    return gpus->failed > 0;
 }
 
 int main(int argc, char **argv)
 {
-    bool quick = false;
-    const char *only = NULL;
-    uint64_t seed = 20261121;
+    struct test_options options = {.only = GPUCOLL_KERNEL_COUNT, .seed = 20261121, .repeat = 1};
     struct gpus gpus;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--speed") == 0) {
-            return gpus_open(&gpus) ? measure_speed(&gpus, argc - i - 1, argv + i + 1) : 77;
-        }
-        if (strcmp(argv[i], "--quick") == 0) {
-            quick = true;
-        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
-            seed = strtoull(argv[++i], NULL, 0);
-        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
-            only = argv[++i];
-        } else {
-            fprintf(stderr, "usage: kernels_test [--quick] [--seed N] [--only KERNEL] | --speed [--help]\n");
-            return 2;
-        }
+    if (argc > 1 && strcmp(argv[1], "--speed") == 0) {
+        return gpus_open(&gpus) ? measure_speed(&gpus, argc - 2, argv + 2) : 77;
+    }
+    if (!test_options_read(argc, argv, &options)) {
+        fprintf(stderr, "usage: kernels_test [--quick] [--seed N] [--repeat N] [--ranks N] [--only KERNEL] | --speed [--help]\n");
+        return 2;
     }
     if (!gpus_open(&gpus)) {
         return 77;
     }
-    int status = run_tests(&gpus, quick, only, seed);
+    for (int i = 0; i < options.repeat; i++, options.seed++) {
+        run_tests(&gpus, &options);
+    }
+    if (!options.quick && options.only == GPUCOLL_KERNEL_COUNT && options.ranks == 0) {
+        test_reset(&gpus); /* calls the driver with what is gone, which compute-sanitizer reports */
+    }
+    printf("# %d passed, %d failed\n", gpus.passed, gpus.failed);
+    int status = gpus.failed > 0;
     gpus_close(&gpus);
     return status;
 }

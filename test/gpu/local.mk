@@ -17,6 +17,7 @@ test_gpu_kernels_test_SOURCES = \
 	test/gpu/gpus.h \
 	test/gpu/kernels_test.c \
 	test/gpu/memory_test.c \
+	test/gpu/options.c \
 	test/gpu/pack_test.c \
 	test/gpu/ranks.c \
 	test/gpu/ranks.h \

@@ -350,13 +350,13 @@ static void test_size(struct gpus *gpus, uint32_t size, bool quick, uint64_t see
     ranks_close(&bench.ranks);
 }
 
-void test_relays(struct gpus *gpus, bool quick, uint64_t seed)
+void test_relays(struct gpus *gpus, const struct test_options *options)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 5, 8};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const bool alone = sizes[i] <= (uint32_t)gpus->count; /* no two ranks on one GPU */
-        if (!quick || (alone && (sizes[i] == 1 || sizes[i] == quick_ranks(gpus)))) {
-            test_size(gpus, sizes[i], quick, seed);
+        if (runs_ranks(options, gpus, sizes[i]) && (alone || !options->quick)) {
+            test_size(gpus, sizes[i], options->quick, options->seed);
         }
     }
 }

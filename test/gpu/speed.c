@@ -129,7 +129,7 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
 
 static void set_runs(struct sweep *sweep, enum gpucoll_kernel kernel, uint64_t bytes)
 {
-    const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE_LL;
+    const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
     for (uint32_t r = 0; r < sweep->ranks.size; r++) {
         const struct rank *rank = &sweep->ranks.rank[r];
         for (uint32_t p = 0; p < sweep->ranks.size; p++) {
@@ -255,7 +255,10 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
         return bytes <= options->most && bytes >= 256 << 10;
     }
     if (gpucoll_kernel_is_exchange(kernel)) {
-        return bytes * n <= options->most && bytes <= gpucoll_ll_capacity(n);
+        const bool lines128 = kernel == GPUCOLL_KERNEL_MOVE_LL128 || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
+        return bytes * n <= options->most &&
+               (lines128 ? gpucoll_ll128_lines(bytes, 1) <= gpucoll_ll128_run_capacity(n)
+                         : bytes <= gpucoll_ll_capacity(n));
     }
     if (kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS) { /* chunks, as long as they may be */
         return bytes <= options->most && bytes * n <= SCRATCH_BYTES && bytes >= 256 << 10;
@@ -273,6 +276,7 @@ static void sweep_ranks(struct gpus *gpus, const struct options *options, uint32
     static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_ONESHOT,       GPUCOLL_KERNEL_SWAP_LL128,
                                                   GPUCOLL_KERNEL_TWOSHOT_LL128, GPUCOLL_KERNEL_TWOSHOT,
                                                   GPUCOLL_KERNEL_MOVE_LL,       GPUCOLL_KERNEL_REDUCE_LL,
+                                                  GPUCOLL_KERNEL_MOVE_LL128,    GPUCOLL_KERNEL_REDUCE_LL128,
                                                   GPUCOLL_KERNEL_REDUCE_BLOCKS, GPUCOLL_KERNEL_REDUCE_BULK};
     static const uint64_t sizes[] = {8,         1 << 10,   4 << 10,   16 << 10,   32 << 10,   64 << 10,
                                      128 << 10, 256 << 10, 512 << 10, 1 << 20,    2 << 20,    4 << 20,

@@ -42,7 +42,7 @@ class exchange : public testing::TestWithParam<std::tuple<uint32_t, const char *
         if (way == "cpu_reduce" || way == "shm") { /* pipes for what is not reduced */
             return {{"transports", std::get<1>(GetParam())}, {"shm_bytes", "256K"}};
         }
-        return {{"protocol", way == "auto" ? "auto" : way == "ll" ? "ll" : "simple"}, {"max_ctas", "3"}};
+        return {{"protocol", std::get<1>(GetParam())}, {"max_ctas", "3"}};
     }
 };
 
@@ -85,7 +85,7 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
 INSTANTIATE_TEST_SUITE_P(
     ranks, exchange,
     testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                     testing::Values("auto", "ll", "simple", "shared", "shared_host", "cpu_reduce", "shm")),
+                     testing::Values("auto", "ll", "ll128", "simple", "shared", "shared_host", "cpu_reduce", "shm")),
     [](const auto &info) { return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 
 TEST(exchange_sizes, many_rounds)
@@ -130,15 +130,27 @@ TEST(exchange_sizes, many_chunks_through_host_memory)
     }
 }
 
-TEST(exchange_sizes, around_the_capacity_of_ll)
+void check_capacity(uint32_t ranks, const char *protocol, size_t capacity)
 {
-    on_threads(3, {{"allgather_algorithm", "exchange"}, {"protocol", "ll"}}, [](Rank &rank) {
+    on_threads(ranks, {{"allgather_algorithm", "exchange"}, {"protocol", protocol}}, [capacity](Rank &rank) {
         for (int step = -1; step <= 1; step++) {
             EXPECT_TRUE(rank.log.topics().empty());
-            check(rank, call_of(kinds[0], gpucoll_ll_capacity(3) + static_cast<size_t>(step)));
+            check(rank, call_of(kinds[0], capacity + static_cast<size_t>(step)));
         }
         EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"algorithm-unusable"});
     });
+}
+
+TEST(exchange_sizes, around_the_capacity_of_ll)
+{
+    check_capacity(3, "ll", gpucoll_ll_capacity(3));
+}
+
+TEST(exchange_sizes, around_the_capacity_of_ll128)
+{
+    for (uint32_t ranks : {2, 3}) {
+        check_capacity(ranks, "ll128", gpucoll_ll128_run_capacity(ranks) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES);
+    }
 }
 
 TEST(exchange_order, of_collectives_is_free_and_lanes_are_reused)

@@ -229,19 +229,6 @@ TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
     }
 }
 
-TEST(selector, what_has_to_prove_itself_runs_only_where_it_is_named)
-{
-    Input input(1 << 20, 2);
-    EXPECT_STRNE(plan_of(input).algorithm->name, "oneshot");
-    ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "oneshot"), GPUCOLL_OK);
-    EXPECT_STREQ(plan_of(input).algorithm->protocol, "ll");
-    ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "ll128"), GPUCOLL_OK);
-    EXPECT_STREQ(plan_of(input).algorithm->name, "oneshot");
-    EXPECT_STREQ(plan_of(input).algorithm->protocol, "ll128");
-    ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "auto"), GPUCOLL_OK);
-    EXPECT_STREQ(plan_of(input).algorithm->name, "twoshot");
-}
-
 TEST(selector, rings_are_taken_where_neighbours_alone_have_good_links)
 {
     for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {

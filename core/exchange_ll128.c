@@ -1,0 +1,60 @@
+/*
+ * Exchange over LL128: each run in one pass, by lines that carry their flags. For runs of some ten KiB to some MiB, over links that keep lines
+ * whole. (LL128: "Demystifying NCCL", table I.)
+ */
+#include "core/exchange.h"
+#include "core/model.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (!input->whole_lines) {
+        return "a link between the GPUs may tear a line of 128 bytes";
+    }
+    if (gpucoll_ll128_lines(input->bytes, 1) > gpucoll_ll128_run_capacity(input->nranks)) {
+        return "a part of the message is larger than the LL128 area of a lane";
+    }
+    return NULL;
+}
+
+/* Of what a hop takes beside the link's latency. Moving copies the own run, and reads whose the runs are. */
+static const double move_hop_us = 1.6;
+static const double reduce_hop_us = 0.8;
+
+/* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
+ * source is reduced, a line at a time. (2 H100, docs/design.md; of more ranks these are estimates.) */
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const bool reduces = gpucoll_coll_reduces(input->coll);
+    const uint32_t peers = input->nranks - 1;
+    const bool one_by_one = reduces && peers > 1;
+    const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
+    const double sent = flags * (double)input->bytes * peers;
+    const struct gpucoll_lines lines = {
+        .hops = 1,
+        .hop_us = (reduces ? reduce_hop_us : move_hop_us) + (one_by_one ? input->model->hop_us : 0),
+        .packed = sent,
+        .stored = sent,
+        .cta_bandwidth = input->model->ll128_cta_bandwidth,
+        .together = one_by_one || peers > 3 ? peers : 3,
+        .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL128 : GPUCOLL_KERNEL_MOVE_LL128,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    return gpucoll_exchange_start(request, GPUCOLL_KERNEL_REDUCE_LL128, GPUCOLL_KERNEL_MOVE_LL128);
+}
+
+const struct gpucoll_algorithm gpucoll_exchange_ll128 = {
+    .name = "exchange",
+    .protocol = "ll128",
+    .help = "one kernel: every rank stores to its peers, each line with its flag; for middle sizes over NVLink",
+    .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
+    .waits = true,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_exchange_wait,
+};

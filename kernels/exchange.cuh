@@ -7,6 +7,9 @@
  * LL: one pass. A place that is read and written (kernel_abi.h) is so by one thread, which has read the pack
  * for the last time before it writes it: when moving, a thread has the same packs of a run to send and to
  * receive; when reducing, it has the same packs of all runs.
+ *
+ * Warps stay whole, which is faster (docs/design.md, "Whole warps"): a thread past the end does what the
+ * last one does, but for storing what has arrived.
  */
 #ifndef GPUCOLL_KERNELS_EXCHANGE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_CUH
@@ -23,8 +26,7 @@ namespace gpucoll
 
 constexpr uint32_t exchange_batch = 4; /* sources whose lines are loaded together */
 
-/* Warps stay whole, which is faster (docs/design.md, "Whole warps"): a thread past the end does what the last one does, but for storing what has
- * arrived. False if the wait was given up. */
+/* False if the wait was given up. */
 __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                         crew_share share)
 {
@@ -76,7 +78,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     return true;
 }
 
-/* One pack of every source, reduced. False if the wait was given up. */
+/* One pack of every source, reduced; by whole warps. False if the wait was given up. */
 template <typename Op>
 __device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, const ll_area &inbox,
                                              uint32_t sources, uint64_t index, pack own, waiter &wait,
@@ -101,10 +103,11 @@ __device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, co
                     missing = first + i;
                 }
             }
-            if (missing == args.nranks) {
+            if (__all_sync(whole_warp, missing == args.nranks)) {
                 break;
             }
-            if (!wait.again(missing)) {
+            const bool on = missing == args.nranks || wait.again(missing);
+            if (!__all_sync(whole_warp, on)) {
                 return false;
             }
         }
@@ -159,19 +162,25 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     const message recv(mine.recv, mine.recv_bytes);
     const ll_area inbox(args.peer[args.rank].lane, args.nranks);
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
+    const uint32_t taken = static_cast<uint32_t>(packs_of(mine.recv_bytes));
+    const uint32_t lane = threadIdx.x % warp_threads;
     const uint32_t start = share.cta * blockDim.x + threadIdx.x;
     const uint32_t stride = share.ctas * blockDim.x;
-    for (uint32_t index = start; index < packs; index += stride) {
-        send_lines(args, runs, index);
+    for (uint32_t index = start; index - lane < packs; index += stride) {
+        send_lines(args, runs, index < packs ? index : packs - 1);
     }
+    __syncwarp(); /* in place, all have read what is sent before anything is received */
     waiter wait(args.status);
-    for (uint32_t index = start; index < packs_of(mine.recv_bytes); index += stride) {
-        const pack own = is_in(sources, args.rank) ? send.load(index) : make_uint4(0, 0, 0, 0);
+    for (uint32_t index = start; index - lane < taken; index += stride) {
+        const uint32_t at = index < taken ? index : taken - 1;
+        const pack own = is_in(sources, args.rank) ? send.load(at) : make_uint4(0, 0, 0, 0);
         pack result;
-        if (!reduce_lines<Op>(args, inbox, sources, index, own, wait, &result)) {
+        if (!reduce_lines<Op>(args, inbox, sources, at, own, wait, &result)) {
             return false;
         }
-        recv.store(index, result);
+        if (index < taken) {
+            recv.store(at, result);
+        }
     }
     return true;
 }

@@ -49,7 +49,8 @@ static gpucoll_status start(struct gpucoll_request *request)
 const struct gpucoll_algorithm gpucoll_exchange_ll128 = {
     .name = "exchange",
     .protocol = "ll128",
-    .help = "one kernel: every rank stores to its peers, each line with its flag; for middle sizes over NVLink",
+    .help =
+        "one kernel: every rank stores to its peers, each line with its flag; for middle sizes over NVLink",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .rank_order = true,
     .waits = true,

@@ -61,7 +61,8 @@ __device__ __forceinline__ peer_share share_of_peers(uint32_t peers, crew_share 
     }
     const uint32_t groups = warps / peers;
     const uint32_t group = warp / peers;
-    const uint32_t turn = group < groups ? warp - group * peers : peers; /* what is left over has nothing to do */
+    const uint32_t turn =
+        group < groups ? warp - group * peers : peers; /* what is left over has nothing to do */
     return {turn, peers, {group * lines_per_warp + first, groups * lines_per_warp}};
 }
 
@@ -167,8 +168,9 @@ __device__ __forceinline__ void send_to_all(const gpucoll_kernel_args &args, con
 
 /* A line of all sources, reduced in rank order; by whole warps. False if the wait was given up. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_line(const gpucoll_kernel_args &args, ll128_inbox &inbox, uint32_t sources,
-                                            uint32_t line, bool present, pack own, pack *result)
+__device__ __forceinline__ bool reduce_line(const gpucoll_kernel_args &args, ll128_inbox &inbox,
+                                            uint32_t sources, uint32_t line, bool present, pack own,
+                                            pack *result)
 {
     pack sum = own;
     bool any = false;

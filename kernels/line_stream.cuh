@@ -98,18 +98,22 @@ __device__ __forceinline__ line_share lines_of_share(crew_share share)
 }
 
 struct line_stream {
-    __device__ __forceinline__ line_stream(const gpucoll_kernel_args &args, uint32_t peer, const line_message &send,
-                                           const line_message &recv, line_share share)
+    __device__ __forceinline__ line_stream(const gpucoll_kernel_args &args, uint32_t peer,
+                                           const line_message &send, const line_message &recv,
+                                           line_share share)
         : send(send), recv(recv), share(share), peer(peer), to_epoch(args.peer[peer].epoch),
           epoch(args.peer[args.rank].epoch),
-          to(ll128_layout(args.nranks).at(args.peer[peer].lane, 0, gpucoll_ll128_run_place(args.nranks, args.rank), 0)),
-          from(ll128_layout(args.nranks).at(args.peer[args.rank].lane, 0, gpucoll_ll128_run_place(args.nranks, peer), 0)),
+          to(ll128_layout(args.nranks)
+                 .at(args.peer[peer].lane, 0, gpucoll_ll128_run_place(args.nranks, args.rank), 0)),
+          from(ll128_layout(args.nranks)
+                   .at(args.peer[args.rank].lane, 0, gpucoll_ll128_run_place(args.nranks, peer), 0)),
           wait(args.status)
     {
     }
 
     /* A batch: `Lines` lines from `line` on, of those below `end`. */
-    template <uint32_t Lines, bool Plain> __device__ __forceinline__ void send_batch(uint32_t line, uint32_t end) const
+    template <uint32_t Lines, bool Plain>
+    __device__ __forceinline__ void send_batch(uint32_t line, uint32_t end) const
     {
         pack value[Lines];
 #pragma unroll
@@ -175,20 +179,14 @@ struct line_stream {
 
 /* What is done with lines that have arrived. */
 struct taking_as_is {
-    static __device__ __forceinline__ uint32_t plain()
-    {
-        return no_line;
-    }
+    static __device__ __forceinline__ uint32_t plain() { return no_line; }
 
     template <bool Plain> static __device__ __forceinline__ pack load(uint32_t)
     {
         return make_uint4(0, 0, 0, 0);
     }
 
-    static __device__ __forceinline__ pack result(pack, pack other)
-    {
-        return other;
-    }
+    static __device__ __forceinline__ pack result(pack, pack other) { return other; }
 };
 
 /* They are reduced with the own ones, which are the left operand if `first`; no bytes: there are no own ones. */
@@ -198,10 +196,7 @@ template <typename Op> struct taking_reduced {
     {
     }
 
-    __device__ __forceinline__ uint32_t plain() const
-    {
-        return own.plain();
-    }
+    __device__ __forceinline__ uint32_t plain() const { return own.plain(); }
 
     template <bool Plain> __device__ __forceinline__ pack load(uint32_t line) const
     {
@@ -218,7 +213,8 @@ template <typename Op> struct taking_reduced {
 };
 
 template <uint32_t Lines, bool Plain, typename Taking>
-__device__ __forceinline__ bool take_batch(line_stream &stream, const Taking &taking, uint32_t line, uint32_t end)
+__device__ __forceinline__ bool take_batch(line_stream &stream, const Taking &taking, uint32_t line,
+                                           uint32_t end)
 {
     const uint32_t step = stream.share.step;
     pack own[Lines];
@@ -244,8 +240,8 @@ __device__ __forceinline__ bool take_batch(line_stream &stream, const Taking &ta
 
 /* The lines from `line` on, this thread's first, and below `end`. */
 template <uint32_t Lines, bool Plain, typename Taking, typename Beside>
-__device__ __forceinline__ bool stream_part(line_stream &stream, const Taking &taking, Beside &beside, uint32_t line,
-                                            uint32_t end)
+__device__ __forceinline__ bool stream_part(line_stream &stream, const Taking &taking, Beside &beside,
+                                            uint32_t line, uint32_t end)
 {
     const uint32_t batch = Lines * stream.share.step;
     const uint32_t sends = lower(stream.send.lines, end);
@@ -286,9 +282,7 @@ __device__ __forceinline__ bool run_stream(line_stream &stream, const Taking &ta
 
 /* Nothing to do beside. */
 struct nothing {
-    __device__ __forceinline__ void operator()()
-    {
-    }
+    __device__ __forceinline__ void operator()() {}
 };
 
 } // namespace gpucoll

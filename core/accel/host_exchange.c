@@ -44,7 +44,8 @@ static void copy_own(const struct exchange *exchange)
 
 /* ---- LL and LL128 ---- */
 
-static void ll128_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message, struct span span)
+static void ll128_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
+                       struct span span)
 {
     const uint32_t place = gpucoll_ll128_run_place(args->nranks, args->rank);
     const char *from = (const char *)message + span.begin;
@@ -74,14 +75,15 @@ static bool ll128_receive(const struct gpucoll_kernel_args *args, uint32_t sourc
 struct carrier {
     uint64_t unit; /* bytes */
     uint64_t most; /* of those, reduced at a time */
-    void (*send)(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message, struct span span);
+    void (*send)(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
+                 struct span span);
     bool (*receive)(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to);
 };
 
 enum { CARRIED = 4096 }; /* bytes reduced at a time */
 
 static const struct carrier by_ll = {GPUCOLL_PACK_BYTES, CARRIED, ll_send, ll_receive};
-static const struct carrier by_ll128 = {LINE_DATA, CARRIED / LINE_DATA * LINE_DATA, ll128_send, ll128_receive};
+static const struct carrier by_ll128 = {LINE_DATA, CARRIED / LINE_DATA *LINE_DATA, ll128_send, ll128_receive};
 
 /* The channel's share of a run. */
 static struct span carried_share(const struct exchange *exchange, const struct carrier *by, uint64_t bytes)
@@ -139,8 +141,7 @@ static bool carried_reduce_span(const struct exchange *exchange, const struct ca
 
 static bool carried_reduce(const struct exchange *exchange, const struct carrier *by)
 {
-    struct span share =
-        carried_share(exchange, by, exchange->runs->run[exchange->args->rank].recv_bytes);
+    struct span share = carried_share(exchange, by, exchange->runs->run[exchange->args->rank].recv_bytes);
     for (uint64_t at = 0; at < share.bytes; at += by->most) {
         uint64_t rest = share.bytes - at;
         if (!carried_reduce_span(exchange, by,

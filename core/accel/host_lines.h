@@ -15,8 +15,8 @@ static inline uint32_t *line_epoch(char *line)
 }
 
 /* Line `line` of the block (part, source) in the lane of rank `lane`. */
-static inline char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part, uint32_t source,
-                            uint64_t line)
+static inline char *line_at(const struct gpucoll_kernel_args *args, uint32_t lane, uint32_t part,
+                            uint32_t source, uint64_t line)
 {
     return (char *)args->peer[lane].lane + gpucoll_ll128_offset(args->nranks, part, source) +
            line * GPUCOLL_LINE_BYTES;

@@ -92,8 +92,8 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
     return exchange_verify(exchange, &call);
 }
 
-static void test_kernel(struct exchange *exchange, const struct test_options *options, enum gpucoll_kernel kernel,
-                        int functor, bool staged)
+static void test_kernel(struct exchange *exchange, const struct test_options *options,
+                        enum gpucoll_kernel kernel, int functor, bool staged)
 {
     struct gpus *gpus = exchange->ranks.gpus;
     const bool quick = options->quick;
@@ -168,10 +168,8 @@ static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
 {
     const struct rank *first = &exchange->ranks.rank[0];
     const size_t room = (exchange->ranks.size + 1) * 2 * EXCHANGE_GAP;
-    struct call call = {.threads = threads,
-                        .data_bytes = data_bytes,
-                        .stages = GPUCOLL_STAGE_ALL,
-                        .round_end = UINT64_MAX};
+    struct call call = {
+        .threads = threads, .data_bytes = data_bytes, .stages = GPUCOLL_STAGE_ALL, .round_end = UINT64_MAX};
     const struct kind *kind = &kinds[0];
     bool stays = false; /* the kernel of the call before waits for long */
     unsigned alike = 0; /* calls for which such a kernel was waiting */
@@ -274,7 +272,8 @@ static void test_size(struct gpus *gpus, uint32_t size, const struct test_option
         }
         test_kernel(&exchange, options, GPUCOLL_KERNEL_REDUCE, functor, true);
     }
-    if (all && size <= (uint32_t)gpus->count) { /* crews that wait on one GPU may leave no place for another */
+    if (all &&
+        size <= (uint32_t)gpus->count) { /* crews that wait on one GPU may leave no place for another */
         for (int i = 0; i < (quick ? 1 : 5); i++) {
             test_row(&exchange, 512, quick);
             test_row(&exchange, 32, quick); /* few calls are small for so few threads */

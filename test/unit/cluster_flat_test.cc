@@ -2,6 +2,7 @@
  * All-reduce, reduce and broadcast of several hosts with few bytes, but more than go along with what the hosts tell each other: from rank to rank.
  */
 #include "test/unit/few_bytes.h"
+#include "test/unit/sum.h"
 
 namespace
 {

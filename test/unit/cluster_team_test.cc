@@ -16,16 +16,6 @@ extern "C" {
 
 namespace
 {
-void expect_sum(Rank &rank, size_t count)
-{
-    Sum sum(rank, count, 1);
-    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
-    EXPECT_TRUE(sum.right());
-}
-} // namespace
-
-namespace
-{
 /* An exchange that takes its time: nothing is there until it has been asked for often. */
 struct Slow {
     gpucoll_exchange inner;
@@ -70,7 +60,7 @@ TEST(cluster_team, is_made_by_exchanges_that_take_their_time)
             }
             ASSERT_EQ(status, GPUCOLL_OK);
             EXPECT_GE(looks, 3 * 4);
-            expect_sum(rank, 1000);
+            sum_of(rank, 1000);
         },
         true);
 }
@@ -83,7 +73,7 @@ TEST(cluster_team, hosts_of_one_machine_by_the_parameter)
                 const std::string count = std::to_string(std::min(ranks, static_cast<uint32_t>(atoi(hosts))));
                 const std::vector<std::string> lines = rank.log.lines();
                 EXPECT_NE(lines.back().find("on " + count + " hosts"), std::string::npos) << lines.back();
-                expect_sum(rank, 100);
+                sum_of(rank, 100);
             });
         }
     }
@@ -97,7 +87,7 @@ TEST(cluster_team, rdma_alone_carries_the_data_of_all_ranks)
         on_hosts(hosts, {{"transports", "rdma"}}, [&](Rank &rank) {
             gpucoll_setups setups = {};
             gpucoll_context_count_setups_in(rank.context, &setups);
-            expect_sum(rank, 1000);
+            sum_of(rank, 1000);
             for (const auto &kind : kinds) {
                 ExchangeCall call = call_of(kind, 100);
                 check(rank, call);
@@ -122,7 +112,7 @@ TEST(cluster_team, without_rdma_several_hosts_decline)
 TEST(cluster_team, more_ranks_than_a_kernel_takes_on_several_hosts)
 {
     on_hosts(hosts_of({20, 16}), {{"lanes", "1"}}, [](Rank &rank) {
-        expect_sum(rank, 1000);
+        sum_of(rank, 1000);
         ExchangeCall call = call_of(kinds[0], 100);
         check(rank, call);
     });
@@ -173,7 +163,7 @@ TEST(cluster_team, a_host_with_more_ranks_than_a_kernel_takes_counts_as_several)
                 EXPECT_EQ(rank.call(uneven.args()),
                           GPUCOLL_DECLINED); /* after the hosts have agreed on its size */
                 EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_SMALL);
-                expect_sum(rank, 40000);
+                sum_of(rank, 40000);
                 check(rank, call_of(kinds[0], 4000));
                 check(rank, call_of(kinds[1], 8000));
             }
@@ -189,7 +179,7 @@ TEST(cluster_team, as_many_ranks_as_a_kernel_takes_are_one_host)
 {
     on_hosts(hosts_of({GPUCOLL_MAX_LOCAL, 1}), {{"lanes", "1"}}, [&](Rank &rank) {
         expect_divided(rank, "33 ranks on 2 hosts, 1 rails", "");
-        expect_sum(rank, 100);
+        sum_of(rank, 100);
     });
 }
 
@@ -212,7 +202,7 @@ TEST(cluster_team, ranks_in_several_pid_namespaces_are_on_several_hosts)
             rank.meeting.barrier();
             ASSERT_EQ(rank.make_team(rank.meeting, 0, &rank.team), GPUCOLL_OK);
             expect_divided(rank, "3 ranks on 2 hosts, 1 rails", "several PID namespaces");
-            expect_sum(rank, 1000);
+            sum_of(rank, 1000);
         },
         true);
 }

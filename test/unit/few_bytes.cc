@@ -1,7 +1,6 @@
 #include "test/unit/few_bytes.h"
 
 #include <atomic>
-#include "test/unit/sum.h"
 
 const std::vector<Hosts> few_shapes = {
     hosts_of({2, 2}), hosts_of({1, 1}),      hosts_of({3, 1}),          hosts_of({1, 2, 3}),
@@ -60,13 +59,6 @@ Traffic traffic_of(const Hosts &hosts, const Settings &settings, const Body &bod
 unsigned messages_of(const Hosts &hosts, const Settings &settings, const Body &body)
 {
     return traffic_of(hosts, settings, body).messages;
-}
-
-void sum_of(Rank &rank, size_t count)
-{
-    Sum sum(rank, count, 5);
-    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
-    EXPECT_TRUE(sum.right());
 }
 
 void check_reductions(Rank &rank, gpucoll_op op, gpucoll_type type, size_t count, size_t offset)

@@ -27,7 +27,6 @@ Traffic traffic_in(Rank &rank, const std::function<void()> &body);
 Traffic traffic_of(const Hosts &hosts, const Settings &settings, const Body &body);
 unsigned messages_of(const Hosts &hosts, const Settings &settings, const Body &body);
 
-void sum_of(Rank &rank, size_t count);
 /* An all-reduce checked with fresh data against a reference, in and out of place. */
 void check_reductions(Rank &rank, gpucoll_op op, gpucoll_type type, size_t count, size_t offset);
 /* The same of each rank as root. */

@@ -49,4 +49,12 @@ class Sum
     int salt;
 };
 
+/* A sum of so many elements, checked. */
+inline void sum_of(Rank &rank, size_t count)
+{
+    Sum sum(rank, count, 5);
+    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+    EXPECT_TRUE(sum.right());
+}
+
 #endif

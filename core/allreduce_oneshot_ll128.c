@@ -27,6 +27,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const struct gpucoll_lines lines = {
         .hops = 1,
         .hop_us = 0,
+        .launched_us = 0.7, /* LL is faster below 32 KiB then */
         .packed = flags * (double)input->bytes,
         .stored = flags * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

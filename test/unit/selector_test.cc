@@ -229,6 +229,24 @@ TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
     }
 }
 
+/* By LL128 as soon as that is faster: with a crew that has waited for the call its hop is not seen, in a kernel of its own it is. */
+TEST(selector, two_ranks_swap_all_but_few_bytes)
+{
+    for (bool waits : {false, true}) {
+        Input input(256, 2);
+        input.crew = waits ? GPUCOLL_CREW_CTAS : 0;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "oneshot");
+        EXPECT_STREQ(plan_of(input).algorithm->protocol, "ll");
+        for (uint64_t bytes : {1u << 20, 4u << 20}) {
+            input.bytes = bytes;
+            EXPECT_STREQ(plan_of(input).algorithm->name, "oneshot") << bytes;
+            EXPECT_STREQ(plan_of(input).algorithm->protocol, "ll128") << bytes;
+        }
+        input.nranks = 4;
+        EXPECT_STREQ(plan_of(input).algorithm->name, "twoshot");
+    }
+}
+
 TEST(selector, rings_are_taken_where_neighbours_alone_have_good_links)
 {
     for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {

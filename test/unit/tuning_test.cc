@@ -188,7 +188,7 @@ TEST(tuning, file_moves_the_choice_of_a_team)
                       GPUCOLL_OK);
             EXPECT_EQ(recv, std::vector<float>(64, 2));
             const std::string lines = rank.log.text();
-            const char *expected = path[0] == '\0' ? "oneshot by ll" : "by simple,";
+            const char *expected = path[0] == '\0' ? "oneshot by ll," : "by simple,";
             EXPECT_EQ(lines.find(expected) != std::string::npos, rank.number == 0) << lines;
         });
     }

@@ -97,7 +97,7 @@ double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double le
 
 /* What a kernel of the LL family does for a call. */
 struct gpucoll_lines {
-    unsigned hops; /* steps one after the other, */
+    unsigned hops;      /* steps one after the other, */
     double hop_us;      /* of each, beside the latency of the link */
     double launched_us; /* more of each in a kernel of its own, which has not been waiting for the call */
     double packed; /* bytes whose packs the threads share out */

@@ -28,9 +28,9 @@ class ll128_call {
           inbox{ll128_layout(nranks), args.peer[rank].lane, all_ranks(nranks) & ~(1u << rank), args.peer[rank].epoch,
                 waiter(args.status)},
           lines(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, nranks))),
-          packs(static_cast<uint32_t>((args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES)),
-          begin((share.cta * blockDim.x + threadIdx.x) / line_threads), step(share.ctas * blockDim.x / line_threads),
-          end((lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp)
+          packs(static_cast<uint32_t>(packs_of(args.bytes))),
+          begin(lines_of_share(share).begin), step(lines_of_share(share).step),
+          end(whole_warps(lines))
     {
     }
 

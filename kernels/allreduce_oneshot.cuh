@@ -67,7 +67,7 @@ template <typename Op> __device__ __forceinline__ bool allreduce_oneshot(const g
     const message recv(args.recv, args.bytes);
     const uint32_t nranks = args.nranks;
     const uint32_t rank = args.rank;
-    const uint64_t packs = (args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    const uint64_t packs = packs_of(args.bytes);
     const uint64_t start = static_cast<uint64_t>(share.cta) * blockDim.x + threadIdx.x;
     const uint64_t stride = static_cast<uint64_t>(share.ctas) * blockDim.x;
 

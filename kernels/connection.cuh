@@ -305,7 +305,7 @@ struct over_ll128 {
             }
         }
         const uint32_t lines = (piece.length + GPUCOLL_LINE_PACKS - 1) / GPUCOLL_LINE_PACKS;
-        const uint32_t end = (lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp; /* so that warps stay whole */
+        const uint32_t end = whole_warps(lines);
         for (uint32_t next = threadIdx.x / line_threads; next < end && !channel.failed; next += blockDim.x / line_threads) {
             line<Op>(channel, step, piece, next, next < lines);
         }

@@ -186,7 +186,7 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
 }
 
 /* The calls of a kernel that lingers (linger.cuh). */
-struct move_calls {
+struct exchange_calls {
     static constexpr bool has_runs = true;
 
     static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
@@ -194,7 +194,9 @@ struct move_calls {
     {
         return gpucoll_leader_suffices(kernel, bytes, nranks, threads);
     }
+};
 
+struct move_calls : exchange_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
@@ -202,15 +204,7 @@ struct move_calls {
     }
 };
 
-template <typename Op> struct reduce_calls {
-    static constexpr bool has_runs = true;
-
-    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
-                                                    uint32_t threads)
-    {
-        return gpucoll_leader_suffices(kernel, bytes, nranks, threads);
-    }
-
+template <typename Op> struct reduce_calls : exchange_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {

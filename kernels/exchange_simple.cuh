@@ -35,11 +35,6 @@ namespace gpucoll
 constexpr uint32_t exchange_unroll = 8; /* packs that a thread has in flight while it moves */
 constexpr uint32_t source_batch = 4;    /* and while it reduces */
 
-__device__ __forceinline__ uint64_t packs_of(uint64_t bytes)
-{
-    return (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-}
-
 /* What a CTA works on. */
 class exchange_view
 {

@@ -95,6 +95,13 @@ static inline GPUCOLL_HD bool gpucoll_kernel_has_functor(uint32_t kernel)
            kernel != GPUCOLL_KERNEL_STORE && kernel != GPUCOLL_KERNEL_FETCH && kernel != GPUCOLL_KERNEL_DELIVER;
 }
 
+/* Does it reduce the runs that arrive in its lane? */
+static inline GPUCOLL_HD bool gpucoll_kernel_reduces_runs(uint32_t kernel)
+{
+    return kernel == GPUCOLL_KERNEL_REDUCE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL128 ||
+           kernel == GPUCOLL_KERNEL_REDUCE;
+}
+
 /* Do its CTAs wait for nobody, whatever its stages? */
 static inline GPUCOLL_HD bool gpucoll_kernel_is_free(uint32_t kernel)
 {

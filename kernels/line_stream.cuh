@@ -11,7 +11,6 @@
 #ifndef GPUCOLL_KERNELS_LINE_STREAM_CUH
 #define GPUCOLL_KERNELS_LINE_STREAM_CUH
 
-#include "kernels/crew.cuh"
 #include "kernels/ll128.cuh"
 
 namespace gpucoll
@@ -21,23 +20,13 @@ constexpr uint32_t stream_batch = 4; /* lines */
 constexpr uint32_t stream_ahead = 1; /* batches that are sent before the first is waited for */
 constexpr uint32_t no_line = 0xffffffffu;
 
-__device__ __forceinline__ uint32_t whole_warps(uint32_t lines)
-{
-    return (lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp;
-}
-
-__device__ __forceinline__ uint32_t lower(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* A user's buffer as lines. */
 class line_message
 {
   public:
     __device__ __forceinline__ line_message(const void *base, uint64_t bytes)
         : lines(static_cast<uint32_t>(gpucoll_ll128_lines(bytes, 1))), message_(base, bytes),
-          packs_(static_cast<uint32_t>((bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES))
+          packs_(static_cast<uint32_t>(packs_of(bytes)))
     {
     }
 
@@ -85,17 +74,6 @@ class line_message
     const message message_;
     const uint32_t packs_;
 };
-
-/* Which lines are a thread's: every `step`-th from `begin` on. The threads of a warp have neighbouring ones. */
-struct line_share {
-    uint32_t begin;
-    uint32_t step;
-};
-
-__device__ __forceinline__ line_share lines_of_share(crew_share share)
-{
-    return {(share.cta * blockDim.x + threadIdx.x) / line_threads, share.ctas * blockDim.x / line_threads};
-}
 
 struct line_stream {
     __device__ __forceinline__ line_stream(const gpucoll_kernel_args &args, uint32_t peer,
@@ -172,7 +150,7 @@ struct line_stream {
         __syncwarp();
 #pragma unroll
         for (uint32_t i = 0; i < Lines; i++) {
-            value[i] = load_line(from + lower(line + i * share.step, end - 1) * GPUCOLL_LINE_BYTES);
+            value[i] = load_line(from + min(line + i * share.step, end - 1) * GPUCOLL_LINE_BYTES);
         }
     }
 };
@@ -244,9 +222,9 @@ __device__ __forceinline__ bool stream_part(line_stream &stream, const Taking &t
                                             uint32_t line, uint32_t end)
 {
     const uint32_t batch = Lines * stream.share.step;
-    const uint32_t sends = lower(stream.send.lines, end);
-    const uint32_t takes = lower(stream.recv.lines, end);
-    const uint32_t sends_end = whole_warps(sends); /* warps stay whole */
+    const uint32_t sends = min(stream.send.lines, end);
+    const uint32_t takes = min(stream.recv.lines, end);
+    const uint32_t sends_end = whole_warps(sends);
     const uint32_t takes_end = whole_warps(takes);
     uint32_t ahead = line;
     for (; line < sends_end || line < takes_end; line += batch) {
@@ -265,7 +243,7 @@ __device__ __forceinline__ bool stream_part(line_stream &stream, const Taking &t
 template <typename Taking, typename Beside>
 __device__ __forceinline__ bool run_stream(line_stream &stream, const Taking &taking, Beside &beside)
 {
-    const uint32_t plain = lower(lower(stream.send.plain(), stream.recv.plain()), taking.plain());
+    const uint32_t plain = min(min(stream.send.plain(), stream.recv.plain()), taking.plain());
     const uint32_t batched = plain == no_line ? no_line : plain / lines_per_warp * lines_per_warp;
     if (!stream_part<stream_batch, true>(stream, taking, beside, stream.share.begin, batched)) {
         return false;

@@ -11,6 +11,7 @@
 #ifndef GPUCOLL_KERNELS_LL128_CUH
 #define GPUCOLL_KERNELS_LL128_CUH
 
+#include "kernels/crew.cuh"
 #include "kernels/pack.cuh"
 #include "kernels/ranks.cuh"
 #include "kernels/sync.cuh"
@@ -35,6 +36,23 @@ __device__ __forceinline__ uint32_t line_mask()
 __device__ __forceinline__ bool carries_epoch()
 {
     return line_thread() == GPUCOLL_LINE_PACKS;
+}
+
+/* So many lines and those beside them, so that warps stay whole. */
+__device__ __forceinline__ uint32_t whole_warps(uint32_t lines)
+{
+    return (lines + lines_per_warp - 1) / lines_per_warp * lines_per_warp;
+}
+
+/* Which lines are a thread's: every `step`-th from `begin` on. The threads of a warp have neighbouring ones. */
+struct line_share {
+    uint32_t begin;
+    uint32_t step;
+};
+
+__device__ __forceinline__ line_share lines_of_share(crew_share share)
+{
+    return {(share.cta * blockDim.x + threadIdx.x) / line_threads, share.ctas * blockDim.x / line_threads};
 }
 
 __device__ __forceinline__ pack load_line(const char *from)

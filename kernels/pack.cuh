@@ -14,6 +14,11 @@ namespace gpucoll {
 using pack = uint4;
 static_assert(sizeof(pack) == GPUCOLL_PACK_BYTES, "a pack is one vector access");
 
+__device__ __forceinline__ uint64_t packs_of(uint64_t bytes)
+{
+    return (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+}
+
 /* Past L1: scratch is written by peers and each pack is read once. */
 __device__ __forceinline__ pack load_pack(const void *from)
 {

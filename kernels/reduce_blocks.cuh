@@ -80,7 +80,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
 template <typename Op> __device__ __forceinline__ void reduce_blocks(const gpucoll_kernel_args &args)
 {
     const message recv(args.recv, args.bytes);
-    const uint64_t end = (args.bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    const uint64_t end = packs_of(args.bytes);
     const uint64_t fast = fast_end_of_all(args, recv);
     const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     const uint64_t start = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -17,12 +17,20 @@ struct exchange {
     uint64_t block; /* bytes */
 };
 
-static struct span share_of(const struct exchange *exchange, uint64_t bytes)
+/* The channel's share of a run, in units of so many packs. */
+static struct span share_in(const struct exchange *exchange, uint64_t packs, uint64_t bytes)
 {
+    const uint64_t unit = packs * GPUCOLL_PACK_BYTES;
+    const uint64_t units = (bytes + unit - 1) / unit;
     uint64_t begin;
     uint64_t end;
-    gpucoll_channel_range(bytes, exchange->channels, exchange->channel, &begin, &end);
-    return span_of_packs(bytes, begin, end);
+    gpucoll_channel_range(units * GPUCOLL_PACK_BYTES, exchange->channels, exchange->channel, &begin, &end);
+    return span_of_packs(bytes, begin * packs, end * packs);
+}
+
+static struct span share_of(const struct exchange *exchange, uint64_t bytes)
+{
+    return share_in(exchange, 1, bytes);
 }
 
 /* Does this rank take something from the source? From itself: when it reduces. */
@@ -71,28 +79,20 @@ static bool ll128_receive(const struct gpucoll_kernel_args *args, uint32_t sourc
     return true;
 }
 
-/* A protocol whose data carry their flags. Its spans begin and, but for a message's last one, end at multiples of `unit`. */
+/* A protocol whose data carry their flags. Its spans begin and, but for a message's last one, end at whole units. */
 struct carrier {
-    uint64_t unit; /* bytes */
-    uint64_t most; /* of those, reduced at a time */
+    uint64_t packs; /* of a unit */
+    uint64_t most;  /* bytes reduced at a time, whole units */
     void (*send)(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
                  struct span span);
     bool (*receive)(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to);
 };
 
-enum { CARRIED = 4096 }; /* bytes reduced at a time */
+enum { CARRIED = 4096, CARRIED_LINES = CARRIED / LINE_DATA };
 
-static const struct carrier by_ll = {GPUCOLL_PACK_BYTES, CARRIED, ll_send, ll_receive};
-static const struct carrier by_ll128 = {LINE_DATA, CARRIED / LINE_DATA *LINE_DATA, ll128_send, ll128_receive};
-
-/* The channel's share of a run. */
-static struct span carried_share(const struct exchange *exchange, const struct carrier *by, uint64_t bytes)
-{
-    const uint64_t units = (bytes + by->unit - 1) / by->unit;
-    const uint64_t packs = by->unit / GPUCOLL_PACK_BYTES;
-    return span_of_packs(bytes, units * exchange->channel / exchange->channels * packs,
-                         units * (exchange->channel + 1) / exchange->channels * packs);
-}
+static const struct carrier by_ll = {1, CARRIED, ll_send, ll_receive};
+static const struct carrier by_ll128 = {GPUCOLL_LINE_PACKS, CARRIED_LINES * LINE_DATA, ll128_send,
+                                        ll128_receive};
 
 static bool carried_move(const struct exchange *exchange, const struct carrier *by)
 {
@@ -103,7 +103,7 @@ static bool carried_move(const struct exchange *exchange, const struct carrier *
         if (run->recv_bytes == 0) {
             continue;
         }
-        struct span share = carried_share(exchange, by, run->recv_bytes);
+        struct span share = share_in(exchange, by->packs, run->recv_bytes);
         if (!by->receive(args, source, share, (char *)run->recv + share.begin)) {
             return false;
         }
@@ -141,7 +141,7 @@ static bool carried_reduce_span(const struct exchange *exchange, const struct ca
 
 static bool carried_reduce(const struct exchange *exchange, const struct carrier *by)
 {
-    struct span share = carried_share(exchange, by, exchange->runs->run[exchange->args->rank].recv_bytes);
+    struct span share = share_in(exchange, by->packs, exchange->runs->run[exchange->args->rank].recv_bytes);
     for (uint64_t at = 0; at < share.bytes; at += by->most) {
         uint64_t rest = share.bytes - at;
         if (!carried_reduce_span(exchange, by,
@@ -159,7 +159,7 @@ static bool carried_exchange(const struct exchange *exchange, const struct carri
         uint32_t peer = (args->rank + i) % args->nranks;
         const struct gpucoll_kernel_run *run = &exchange->runs->run[peer];
         if (run->send_bytes > 0) {
-            by->send(args, peer, run->send, carried_share(exchange, by, run->send_bytes));
+            by->send(args, peer, run->send, share_in(exchange, by->packs, run->send_bytes));
         }
     }
     copy_own(exchange);
@@ -341,8 +341,7 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
         .args = args,
         .runs = runs,
         .functor = functor,
-        .reduces = kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL ||
-                   kernel == GPUCOLL_KERNEL_REDUCE_LL128,
+        .reduces = gpucoll_kernel_reduces_runs(kernel),
         .channel = channel,
         .channels = channels,
         .block = gpucoll_exchange_block_bytes(args->data_bytes, args->nranks, channels),

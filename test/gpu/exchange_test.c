@@ -31,17 +31,6 @@ static bool is_ll(enum gpucoll_kernel kernel)
     return kernel == GPUCOLL_KERNEL_MOVE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL;
 }
 
-static bool is_ll128(enum gpucoll_kernel kernel)
-{
-    return kernel == GPUCOLL_KERNEL_MOVE_LL128 || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
-}
-
-static bool does_reduce(enum gpucoll_kernel kernel)
-{
-    return kernel == GPUCOLL_KERNEL_REDUCE || kernel == GPUCOLL_KERNEL_REDUCE_LL ||
-           kernel == GPUCOLL_KERNEL_REDUCE_LL128;
-}
-
 static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int functor, bool staged,
                      size_t most)
 {
@@ -51,8 +40,8 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
     const uint32_t gpus = (uint32_t)exchange->ranks.gpus->count;
     const uint32_t resident =
         96 / ((exchange->ranks.size + gpus - 1) / gpus); /* CTAs that surely run side by side */
-    const bool lines = is_ll(kernel) || is_ll128(kernel);
-    const bool reduces = does_reduce(kernel);
+    const bool lines = is_ll(kernel) || kernel_by_ll128(kernel);
+    const bool reduces = gpucoll_kernel_reduces_runs(kernel);
     const size_t capacity = is_ll(kernel) ? gpucoll_ll_capacity(exchange->ranks.size) : most;
     most = most < capacity ? most : capacity;
     exchange->in_place = kernel != GPUCOLL_KERNEL_STORE && exchange_below(exchange, 3) == 0;
@@ -97,7 +86,7 @@ static void test_kernel(struct exchange *exchange, const struct test_options *op
 {
     struct gpus *gpus = exchange->ranks.gpus;
     const bool quick = options->quick;
-    bool reduces = does_reduce(kernel);
+    bool reduces = gpucoll_kernel_reduces_runs(kernel);
     if (!runs_kernel(options, kernel)) {
         return;
     }
@@ -140,7 +129,7 @@ static void spin(uint32_t ns)
 static void call_in_row(struct exchange *exchange, struct call *call, const struct kind *kind, size_t most)
 {
     const bool lines = kind->kernel != GPUCOLL_KERNEL_MOVE;
-    const bool reduces = does_reduce(kind->kernel) || kind->kernel == GPUCOLL_KERNEL_ONESHOT;
+    const bool reduces = gpucoll_kernel_reduces_runs(kind->kernel) || kind->kernel == GPUCOLL_KERNEL_ONESHOT;
     const size_t unit = gpucoll_host_functor_size(kind->functor);
     static const uint32_t lingers[] = {0, 3000, 10000, 30000, 50000000, 50000000, 50000000, 50000000};
     call->kernel = kind->kernel;

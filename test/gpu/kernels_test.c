@@ -419,10 +419,9 @@ static bool is_exchange(const struct test_options *options)
 static void run_tests(struct gpus *gpus, const struct test_options *options)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8};
-    const bool all = options->only == GPUCOLL_KERNEL_COUNT;
     const bool quick = options->quick;
     printf("# seed %llu, %d GPUs\n", (unsigned long long)options->seed, gpus->count);
-    if (all && options->ranks == 0) {
+    if (runs_all(options)) {
         test_memory(gpus);
         if (!quick ||
             gpus->count > 1) { /* compute-sanitizer may run kernels of one GPU one after the other */
@@ -463,7 +462,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < options.repeat; i++, options.seed++) {
         run_tests(&gpus, &options);
     }
-    if (!options.quick && options.only == GPUCOLL_KERNEL_COUNT && options.ranks == 0) {
+    if (!options.quick && runs_all(&options)) {
         test_reset(&gpus); /* calls the driver with what is gone, which compute-sanitizer reports */
     }
     printf("# %d passed, %d failed\n", gpus.passed, gpus.failed);

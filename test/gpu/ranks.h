@@ -56,6 +56,12 @@ struct call {
 
 extern const char *const kernel_names[GPUCOLL_KERNEL_COUNT];
 
+/* Is it an exchange over LL128? */
+static inline bool kernel_by_ll128(enum gpucoll_kernel kernel)
+{
+    return kernel == GPUCOLL_KERNEL_MOVE_LL128 || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
+}
+
 /* Rank r drives GPU r % (number of GPUs). */
 void ranks_open(struct ranks *ranks, struct gpus *gpus, uint32_t size, size_t data_bytes,
                 size_t buffer_bytes);

@@ -129,7 +129,7 @@ static void print(const struct sweep *sweep, double median, double p99, bool bes
 
 static void set_runs(struct sweep *sweep, enum gpucoll_kernel kernel, uint64_t bytes)
 {
-    const bool reduces = kernel == GPUCOLL_KERNEL_REDUCE_LL || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
+    const bool reduces = gpucoll_kernel_reduces_runs(kernel);
     for (uint32_t r = 0; r < sweep->ranks.size; r++) {
         const struct rank *rank = &sweep->ranks.rank[r];
         for (uint32_t p = 0; p < sweep->ranks.size; p++) {
@@ -255,10 +255,9 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
         return bytes <= options->most && bytes >= 256 << 10;
     }
     if (gpucoll_kernel_is_exchange(kernel)) {
-        const bool lines128 = kernel == GPUCOLL_KERNEL_MOVE_LL128 || kernel == GPUCOLL_KERNEL_REDUCE_LL128;
         return bytes * n <= options->most &&
-               (lines128 ? gpucoll_ll128_lines(bytes, 1) <= gpucoll_ll128_run_capacity(n)
-                         : bytes <= gpucoll_ll_capacity(n));
+               (kernel_by_ll128(kernel) ? gpucoll_ll128_lines(bytes, 1) <= gpucoll_ll128_run_capacity(n)
+                                        : bytes <= gpucoll_ll_capacity(n));
     }
     if (kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS) { /* chunks, as long as they may be */
         return bytes <= options->most && bytes * n <= SCRATCH_BYTES && bytes >= 256 << 10;

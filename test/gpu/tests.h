@@ -23,6 +23,12 @@ static inline bool runs_kernel(const struct test_options *options, enum gpucoll_
     return options->only == GPUCOLL_KERNEL_COUNT || options->only == kernel;
 }
 
+/* Everything, what is no kernel included? */
+static inline bool runs_all(const struct test_options *options)
+{
+    return options->only == GPUCOLL_KERNEL_COUNT && options->ranks == 0;
+}
+
 /* How many ranks --quick takes beside one: on two GPUs, three could not run side by side under compute-sanitizer. */
 static inline uint32_t quick_ranks(const struct gpus *gpus)
 {

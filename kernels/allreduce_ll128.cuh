@@ -106,6 +106,7 @@ __device__ __forceinline__ void ll128_send(const ll128_call &call)
 
 template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &call)
 {
+    const Op op(call.args);
     for (uint32_t line = call.begin; line < call.end; line += call.step) {
         const bool present = line < call.lines;
         const uint32_t index = call.pack_index(call.rank, line);
@@ -120,7 +121,7 @@ template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &
             for (uint32_t i = 0; i < ll128_batch; i++) {
                 if (first + i < call.nranks) {
                     const pack term = first + i == call.rank ? own : value[i];
-                    sum = first + i == 0 ? term : reduce<Op>(sum, term);
+                    sum = first + i == 0 ? term : reduce(op, sum, term);
                 }
             }
         }

@@ -20,7 +20,7 @@ constexpr uint32_t oneshot_batch = 4;
 
 /* One pack of every rank, reduced. False if the wait was given up. */
 template <typename Op>
-__device__ __forceinline__ bool gather_and_reduce(const ll_area &inbox, uint32_t rank, uint32_t nranks, uint32_t epoch,
+__device__ __forceinline__ bool gather_and_reduce(const Op &op, const ll_area &inbox, uint32_t rank, uint32_t nranks, uint32_t epoch,
                                                   uint64_t index, pack own, waiter &wait, pack *result)
 {
     pack sum = own;
@@ -52,7 +52,7 @@ __device__ __forceinline__ bool gather_and_reduce(const ll_area &inbox, uint32_t
             const uint32_t source = first + i;
             if (source < nranks) {
                 const pack value = source == rank ? own : lines[i].value();
-                sum = source == 0 ? value : reduce<Op>(sum, value);
+                sum = source == 0 ? value : reduce(op, sum, value);
             }
         }
     }
@@ -83,10 +83,11 @@ template <typename Op> __device__ __forceinline__ bool allreduce_oneshot(const g
     const ll_area inbox(args.peer[rank].lane, nranks);
     const uint32_t epoch = args.peer[rank].epoch;
     waiter wait(args.status);
+    const Op op(args);
     for (uint64_t index = start; index < packs; index += stride) {
         const pack own = index == start ? first : send.load(index);
         pack result;
-        if (!gather_and_reduce<Op>(inbox, rank, nranks, epoch, index, own, wait, &result)) {
+        if (!gather_and_reduce(op, inbox, rank, nranks, epoch, index, own, wait, &result)) {
             return false;
         }
         recv.store(index, result);

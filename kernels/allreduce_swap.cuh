@@ -21,7 +21,7 @@ template <typename Op> __device__ __forceinline__ bool allreduce_swap(const gpuc
     const line_message recv(args.recv, args.bytes);
     line_stream stream(args, 1 - args.rank, send, recv, lines_of_share(share));
     nothing beside;
-    return run_stream(stream, taking_reduced<Op>(args.send, args.bytes, args.rank == 0), beside);
+    return run_stream(stream, taking_reduced<Op>(args, args.send, args.bytes, args.rank == 0), beside);
 }
 
 } // namespace gpucoll

@@ -188,7 +188,7 @@ __device__ __forceinline__ void move_slices(const gpucoll_kernel_args &args, con
 /* Reduces `Count` packs of the own slice, at `offset`, `offset` + channel.threads(), ..., as far as they are below `limit`, and gives them to
  * `store(peer, at, result)` for each peer. `sum` brings the own packs and takes the results. */
 template <typename Op, uint32_t Count, typename Store>
-__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const channel_view &channel, uint32_t input,
+__device__ __forceinline__ void reduce_packs(const Op &op, const gpucoll_kernel_args &args, const channel_view &channel, uint32_t input,
                                              uint32_t offset, uint32_t limit, pack (&sum)[Count], const Store &store)
 {
     pack own[Count];
@@ -215,7 +215,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
             if (first + i < args.nranks) {
 #pragma unroll
                 for (uint32_t k = 0; k < Count; k++) {
-                    sum[k] = first + i == 0 ? value[i][k] : reduce<Op>(sum[k], value[i][k]);
+                    sum[k] = first + i == 0 ? value[i][k] : reduce(op, sum[k], value[i][k]);
                 }
             }
         }
@@ -288,6 +288,7 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
     };
     const auto store_any = [&](uint32_t peer, uint32_t at, pack value) { results.store_any(round, peer, begin, at, value); };
 
+    const Op op(args);
     for (uint32_t offset = channel.thread(); offset < fast; offset += reduce_unroll * channel.threads()) {
         pack sum[reduce_unroll];
 #pragma unroll
@@ -298,7 +299,7 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
                 sum[k] = load_pack(send.at(begin + at));
             }
         }
-        reduce_packs<Op>(args, channel, round.input, offset, fast, sum, store);
+        reduce_packs(op, args, channel, round.input, offset, fast, sum, store);
 #pragma unroll
         for (uint32_t k = 0; k < reduce_unroll; k++) {
             const uint32_t at = offset + k * channel.threads();
@@ -309,7 +310,7 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
     }
     for (uint32_t offset = fast + channel.thread(); offset < length; offset += channel.threads()) {
         pack sum[1] = {send.load(begin + offset)};
-        reduce_packs<Op>(args, channel, round.input, offset, length, sum, store_any);
+        reduce_packs(op, args, channel, round.input, offset, length, sum, store_any);
         recv.store(begin + offset, sum[0]);
     }
 }

@@ -1,7 +1,7 @@
 /*
  * Connections of relays (kernels/relay_abi.h): a CTA takes one piece from its sources, reduces it with the own part, and stores the outcome to its
  * targets and to the user's buffer. `carry` of a protocol is one loop for all the forms, from send to recv_reduce_copy_send: which operands
- * and results a step has is known only when it runs, so that there is one loop to compile for each protocol and functor. Here those
+ * and results a step has is known only when it runs, so that there is one loop to compile for each protocol and reducer. Here those
  * over LL and LL128; over Simple see kernels/connection_simple.cuh.
  *
  * The threads meet only where a slot is used again. A thread (a warp, in LL128) has the same packs of each piece of a
@@ -145,9 +145,9 @@ struct relay_steps {
 };
 
 /* With the operand that has come before, if any. */
-template <typename Op> __device__ __forceinline__ pack fold(bool first, pack sum, pack value)
+template <typename Op> __device__ __forceinline__ pack fold(const Op &op, bool first, pack sum, pack value)
 {
-    return first ? value : reduce<Op>(sum, value);
+    return first ? value : reduce(op, sum, value);
 }
 
 /* ---- LL: two lines a pack, in two planes of the slot ---- */
@@ -195,6 +195,7 @@ struct over_ll {
                 return false;
             }
         }
+        const Op op(channel.args);
         for (uint32_t at = threadIdx.x; at < piece.length && !channel.failed; at += blockDim.x) {
             pack sum = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
@@ -202,7 +203,7 @@ struct over_ll {
                 const gpucoll_relay_end &from = k == 0 ? step.from[0] : step.from[1];
                 const pack value = k >= step.sources ? piece.own.load(piece.begin + at)
                                                      : receive(channel, from, step.received, at);
-                sum = fold<Op>(k == 0, sum, value);
+                sum = fold(op, k == 0, sum, value);
             }
             if (channel.failed) {
                 break;
@@ -264,7 +265,7 @@ struct over_ll128 {
     }
 
     template <typename Op>
-    static __device__ __forceinline__ void line(relay_channel &channel, const gpucoll_relay_step &step,
+    static __device__ __forceinline__ void line(const Op &op, relay_channel &channel, const gpucoll_relay_step &step,
                                                 const relay_piece &piece, uint32_t line, bool present)
     {
         const uint32_t at = line * GPUCOLL_LINE_PACKS + line_thread();
@@ -278,7 +279,7 @@ struct over_ll128 {
             } else if (holds_data) {
                 value = piece.own.load(piece.begin + at);
             }
-            sum = fold<Op>(k == 0, sum, value);
+            sum = fold(op, k == 0, sum, value);
         }
         if (channel.failed || !present) {
             return;
@@ -306,8 +307,9 @@ struct over_ll128 {
         }
         const uint32_t lines = (piece.length + GPUCOLL_LINE_PACKS - 1) / GPUCOLL_LINE_PACKS;
         const uint32_t end = whole_warps(lines);
+        const Op op(channel.args);
         for (uint32_t next = threadIdx.x / line_threads; next < end && !channel.failed; next += blockDim.x / line_threads) {
-            line<Op>(channel, step, piece, next, next < lines);
+            line(op, channel, step, piece, next, next < lines);
         }
         if (channel.owes_credits(step)) {
             if (__syncthreads_or(channel.failed)) {

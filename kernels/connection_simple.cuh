@@ -37,7 +37,7 @@ struct over_simple {
 
     /* The loads of two operands are on their way together; a third one, which only trees have, comes after them. */
     template <typename Op>
-    static __device__ __forceinline__ void fast_packs(const relay_channel &channel, const gpucoll_relay_step &step,
+    static __device__ __forceinline__ void fast_packs(const Op &op, const relay_channel &channel, const gpucoll_relay_step &step,
                                                       const relay_piece &piece, uint32_t fast)
     {
         const uint32_t operands = step.sources + (step.reads ? 1 : 0);
@@ -63,7 +63,7 @@ struct over_simple {
                 }
 #pragma unroll
                 for (uint32_t i = 0; i < unroll; i++) {
-                    sum[i] = reduce<Op>(sum[i], value[i]);
+                    sum[i] = reduce(op, sum[i], value[i]);
                 }
             }
 #pragma unroll 1
@@ -82,7 +82,7 @@ struct over_simple {
 
     /* The packs from `first` on, of which the user's may be unaligned or cut short. */
     template <typename Op>
-    static __device__ __forceinline__ void slow_packs(const relay_channel &channel, const gpucoll_relay_step &step,
+    static __device__ __forceinline__ void slow_packs(const Op &op, const relay_channel &channel, const gpucoll_relay_step &step,
                                                       const relay_piece &piece, uint32_t first)
     {
         for (uint32_t at = first + mover(); at < piece.length; at += movers()) {
@@ -94,7 +94,7 @@ struct over_simple {
                 const pack value = k >= step.sources
                                        ? piece.own.load(piece.begin + at)
                                        : load_pack(channel.slot<protocol>(channel.args.rank, from.end, step.received) + place);
-                sum = fold<Op>(k == 0, sum, value);
+                sum = fold(op, k == 0, sum, value);
             }
 #pragma unroll 1
             for (uint32_t k = 0; k < step.targets; k++) {
@@ -164,8 +164,9 @@ template <typename Op> struct simple_steps {
     {
         const relay_piece piece = piece_of(channel, steps.runs.run[steps.step.block], steps.step.piece);
         const uint32_t fast = over_simple::fast_length(piece, steps.step);
-        over_simple::fast_packs<Op>(channel, steps.step, piece, fast);
-        over_simple::slow_packs<Op>(channel, steps.step, piece, fast);
+        const Op op(channel.args);
+        over_simple::fast_packs(op, channel, steps.step, piece, fast);
+        over_simple::slow_packs(op, channel, steps.step, piece, fast);
     }
 };
 

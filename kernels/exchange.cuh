@@ -80,7 +80,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
 
 /* One pack of every source, reduced; by whole warps. False if the wait was given up. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, const ll_area &inbox,
+__device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_args &args, const ll_area &inbox,
                                              uint32_t sources, uint64_t index, pack own, waiter &wait,
                                              pack *result)
 {
@@ -115,7 +115,7 @@ __device__ __forceinline__ bool reduce_lines(const gpucoll_kernel_args &args, co
         for (uint32_t i = 0; i < exchange_batch; i++) {
             if (is_in(sources, first + i)) {
                 const pack value = first + i == args.rank ? own : lines[i].value();
-                sum = any ? reduce<Op>(sum, value) : value;
+                sum = any ? reduce(op, sum, value) : value;
                 any = true;
             }
         }
@@ -171,11 +171,12 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     }
     __syncwarp(); /* in place, all have read what is sent before anything is received */
     waiter wait(args.status);
+    const Op op(args);
     for (uint32_t index = start; index - lane < taken; index += stride) {
         const uint32_t at = index < taken ? index : taken - 1;
         const pack own = is_in(sources, args.rank) ? send.load(at) : make_uint4(0, 0, 0, 0);
         pack result;
-        if (!reduce_lines<Op>(args, inbox, sources, at, own, wait, &result)) {
+        if (!reduce_lines(op, args, inbox, sources, at, own, wait, &result)) {
             return false;
         }
         if (index < taken) {

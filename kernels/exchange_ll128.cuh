@@ -128,7 +128,7 @@ __device__ __forceinline__ bool reduce_two(const gpucoll_kernel_args &args, cons
     const line_message recv(mine.recv, taken ? mine.recv_bytes : 0);
     line_stream stream(args, peer, send, recv, share);
     nothing beside;
-    if (!run_stream(stream, taking_reduced<Op>(mine.send, mine.send_bytes, args.rank == 0), beside)) {
+    if (!run_stream(stream, taking_reduced<Op>(args, mine.send, mine.send_bytes, args.rank == 0), beside)) {
         return false;
     }
     if (!taken && mine.send_bytes > 0 && mine.send != mine.recv) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void send_to_all(const gpucoll_kernel_args &args, con
 
 /* A line of all sources, reduced in rank order; by whole warps. False if the wait was given up. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_line(const gpucoll_kernel_args &args, ll128_inbox &inbox,
+__device__ __forceinline__ bool reduce_line(const Op &op, const gpucoll_kernel_args &args, ll128_inbox &inbox,
                                             uint32_t sources, uint32_t line, bool present, pack own,
                                             pack *result)
 {
@@ -183,7 +183,7 @@ __device__ __forceinline__ bool reduce_line(const gpucoll_kernel_args &args, ll1
         for (uint32_t i = 0; i < line_sources; i++) {
             if (is_in(sources, first + i)) {
                 const pack term = first + i == args.rank ? own : value[i];
-                sum = any ? reduce<Op>(sum, term) : term;
+                sum = any ? reduce(op, sum, term) : term;
                 any = true;
             }
         }
@@ -203,10 +203,11 @@ __device__ __forceinline__ bool reduce_many(const gpucoll_kernel_args &args, con
     ll128_inbox inbox{ll128_layout(args.nranks), args.peer[args.rank].lane, sources & ~(1u << args.rank),
                       args.peer[args.rank].epoch, waiter(args.status)};
     send_to_all(args, runs, share);
+    const Op op(args);
     for (uint32_t line = share.begin; line < whole_warps(recv.lines); line += share.step) {
         const bool present = line < recv.lines;
         pack result;
-        if (!reduce_line<Op>(args, inbox, sources, line, present, send.load<false>(line), &result)) {
+        if (!reduce_line(op, args, inbox, sources, line, present, send.load<false>(line), &result)) {
             return false;
         }
         recv.store<false>(line, result);

@@ -201,6 +201,7 @@ template <typename Op> struct reducing {
         const message send(mine.send, mine.send_bytes);
         const message recv(mine.recv, mine.recv_bytes);
         const exchange_view::piece piece = channel.of_round(mine.recv_bytes, round);
+        const Op op(args);
         for (uint32_t at = threadIdx.x; at < piece.length; at += blockDim.x) {
             const pack own = is_in(sources, args.rank) ? send.load(piece.begin + at) : make_uint4(0, 0, 0, 0);
             pack sum = own;
@@ -218,7 +219,7 @@ template <typename Op> struct reducing {
 #pragma unroll
                 for (uint32_t i = 0; i < source_batch; i++) {
                     if (is_in(sources, first + i)) {
-                        sum = any ? reduce<Op>(sum, value[i]) : value[i];
+                        sum = any ? reduce(op, sum, value[i]) : value[i];
                         any = true;
                     }
                 }

@@ -30,45 +30,64 @@ struct row {
     const char *entry[GPUCOLL_KERNEL_COUNT];
 };
 
-#define ROW(functor, file)                                                                                   \
-    [GPUCOLL_FN_##functor] = {GPUCOLL_IMAGE_##file,                                                          \
-                              {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #functor,                         \
-                               [GPUCOLL_KERNEL_SWAP_LL128] = "gpucoll_lines_" #functor,                      \
-                               [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #functor,                   \
-                               [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #functor,                       \
-                               [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_lines_move",                     \
-                               [GPUCOLL_KERNEL_MOVE_LL128] = "gpucoll_exchange_lines_move",                  \
-                               [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                              \
-                               [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #functor,              \
-                               [GPUCOLL_KERNEL_REDUCE_LL128] = "gpucoll_exchange_lines_" #functor,           \
-                               [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #functor,                      \
-                               [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                             \
-                               [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #functor,                      \
-                               [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "gpucoll_twoshot_direct_" #functor,         \
-                               [GPUCOLL_KERNEL_RELAY] = "gpucoll_relay_" #functor,                           \
-                               [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #functor,                  \
-                               [GPUCOLL_KERNEL_FETCH] = "gpucoll_courier",                                   \
-                               [GPUCOLL_KERNEL_DELIVER] = "gpucoll_courier"}},
+#define ROW(reducer, file)                                                                                   \
+    [GPUCOLL_REDUCER_##reducer] = {GPUCOLL_IMAGE_##file,                                                     \
+                                   {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #reducer,                    \
+                                    [GPUCOLL_KERNEL_SWAP_LL128] = "gpucoll_lines_" #reducer,                 \
+                                    [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #reducer,              \
+                                    [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #reducer,                  \
+                                    [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_lines_move",                \
+                                    [GPUCOLL_KERNEL_MOVE_LL128] = "gpucoll_exchange_lines_move",             \
+                                    [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                         \
+                                    [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #reducer,         \
+                                    [GPUCOLL_KERNEL_REDUCE_LL128] = "gpucoll_exchange_lines_" #reducer,      \
+                                    [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #reducer,                  \
+                                    [GPUCOLL_KERNEL_STORE] = "gpucoll_exchange_move",                        \
+                                    [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #reducer,                 \
+                                    [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "gpucoll_twoshot_direct_" #reducer,    \
+                                    [GPUCOLL_KERNEL_RELAY] = "gpucoll_relay_" #reducer,                      \
+                                    [GPUCOLL_KERNEL_REDUCE_BLOCKS] = "gpucoll_blocks_" #reducer,             \
+                                    [GPUCOLL_KERNEL_FETCH] = "gpucoll_courier",                              \
+                                    [GPUCOLL_KERNEL_DELIVER] = "gpucoll_courier"}},
 #define ROW_INTEGER(name, op, element) ROW(name, INTEGER)
 #define ROW_LOGICAL(name, op, element) ROW(name, LOGICAL)
 #define ROW_FLOAT(name, op, element) ROW(name, FLOAT)
 #define ROW_PAIR(name, op, element) ROW(name, PAIR)
 
-static const struct row rows[GPUCOLL_FUNCTOR_COUNT] = {
-    GPUCOLL_FUNCTORS_INTEGER(ROW_INTEGER) GPUCOLL_FUNCTORS_LOGICAL(ROW_LOGICAL)
-        GPUCOLL_FUNCTORS_FLOAT(ROW_FLOAT) GPUCOLL_FUNCTORS_PAIR(ROW_PAIR)};
+static const struct row rows[GPUCOLL_REDUCER_COUNT] = {
+    GPUCOLL_REDUCERS_INTEGER(ROW_INTEGER) GPUCOLL_REDUCERS_LOGICAL(ROW_LOGICAL)
+        GPUCOLL_REDUCERS_FLOAT(ROW_FLOAT) GPUCOLL_REDUCERS_PAIR(ROW_PAIR)};
+
+struct share {
+    unsigned char reducer;
+    unsigned char variant;
+};
+
+#define SHARE(name, op, element, reducer, variant)                                                           \
+    [GPUCOLL_FN_##name] = {GPUCOLL_REDUCER_##reducer, GPUCOLL_VARIANT_##variant},
+static const struct share shares[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS(SHARE)};
+
+enum gpucoll_reducer gpucoll_reducer_of(int functor)
+{
+    return shares[functor].reducer;
+}
+
+enum gpucoll_variant gpucoll_variant_of(int functor)
+{
+    return shares[functor].variant;
+}
 
 const void *gpucoll_image_data(enum gpucoll_image image)
 {
     return images[image];
 }
 
-enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
+enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int reducer)
 {
     if (!gpucoll_kernel_has_functor(kernel)) {
         return GPUCOLL_IMAGE_MOVE;
     }
-    enum gpucoll_image group = rows[functor].image;
+    enum gpucoll_image group = rows[reducer].image;
     if (kernel == GPUCOLL_KERNEL_RELAY) {
         return GPUCOLL_IMAGE_RELAY + group;
     }
@@ -76,7 +95,7 @@ enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor)
     return allreduce ? group : GPUCOLL_IMAGE_EXCHANGE + group;
 }
 
-const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor)
+const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int reducer)
 {
-    return rows[functor].entry[kernel];
+    return rows[reducer].entry[kernel];
 }

@@ -9,7 +9,7 @@
 #include "kernels/functors.h"
 #include "kernels/kernel_abi.h"
 
-/* The groups of kernels/functors.h, once for each family of kernels that have functors. */
+/* The groups of kernels/functors.h, once for each family of kernels that reduce. */
 enum gpucoll_image {
     GPUCOLL_IMAGE_INTEGER,
     GPUCOLL_IMAGE_LOGICAL,
@@ -25,10 +25,14 @@ enum gpucoll_image {
 /* The fatbin, as the driver loads it: its length stands in its header. */
 const void *gpucoll_image_data(enum gpucoll_image image);
 
-/* Which fatbin holds (kernel, functor). A kernel that takes no functor ignores it. */
-enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int functor);
+/* What the kernels call a functor: an index of kernels/functors.h. */
+enum gpucoll_reducer gpucoll_reducer_of(int functor);
+enum gpucoll_variant gpucoll_variant_of(int functor);
 
-/* The entry of (kernel, functor) in its fatbin, such as "gpucoll_lines_sum_f32". */
-const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int functor);
+/* Which fatbin holds (kernel, reducer). A kernel that takes no functor ignores it. */
+enum gpucoll_image gpucoll_image_of(enum gpucoll_kernel kernel, int reducer);
+
+/* The entry of (kernel, reducer) in its fatbin, such as "gpucoll_lines_sum_f32". */
+const char *gpucoll_kernel_entry(enum gpucoll_kernel kernel, int reducer);
 
 #endif

@@ -172,7 +172,7 @@ struct gpucoll_kernel_status {
  * the order in which the chunks became visible.
  *
  *   chunk 0        send buffer | bytes
- *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of CTAs that share the call
+ *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of CTAs that share the call and the variant
  *   chunk 2 + i    lane of rank i | its epoch
  *
  * An exchange has two more rows, a chunk for each rank and read together with the first: the run that is sent, place | bytes, and
@@ -203,13 +203,14 @@ struct gpucoll_kernel_peer {
 };
 
 /* Begins as a bell does, so that a lingering kernel puts what it has heard straight into its arguments: `send` and the low half of
- * `bytes` are chunk 0, `recv`, `kernel` and `crew_ctas` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
+ * `bytes` are chunk 0, `recv`, `kernel`, `crew_ctas` and `variant` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
 struct gpucoll_kernel_args {
     const void *send; /* any alignment; may equal recv */
     uint64_t bytes;   /* of the whole message, a multiple of the element size */
     void *recv;       /* any alignment; TWOSHOT_LL128: NULL for who does not want the result */
     uint16_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
-    uint16_t crew_ctas; /* with a bell: the first so many CTAs share this call */
+    uint8_t crew_ctas; /* with a bell: the first so many CTAs share this call */
+    uint8_t variant;   /* enum gpucoll_variant (functors.h) */
     uint32_t done_value;
     struct gpucoll_kernel_status *status; /* as the device sees it */
     const struct gpucoll_bell *bell;      /* likewise, by CTA; NULL: the kernel ends after this call */

@@ -169,8 +169,8 @@ struct taking_as_is {
 
 /* They are reduced with the own ones, which are the left operand if `first`; no bytes: there are no own ones. */
 template <typename Op> struct taking_reduced {
-    __device__ __forceinline__ taking_reduced(const void *base, uint64_t bytes, bool first)
-        : own(base, bytes), first(first)
+    __device__ __forceinline__ taking_reduced(const gpucoll_kernel_args &args, const void *base, uint64_t bytes, bool first)
+        : op(args), own(base, bytes), first(first)
     {
     }
 
@@ -183,9 +183,10 @@ template <typename Op> struct taking_reduced {
 
     __device__ __forceinline__ pack result(pack mine, pack other) const
     {
-        return own.lines == 0 ? other : reduce<Op>(first ? mine : other, first ? other : mine);
+        return own.lines == 0 ? other : reduce(op, first ? mine : other, first ? other : mine);
     }
 
+    const Op op;
     const line_message own;
     const bool first;
 };

@@ -215,7 +215,8 @@ __device__ __forceinline__ bool is_leave(const gpucoll_kernel_args &call)
 template <typename Calls> __device__ __forceinline__ void take_call(linger_state &state, const heard_chunks &heard)
 {
     static_assert(offsetof(gpucoll_kernel_args, bytes) == 8 && offsetof(gpucoll_kernel_args, recv) == 16 &&
-                      offsetof(gpucoll_kernel_args, kernel) == 24 && offsetof(gpucoll_kernel_args, crew_ctas) == 26,
+                      offsetof(gpucoll_kernel_args, kernel) == 24 && offsetof(gpucoll_kernel_args, crew_ctas) == 26 &&
+                      offsetof(gpucoll_kernel_args, variant) == 27,
                   "a call begins with two chunks");
     const uint32_t lane = threadIdx.x;
     const uint32_t nranks = state.call.nranks;

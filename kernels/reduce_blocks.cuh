@@ -39,8 +39,8 @@ __device__ __forceinline__ uint64_t fast_end_of_all(const gpucoll_kernel_args &a
 }
 
 /* The packs at + i * stride below `end`, of all ranks: the loads of a batch of sources are in flight together. */
-template <typename Op, bool Fast, uint32_t Unroll>
-__device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, const message &recv, uint64_t at,
+template <bool Fast, uint32_t Unroll, typename Op>
+__device__ __forceinline__ void reduce_packs(const Op &op, const gpucoll_kernel_args &args, const message &recv, uint64_t at,
                                              uint64_t stride, uint64_t end)
 {
     pack sum[Unroll];
@@ -60,7 +60,7 @@ __device__ __forceinline__ void reduce_packs(const gpucoll_kernel_args &args, co
 #pragma unroll
             for (uint32_t i = 0; i < Unroll; i++) {
                 if (first + j < args.nranks && at + i * stride < end) {
-                    sum[i] = first + j == 0 ? value[j][i] : reduce<Op>(sum[i], value[j][i]);
+                    sum[i] = first + j == 0 ? value[j][i] : reduce(op, sum[i], value[j][i]);
                 }
             }
         }
@@ -84,11 +84,12 @@ template <typename Op> __device__ __forceinline__ void reduce_blocks(const gpuco
     const uint64_t fast = fast_end_of_all(args, recv);
     const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     const uint64_t start = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const Op op(args);
     for (uint64_t at = start; at < fast; at += blocks_unroll * stride) {
-        reduce_packs<Op, true, blocks_unroll>(args, recv, at, stride, fast);
+        reduce_packs<true, blocks_unroll>(op, args, recv, at, stride, fast);
     }
     for (uint64_t at = fast + start; at < end; at += stride) {
-        reduce_packs<Op, false, 1>(args, recv, at, stride, end);
+        reduce_packs<false, 1>(op, args, recv, at, stride, end);
     }
     finish(args, false);
 }

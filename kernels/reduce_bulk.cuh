@@ -117,7 +117,7 @@ __device__ __forceinline__ void load_tiles(const gpucoll_kernel_args &args, cons
 }
 
 template <typename Op>
-__device__ __forceinline__ void reduce_tile(const bulk_tiles &tile, uint32_t nranks, char *shared, uint32_t thread)
+__device__ __forceinline__ void reduce_tile(const Op &op, const bulk_tiles &tile, uint32_t nranks, char *shared, uint32_t thread)
 {
     const uint32_t packs = tile.bytes() / GPUCOLL_PACK_BYTES;
     pack *const first = reinterpret_cast<pack *>(tile.place(shared, 0));
@@ -132,7 +132,7 @@ __device__ __forceinline__ void reduce_tile(const bulk_tiles &tile, uint32_t nra
 #pragma unroll
             for (uint32_t i = 0; i < bulk_unroll; i++) {
                 if (at + i * bulk_group_threads < packs) {
-                    sum[i] = reduce<Op>(sum[i], from[at + i * bulk_group_threads]);
+                    sum[i] = reduce(op, sum[i], from[at + i * bulk_group_threads]);
                 }
             }
         }
@@ -150,12 +150,13 @@ __device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bu
 {
     const uint32_t group = (threadIdx.x - bulk_service_threads) / bulk_group_threads;
     const uint32_t thread = (threadIdx.x - bulk_service_threads) % bulk_group_threads;
+    const Op op(args);
     for (bulk_tiles tile(args); tile.any(); tile.next()) {
         if (tile.count() % GPUCOLL_BULK_GROUPS != group) {
             continue;
         }
         stages.loaded[tile.stage()].wait(tile.parity());
-        reduce_tile<Op>(tile, args.nranks, shared, thread);
+        reduce_tile(op, tile, args.nranks, shared, thread);
         fence_bulk();
         __syncwarp();
         if (threadIdx.x % warp_threads == 0) {
@@ -193,9 +194,10 @@ template <typename Op>
 __device__ __forceinline__ void reduce_rest(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
     const uint64_t last = args.bytes / GPUCOLL_PACK_BYTES;
+    const Op op(args);
     pack sum = message(runs.run[0].send, args.bytes).load(last);
     for (uint32_t rank = 1; rank < args.nranks; rank++) {
-        sum = reduce<Op>(sum, message(runs.run[rank].send, args.bytes).load(last));
+        sum = reduce(op, sum, message(runs.run[rank].send, args.bytes).load(last));
     }
     for (uint32_t rank = 0; rank < args.nranks; rank++) {
         if (runs.run[rank].recv != nullptr) {

@@ -1,7 +1,7 @@
 /*
- * The operators and elements of kernels/functors.h on the device. `reduce<op_SUM<f32>>(a, b)` works on a whole pack, `a` from the
- * lower ranks. Results are those of core/accel/host_reduce.c: 16-bit floats go through single precision, complex products are rounded
- * after each step (no fused multiply-add), a > b ? a : b and a < b ? a : b decide what becomes of a NaN.
+ * The operators and elements of kernels/functors.h on the device. `reduce(op, a, b)` works on a whole pack, `a` from the lower ranks;
+ * `op` is an op_SUM<f32>, say, of the call. Results are those of core/accel/host_reduce.c: 16-bit floats go through single precision, complex
+ * products are rounded after each step (no fused multiply-add), a > b ? a : b and a < b ? a : b decide what becomes of a NaN.
  */
 #ifndef GPUCOLL_KERNELS_REDUCE_OPS_CUH
 #define GPUCOLL_KERNELS_REDUCE_OPS_CUH
@@ -10,6 +10,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include "kernels/functors.h"
+#include "kernels/kernel_abi.h"
 #include "kernels/pack.cuh"
 
 namespace gpucoll {
@@ -90,14 +91,23 @@ __device__ __forceinline__ double multiply(double a, double b)
     return __dmul_rn(a, b);
 }
 
-template <typename T> struct op_SUM {
+/* An operator is made from a call's arguments. Most are the same for all calls. */
+struct invariable {
+    __device__ __forceinline__ explicit invariable(const gpucoll_kernel_args &)
+    {
+    }
+};
+
+template <typename T> struct op_SUM : invariable {
+    using invariable::invariable;
     using element = T;
     static __device__ __forceinline__ T apply(T a, T b)
     {
         return static_cast<T>(a + b);
     }
 };
-template <typename T> struct op_PROD {
+template <typename T> struct op_PROD : invariable {
+    using invariable::invariable;
     using element = T;
     static __device__ __forceinline__ T apply(T a, T b)
     {
@@ -106,43 +116,52 @@ template <typename T> struct op_PROD {
 };
 
 /* 16-bit floats: in single precision. */
-template <typename T> struct narrow_sum {
+template <typename T> struct narrow_sum : invariable {
+    using invariable::invariable;
     using element = T;
     static __device__ __forceinline__ T apply(T a, T b)
     {
         return T::from(add(a.wide(), b.wide()));
     }
 };
-template <typename T> struct narrow_product {
+template <typename T> struct narrow_product : invariable {
+    using invariable::invariable;
     using element = T;
     static __device__ __forceinline__ T apply(T a, T b)
     {
         return T::from(multiply(a.wide(), b.wide()));
     }
 };
-template <> struct op_SUM<f16> : narrow_sum<f16> {};
-template <> struct op_SUM<bf16> : narrow_sum<bf16> {};
-template <> struct op_PROD<f16> : narrow_product<f16> {};
-template <> struct op_PROD<bf16> : narrow_product<bf16> {};
+template <> struct op_SUM<f16> : narrow_sum<f16> {
+    using narrow_sum::narrow_sum;
+};
+template <> struct op_SUM<bf16> : narrow_sum<bf16> {
+    using narrow_sum::narrow_sum;
+};
+template <> struct op_PROD<f16> : narrow_product<f16> {
+    using narrow_product::narrow_product;
+};
+template <> struct op_PROD<bf16> : narrow_product<bf16> {
+    using narrow_product::narrow_product;
+};
 
-template <typename T> struct real_product {
+template <typename T> struct real_product : invariable {
+    using invariable::invariable;
     using element = T;
     static __device__ __forceinline__ T apply(T a, T b)
     {
         return multiply(a, b);
     }
 };
-template <> struct op_PROD<f32> : real_product<f32> {};
-template <> struct op_PROD<f64> : real_product<f64> {};
-
-template <typename T> struct op_SUM<complex_of<T>> {
-    using element = complex_of<T>;
-    static __device__ __forceinline__ element apply(element a, element b)
-    {
-        return {add(a.re, b.re), add(a.im, b.im)};
-    }
+template <> struct op_PROD<f32> : real_product<f32> {
+    using real_product::real_product;
 };
-template <typename T> struct op_PROD<complex_of<T>> {
+template <> struct op_PROD<f64> : real_product<f64> {
+    using real_product::real_product;
+};
+
+template <typename T> struct op_PROD<complex_of<T>> : invariable {
+    using invariable::invariable;
     using element = complex_of<T>;
     static __device__ __forceinline__ element apply(element a, element b)
     {
@@ -150,49 +169,121 @@ template <typename T> struct op_PROD<complex_of<T>> {
     }
 };
 
-template <typename T> __device__ __forceinline__ T comparable(T value)
-{
-    return value;
-}
-__device__ __forceinline__ float comparable(f16 value)
-{
-    return value.wide();
-}
-__device__ __forceinline__ float comparable(bf16 value)
-{
-    return value.wide();
-}
+/* Maximum and minimum are one operator: the element wins that is greater after bits of both are flipped. Of integers all bits reverse the
+ * order, and the first one makes that of unsigned numbers of the signed one's; of floats the sign reverses it. */
+template <typename T> class order_of {
+  public:
+    __device__ __forceinline__ explicit order_of(uint32_t variant)
+        : flip_(static_cast<T>(((variant & GPUCOLL_VARIANT_MAX_SIGNED) != 0 ? static_cast<T>(1) << (8 * sizeof(T) - 1) : 0) ^
+                               ((variant & GPUCOLL_VARIANT_MIN) != 0 ? ~static_cast<T>(0) : 0)))
+    {
+    }
+    __device__ __forceinline__ bool greater(T a, T b) const
+    {
+        return static_cast<T>(a ^ flip_) > static_cast<T>(b ^ flip_);
+    }
 
-template <typename T> struct op_MAX {
-    using element = T;
-    static __device__ __forceinline__ T apply(T a, T b)
-    {
-        return comparable(a) > comparable(b) ? a : b;
-    }
-};
-template <typename T> struct op_MIN {
-    using element = T;
-    static __device__ __forceinline__ T apply(T a, T b)
-    {
-        return comparable(a) < comparable(b) ? a : b;
-    }
+  private:
+    T flip_;
 };
 
-#define GPUCOLL_SIMPLE_OP(name, expression)                                                                  \
-    template <typename T> struct name {                                                                      \
-        using element = T;                                                                                   \
-        static __device__ __forceinline__ T apply(T a, T b)                                                  \
-        {                                                                                                    \
-            return static_cast<T>(expression);                                                               \
-        }                                                                                                    \
+class float_order {
+  public:
+    __device__ __forceinline__ explicit float_order(uint32_t variant)
+        : sign_((variant & GPUCOLL_VARIANT_MIN) != 0 ? 1u << 31 : 0)
+    {
     }
-GPUCOLL_SIMPLE_OP(op_LAND, (a != 0) & (b != 0));
-GPUCOLL_SIMPLE_OP(op_LOR, (a != 0) | (b != 0));
-GPUCOLL_SIMPLE_OP(op_LXOR, (a != 0) ^ (b != 0));
-GPUCOLL_SIMPLE_OP(op_BAND, a &b);
-GPUCOLL_SIMPLE_OP(op_BOR, a | b);
-GPUCOLL_SIMPLE_OP(op_BXOR, a ^ b);
-#undef GPUCOLL_SIMPLE_OP
+    __device__ __forceinline__ bool greater(f32 a, f32 b) const
+    {
+        return flipped(a) > flipped(b);
+    }
+    __device__ __forceinline__ bool greater(f64 a, f64 b) const
+    {
+        return flipped(a) > flipped(b);
+    }
+    template <typename Narrow> __device__ __forceinline__ bool greater(Narrow a, Narrow b) const
+    {
+        return greater(a.wide(), b.wide());
+    }
+
+  private:
+    __device__ __forceinline__ f32 flipped(f32 value) const
+    {
+        return __uint_as_float(__float_as_uint(value) ^ sign_);
+    }
+    __device__ __forceinline__ f64 flipped(f64 value) const
+    {
+        return __hiloint2double(__double2hiint(value) ^ static_cast<int>(sign_), __double2loint(value));
+    }
+    uint32_t sign_;
+};
+template <> struct order_of<f16> : float_order {
+    using float_order::float_order;
+};
+template <> struct order_of<bf16> : float_order {
+    using float_order::float_order;
+};
+template <> struct order_of<f32> : float_order {
+    using float_order::float_order;
+};
+template <> struct order_of<f64> : float_order {
+    using float_order::float_order;
+};
+
+template <typename T> class op_EXTREME {
+  public:
+    using element = T;
+    __device__ __forceinline__ explicit op_EXTREME(const gpucoll_kernel_args &args) : order_(args.variant)
+    {
+    }
+    __device__ __forceinline__ T apply(T a, T b) const
+    {
+        return order_.greater(a, b) ? a : b;
+    }
+
+  private:
+    order_of<T> order_;
+};
+
+/* Conjunction, disjunction and exclusive disjunction are one operator, of two masks: what remains of the bits that both have, and of those that
+ * one has. Elements are true or not; */
+template <typename T> class op_LOGIC {
+  public:
+    using element = T;
+    __device__ __forceinline__ explicit op_LOGIC(const gpucoll_kernel_args &args)
+        : both_(args.variant & 1u), one_(args.variant >> 1 & 1u)
+    {
+    }
+    __device__ __forceinline__ T apply(T a, T b) const
+    {
+        const uint32_t left = a != 0;
+        const uint32_t right = b != 0;
+        return static_cast<T>((left & right & both_) | ((left ^ right) & one_));
+    }
+
+  private:
+    uint32_t both_;
+    uint32_t one_;
+};
+
+/* or any bits. */
+template <typename T> class op_BITS {
+  public:
+    using element = T;
+    __device__ __forceinline__ explicit op_BITS(const gpucoll_kernel_args &args)
+        : both_((args.variant & GPUCOLL_VARIANT_AND) != 0 ? ~static_cast<T>(0) : 0),
+          one_((args.variant & GPUCOLL_VARIANT_XOR) != 0 ? ~static_cast<T>(0) : 0)
+    {
+    }
+    __device__ __forceinline__ T apply(T a, T b) const
+    {
+        return (a & b & both_) | ((a ^ b) & one_);
+    }
+
+  private:
+    T both_;
+    T one_;
+};
 
 /* Of equal values the smaller location wins, whichever operand has it. */
 template <typename T> __device__ __forceinline__ T choose(bool first, const T &a, const T &b)
@@ -204,22 +295,46 @@ template <typename T> __device__ __forceinline__ T choose(bool first, const T &a
     }
     return winner;
 }
-template <typename T> struct op_MAXLOC {
-    using element = T;
-    static __device__ __forceinline__ T apply(const T &a, const T &b)
+
+/* Signed integers: all bits reverse their order, too. */
+template <typename Value> class value_order {
+  public:
+    __device__ __forceinline__ explicit value_order(uint32_t variant) : flip_((variant & GPUCOLL_VARIANT_MIN) != 0 ? -1 : 0)
     {
-        return choose(a.of.value > b.of.value || (a.of.value == b.of.value && a.of.location <= b.of.location), a, b);
     }
+    __device__ __forceinline__ bool greater(Value a, Value b) const
+    {
+        return static_cast<Value>(a ^ flip_) > static_cast<Value>(b ^ flip_);
+    }
+
+  private:
+    Value flip_;
 };
-template <typename T> struct op_MINLOC {
-    using element = T;
-    static __device__ __forceinline__ T apply(const T &a, const T &b)
-    {
-        return choose(a.of.value < b.of.value || (a.of.value == b.of.value && a.of.location <= b.of.location), a, b);
-    }
+template <> struct value_order<f32> : float_order {
+    using float_order::float_order;
+};
+template <> struct value_order<f64> : float_order {
+    using float_order::float_order;
 };
 
-template <typename Op> __device__ __forceinline__ pack reduce(pack a, pack b)
+template <typename T> class op_EXTREME_LOC {
+  public:
+    using element = T;
+    __device__ __forceinline__ explicit op_EXTREME_LOC(const gpucoll_kernel_args &args) : order_(args.variant)
+    {
+    }
+    __device__ __forceinline__ T apply(const T &a, const T &b) const
+    {
+        return choose(order_.greater(a.of.value, b.of.value) ||
+                          (a.of.value == b.of.value && a.of.location <= b.of.location),
+                      a, b);
+    }
+
+  private:
+    value_order<decltype(T::of.value)> order_;
+};
+
+template <typename Op> __device__ __forceinline__ pack reduce(const Op &op, pack a, pack b)
 {
     using T = typename Op::element;
     static_assert(GPUCOLL_PACK_BYTES % sizeof(T) == 0, "a pack holds whole elements");
@@ -231,7 +346,7 @@ template <typename Op> __device__ __forceinline__ pack reduce(pack a, pack b)
     const view right{b};
 #pragma unroll
     for (unsigned i = 0; i < GPUCOLL_PACK_BYTES / sizeof(T); i++) {
-        left.element[i] = Op::apply(left.element[i], right.element[i]);
+        left.element[i] = op.apply(left.element[i], right.element[i]);
     }
     return left.whole;
 }

@@ -212,7 +212,9 @@ static void ring_one(const struct cuda_stream *stream, struct gpucoll_bell *bell
     for (uint32_t i = 0; i < args->nranks; i++) {
         write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);
     }
-    write_chunk(&chunk[1], args->recv, args->kernel | (uint32_t)args->crew_ctas << 16, args->done_value);
+    write_chunk(&chunk[1], args->recv,
+                args->kernel | (uint32_t)args->crew_ctas << 16 | (uint32_t)args->variant << 24,
+                args->done_value);
     write_chunk(&chunk[0], args->send, (uint32_t)args->bytes, args->done_value);
 }
 
@@ -281,7 +283,8 @@ static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *l
     const uintptr_t counters = (uintptr_t)stream->counters;
     const bool lingers = launch->linger_ns > 0;
     args->kernel = (uint16_t)launch->kernel;
-    args->crew_ctas = (uint16_t)asked;
+    args->crew_ctas = (uint8_t)asked;
+    args->variant = (uint8_t)gpucoll_variant_of(launch->functor);
     args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
     args->status = (struct gpucoll_kernel_status *)shared;
     args->bell = lingers ? (const struct gpucoll_bell *)(shared + offsetof(struct shared, bell)) : NULL;
@@ -302,7 +305,7 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
-    CUfunction function = device->functions[launch->kernel][launch->functor];
+    CUfunction function = device->functions[launch->kernel][gpucoll_reducer_of(launch->functor)];
     const unsigned ctas =
         launch->linger_ns > 0 && launch->ctas > GPUCOLL_CREW_CTAS ? GPUCOLL_CREW_CTAS : launch->ctas;
     const bool alone =

@@ -128,7 +128,7 @@ static inline uint16_t bf16_of_float(float value)
 #define EXPRESSION_BAND a &b
 #define EXPRESSION_BOR a | b
 #define EXPRESSION_BXOR a ^ b
-#define DEFINE_INTEGER(name, op, element)                                                                    \
+#define DEFINE_INTEGER(name, op, element, ...)                                                               \
     static inline element name(element a, element b)                                                         \
     {                                                                                                        \
         return (element)(EXPRESSION_##op);                                                                   \
@@ -195,7 +195,7 @@ DEFINE_COMPLEX(c128, double)
 /* Of equal values the smaller location wins, whichever operand has it. */
 #define BETTER_MAXLOC >
 #define BETTER_MINLOC <
-#define DEFINE_PAIR(name, op, element)                                                                       \
+#define DEFINE_PAIR(name, op, element, ...)                                                                  \
     static inline element name(element a, element b)                                                         \
     {                                                                                                        \
         bool first = a.value BETTER_##op b.value || (a.value == b.value && a.location <= b.location);        \
@@ -213,7 +213,7 @@ GPUCOLL_FUNCTORS_PAIR(DEFINE_PAIR)
 #else
 #define INDEPENDENT
 #endif
-#define DEFINE_LOOP(name, op, element)                                                                       \
+#define DEFINE_LOOP(name, op, element, ...)                                                                  \
     static void loop_##name(void *to, const void *a, const void *b, size_t count)                            \
     {                                                                                                        \
         element *result = to;                                                                                \
@@ -228,6 +228,6 @@ GPUCOLL_FUNCTORS(DEFINE_LOOP)
 
 enum { BITWISE = 1 << GPUCOLL_BAND | 1 << GPUCOLL_BOR | 1 << GPUCOLL_BXOR };
 
-#define ROW(name, op, element)                                                                               \
+#define ROW(name, op, element, ...)                                                                          \
     {loop_##name, sizeof(element), _Alignof(element), (BITWISE >> GPUCOLL_##op & 1) ? 1 : sizeof(element)},
 const struct gpucoll_host_loop LOOPS[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS(ROW)};

@@ -112,11 +112,11 @@ static const struct {
 };
 
 /* One more than the functor, so that what the list does not name is zero. */
-#define ENTRY(name, op, element) [GPUCOLL_##op][E_##element] = GPUCOLL_FN_##name + 1,
+#define ENTRY(name, op, element, ...) [GPUCOLL_##op][E_##element] = GPUCOLL_FN_##name + 1,
 static const unsigned char functor_after[GPUCOLL_OP_COUNT][ELEMENT_COUNT] = {GPUCOLL_FUNCTORS(ENTRY)};
 #undef ENTRY
 
-#define NAME(name, op, element) [GPUCOLL_FN_##name] = #name,
+#define NAME(name, op, element, ...) [GPUCOLL_FN_##name] = #name,
 static const char *const functor_names[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS(NAME)};
 #undef NAME
 

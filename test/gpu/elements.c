@@ -19,9 +19,9 @@ enum kind {
 };
 enum { KIND_c64 = KIND_f32, KIND_c128 = KIND_f64 };
 
-#define ROW_BITS(name, op, element) [GPUCOLL_FN_##name] = KIND_bits,
-#define ROW_FLAG(name, op, element) [GPUCOLL_FN_##name] = KIND_flag,
-#define ROW_OWN(name, op, element) [GPUCOLL_FN_##name] = KIND_##element,
+#define ROW_BITS(name, op, element, ...) [GPUCOLL_FN_##name] = KIND_bits,
+#define ROW_FLAG(name, op, element, ...) [GPUCOLL_FN_##name] = KIND_flag,
+#define ROW_OWN(name, op, element, ...) [GPUCOLL_FN_##name] = KIND_##element,
 static const int kinds[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS_INTEGER(ROW_BITS) GPUCOLL_FUNCTORS_LOGICAL(
     ROW_FLAG) GPUCOLL_FUNCTORS_FLOAT(ROW_OWN) GPUCOLL_FUNCTORS_PAIR(ROW_OWN)};
 

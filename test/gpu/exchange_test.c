@@ -116,6 +116,8 @@ static const struct kind kinds[] = {
     {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_max_i16}, {GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8},
     {GPUCOLL_KERNEL_MOVE_LL128, GPUCOLL_FN_sum_u8}, {GPUCOLL_KERNEL_REDUCE_LL128, GPUCOLL_FN_sum_u32},
     {GPUCOLL_KERNEL_MOVE_LL, GPUCOLL_FN_sum_u8},    {GPUCOLL_KERNEL_REDUCE_LL128, GPUCOLL_FN_max_i16},
+    /* One crew with those of the maximum. */
+    {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_min_u16}, {GPUCOLL_KERNEL_REDUCE_LL128, GPUCOLL_FN_max_u16},
 };
 
 static void spin(uint32_t ns)

@@ -12,7 +12,7 @@ static const struct gpucoll_model_entry entries[] = {
             {
                 .agree_us = 0.5,
                 .launch_us = 10.4,
-                .ring_us = 4.6,
+                .ring_us = 4.3,
                 .crew_us = 0.7,
                 .hop_us = 0.5,
                 .fence_us = 3.0,

@@ -256,8 +256,8 @@ static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpu
     memcpy(&args, &by_rank, offsetof(struct gpucoll_kernel_args, peer));
     memset(&runs, 0, gpucoll_kernel_runs_bytes(n));
     args.bytes = block_of(flow, request->bytes, n);
-    args.relay_flow = (uint16_t)flow;
-    args.relay_protocol = (uint16_t)protocol;
+    args.relay_flow = (uint8_t)flow;
+    args.relay_protocol = (uint8_t)protocol;
     for (uint32_t position = 0; position < n; position++) {
         args.peer[position] = by_rank.peer[order[position]];
         args.peer[position].number = order[position];

@@ -63,9 +63,9 @@ class ll128_call {
     }
 
     /* Stores this rank's line into the lane of `to`. */
-    __device__ __forceinline__ void tell(uint32_t to, uint32_t part, uint32_t line, pack value) const
+    __device__ __forceinline__ void tell(uint32_t to, uint32_t part, uint32_t line, pack value, bool present) const
     {
-        store_line(inbox.layout.at(args.peer[to].lane, part, rank, line), value, args.peer[to].epoch);
+        store_line(inbox.layout.at(args.peer[to].lane, part, rank, line), value, args.peer[to].epoch, present);
     }
 
     const gpucoll_kernel_args &args;
@@ -85,19 +85,20 @@ class ll128_call {
 
 __device__ __forceinline__ void ll128_send(const ll128_call &call)
 {
-    for (uint32_t line = call.begin; line < call.lines; line += call.step) {
+    for (uint32_t line = call.begin; line < call.end; line += call.step) {
+        const bool present = line < call.lines;
         for (uint32_t first = 1; first < call.nranks; first += ll128_batch) {
             pack value[ll128_batch];
 #pragma unroll
             for (uint32_t i = 0; i < ll128_batch; i++) {
                 if (first + i < call.nranks) {
-                    value[i] = call.load(call.pack_index(call.peer(first + i), line));
+                    value[i] = present ? call.load(call.pack_index(call.peer(first + i), line)) : make_uint4(0, 0, 0, 0);
                 }
             }
 #pragma unroll
             for (uint32_t i = 0; i < ll128_batch; i++) {
                 if (first + i < call.nranks) {
-                    call.tell(call.peer(first + i), LL128_INPUT, line, value[i]);
+                    call.tell(call.peer(first + i), LL128_INPUT, line, value[i], present);
                 }
             }
         }
@@ -125,10 +126,10 @@ template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &
                 }
             }
         }
+        for (uint32_t turn = 1; turn < call.nranks; turn++) {
+            call.tell(call.peer(turn), LL128_RESULT, line, sum, present);
+        }
         if (present) {
-            for (uint32_t turn = 1; turn < call.nranks; turn++) {
-                call.tell(call.peer(turn), LL128_RESULT, line, sum);
-            }
             call.store(index, sum);
         }
     }

@@ -281,13 +281,13 @@ struct over_ll128 {
             }
             sum = fold(op, k == 0, sum, value);
         }
-        if (channel.failed || !present) {
+        if (channel.failed) { /* all threads of the warp, or none */
             return;
         }
 #pragma unroll 1
         for (uint32_t k = 0; k < step.targets; k++) {
             const gpucoll_relay_end &to = k == 0 ? step.to[0] : step.to[1];
-            store_line(place(channel, to.peer, to.end, step.sent, line), sum, channel.epoch_of(to.peer, step.sent));
+            store_line(place(channel, to.peer, to.end, step.sent, line), sum, channel.epoch_of(to.peer, step.sent), present);
         }
         if (step.writes && holds_data) {
             piece.user.store(piece.begin + at, sum);

@@ -24,6 +24,11 @@ struct courier_calls {
         return true;
     }
 
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+    {
+        return run(args, runs, crew_share{0, 1});
+    }
+
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &, crew_share)
     {
         const uint32_t bytes = static_cast<uint32_t>(args.bytes);

@@ -38,23 +38,23 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     const uint32_t stride = share.ctas * blockDim.x;
     for (uint32_t item = start; item - lane < items; item += stride) {
         const uint32_t own = item < items ? item : items - 1;
-        const uint32_t turn = own / packs;
+        const uint32_t turn = args.nranks == 2 ? 0 : own / packs; /* a division takes some hundred cycles */
         const uint32_t index = own - turn * packs;
         const uint32_t peer = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[peer];
         if (index < packs_of(run.send_bytes)) {
             const pack value = message(run.send, run.send_bytes).load(index);
-            ll_area(args.peer[peer].lane, args.nranks).store(args.rank, index, value, args.peer[peer].epoch);
+            ll_area(args.peer[peer].lane, args.ll_plane).store(args.rank, index, value, args.peer[peer].epoch);
         }
     }
     __syncwarp(); /* in place, all have read what is sent before anything is received */
     copy_own(args, runs, share);
-    const ll_area inbox(args.peer[args.rank].lane, args.nranks);
+    const ll_area inbox(args.peer[args.rank].lane, args.ll_plane);
     const uint32_t epoch = args.peer[args.rank].epoch;
     waiter wait(args.status);
     for (uint32_t item = start; item - lane < items; item += stride) {
         const uint32_t own = item < items ? item : items - 1;
-        const uint32_t turn = own / packs;
+        const uint32_t turn = args.nranks == 2 ? 0 : own / packs; /* a division takes some hundred cycles */
         const uint32_t index = own - turn * packs;
         const uint32_t source = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[source];
@@ -78,29 +78,30 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     return true;
 }
 
-/* One pack of every source, reduced; by whole warps. False if the wait was given up. */
+/* One pack of every source, reduced; by whole warps. False if the wait was given up. Lines are loaded without asking whether there are any, in
+ * place of those that a batch has none of some other rank's: behind a condition each would be waited for before the next. */
 template <typename Op>
 __device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_args &args, const ll_area &inbox,
                                              uint32_t sources, uint64_t index, pack own, waiter &wait,
                                              pack *result)
 {
     const uint32_t epoch = args.peer[args.rank].epoch;
+    const uint32_t others = sources & ~(1u << args.rank);
+    const uint32_t other = __ffs(static_cast<int>(others)) - 1;
     pack sum = own;
     bool any = false;
-    for (uint32_t first = 0; first < args.nranks; first += exchange_batch) {
+    for (uint32_t first = 0; others != 0 && first < args.nranks; first += exchange_batch) {
         ll_area::lines lines[exchange_batch];
         for (;;) {
 #pragma unroll
             for (uint32_t i = 0; i < exchange_batch; i++) {
-                if (is_in(sources, first + i) && first + i != args.rank) {
-                    lines[i] = inbox.look(first + i, index);
-                }
+                lines[i] = inbox.look(is_in(others, first + i) ? first + i : other, index);
             }
             uint32_t missing = args.nranks;
 #pragma unroll
             for (uint32_t i = 0; i < exchange_batch; i++) {
-                if (is_in(sources, first + i) && first + i != args.rank && !lines[i].complete(epoch)) {
-                    missing = first + i;
+                if (!lines[i].complete(epoch)) {
+                    missing = is_in(others, first + i) ? first + i : other;
                 }
             }
             if (__all_sync(whole_warp, missing == args.nranks)) {
@@ -145,7 +146,7 @@ __device__ __forceinline__ void send_lines(const gpucoll_kernel_args &args, cons
         for (uint32_t i = 0; i < exchange_batch; i++) {
             if ((sent >> i & 1) != 0) {
                 const gpucoll_kernel_peer &peer = args.peer[rank_after(args, first + i)];
-                ll_area(peer.lane, args.nranks).store(args.rank, index, value[i], peer.epoch);
+                ll_area(peer.lane, args.ll_plane).store(args.rank, index, value[i], peer.epoch);
             }
         }
     }
@@ -160,7 +161,7 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
     const gpucoll_kernel_run &mine = runs.run[args.rank];
     const message send(mine.send, mine.send_bytes);
     const message recv(mine.recv, mine.recv_bytes);
-    const ll_area inbox(args.peer[args.rank].lane, args.nranks);
+    const ll_area inbox(args.peer[args.rank].lane, args.ll_plane);
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t taken = static_cast<uint32_t>(packs_of(mine.recv_bytes));
     const uint32_t lane = threadIdx.x % warp_threads;
@@ -198,6 +199,11 @@ struct exchange_calls {
 };
 
 struct move_calls : exchange_calls {
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+    {
+        return move_ll(args, runs, crew_share{0, 1});
+    }
+
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
@@ -206,6 +212,11 @@ struct move_calls : exchange_calls {
 };
 
 template <typename Op> struct reduce_calls : exchange_calls {
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+    {
+        return reduce_ll<Op>(args, runs, crew_share{0, 1});
+    }
+
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {

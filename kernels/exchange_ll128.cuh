@@ -142,7 +142,7 @@ __device__ __forceinline__ void send_to_all(const gpucoll_kernel_args &args, con
 {
     const ll128_layout layout(args.nranks);
     const uint32_t lines = static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, 1));
-    for (uint32_t line = share.begin; line < lines; line += share.step) {
+    for (uint32_t line = share.begin; line < whole_warps(lines); line += share.step) {
         for (uint32_t first = 0; first + 1 < args.nranks; first += line_sources) {
             pack value[line_sources];
             uint32_t sent = 0; /* the turns that have such a line, a bit each */
@@ -157,9 +157,9 @@ __device__ __forceinline__ void send_to_all(const gpucoll_kernel_args &args, con
             }
 #pragma unroll
             for (uint32_t i = 0; i < line_sources; i++) {
-                if ((sent >> i & 1) != 0) {
+                if (first + i + 1 < args.nranks) {
                     const gpucoll_kernel_peer &peer = args.peer[rank_after(args, first + i)];
-                    store_line(layout.at(peer.lane, 0, args.rank, line), value[i], peer.epoch);
+                    store_line(layout.at(peer.lane, 0, args.rank, line), value[i], peer.epoch, (sent >> i & 1) != 0);
                 }
             }
         }

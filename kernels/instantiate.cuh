@@ -24,6 +24,11 @@ template <typename Op> struct allreduce_calls {
                gpucoll_leader_suffices(GPUCOLL_KERNEL_ONESHOT, bytes, nranks, threads);
     }
 
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &)
+    {
+        return args.nranks == 2 ? oneshot_of_warp<2, Op>(args) : oneshot_of_warp<oneshot_batch, Op>(args);
+    }
+
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,
                                                crew_share share)
     {

@@ -223,9 +223,10 @@ struct gpucoll_kernel_args {
     uint64_t round_end;
     uint32_t rank;
     uint32_t nranks;
-    uint32_t stages;
-    uint16_t relay_flow;     /* RELAY: enum gpucoll_relay_flow */
-    uint16_t relay_protocol; /* and enum gpucoll_relay_protocol */
+    uint16_t stages;
+    uint8_t relay_flow;     /* RELAY: enum gpucoll_relay_flow */
+    uint8_t relay_protocol; /* and enum gpucoll_relay_protocol */
+    uint32_t ll_plane;      /* gpucoll_ll_capacity(nranks), for which a kernel would have to divide */
     struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
 };
 

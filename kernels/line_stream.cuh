@@ -102,9 +102,7 @@ struct line_stream {
 #pragma unroll
         for (uint32_t i = 0; i < Lines; i++) {
             const uint32_t at = line + i * share.step;
-            if (at < end) {
-                store_line(to + at * GPUCOLL_LINE_BYTES, value[i], to_epoch);
-            }
+            store_line(to + at * GPUCOLL_LINE_BYTES, value[i], to_epoch, at < end);
         }
     }
 

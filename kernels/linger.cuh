@@ -13,8 +13,9 @@
  *   has_runs                         they are exchanges: the bell has their runs, too
  *   is_small(kernel, bytes, nranks, threads)
  *                                    have so many threads no more than a pack each?
- *   run(args, runs, share)           a CTA's part of the call, by all of its threads or, of a call that is small for those of one warp,
- *                                    by that warp; false if a wait was given up
+ *   run(args, runs, share)           a CTA's part of the call, by all of its threads
+ *   run_by_warp(args, runs)          a call that is small for the threads of one warp, by the first one, which stays whole
+ *                                    Both: false if a wait was given up
  */
 #ifndef GPUCOLL_KERNELS_LINGER_CUH
 #define GPUCOLL_KERNELS_LINGER_CUH
@@ -240,44 +241,60 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
     __syncwarp();
 }
 
-/* Of a CTA, who does the next call: nobody, since there is none and the CTA ends; its first warp, or all. */
-enum class reach : uint32_t { NOBODY, WARP, CTA };
+/* This CTA's part of the latest call is done and visible. */
+__device__ __forceinline__ void tell_end(linger_state &state)
+{
+    gpucoll_kernel_status *const status = state.call.status;
+    store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
+    state.last = state.call.done_value;
+}
 
 /* After its part of a call a CTA tells the host. False if anyone gave up. */
-__device__ __forceinline__ bool end_call(linger_state &state, reach who, bool failed)
+__device__ __forceinline__ bool end_call(linger_state &state, bool failed)
 {
-    const bool good = who == reach::WARP ? !__any_sync(whole_warp, failed) : !__syncthreads_or(failed);
-    if (who == reach::WARP) {
-        __syncwarp(); /* a vote orders no memory: what the other lanes have stored is before the fence below */
-    }
+    const bool good = !__syncthreads_or(failed);
     if (good && threadIdx.x == 0) {
-        gpucoll_kernel_status *const status = state.call.status;
         fence_device(); /* the host lets no kernel linger whose results may lie elsewhere */
-        store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
-        state.last = state.call.done_value;
+        tell_end(state);
     }
     return good;
 }
 
-/* Waits for the next call. */
-template <typename Calls> __device__ __forceinline__ reach next_call(linger_state &state, bool good)
+/* The first warp waits for the next call that is not for it alone. A loop of its own, so that little has to be kept across what all threads
+ * do: it was kept in memory, and read again with each small call. */
+template <typename Calls> __device__ __forceinline__ void lead(linger_state &state, bool good)
 {
     const gpucoll_kernel_args &call = state.call;
+    for (;;) {
+        take_call<Calls>(state, hear_bell<Calls::has_runs>(call, good));
+        if (is_leave(call) || call.crew_ctas != 1 || !Calls::is_small(call.kernel, call.bytes, call.nranks, warp_threads)) {
+            return;
+        }
+        good = __all_sync(whole_warp, Calls::run_by_warp(call, state.runs));
+        __syncwarp(); /* a vote orders no memory: what the other lanes have stored is before the fence below */
+        if (good && threadIdx.x == 0) {
+            fence_device();
+            tell_end(state);
+        }
+        __syncwarp();
+    }
+}
+
+/* Waits for the next call; false: there is none, and the CTA ends. */
+template <typename Calls> __device__ __forceinline__ bool next_call(linger_state &state, bool good)
+{
     if (threadIdx.x < warp_threads) {
         __syncwarp();
-        take_call<Calls>(state, hear_bell<Calls::has_runs>(call, good));
-        if (!is_leave(call) && call.crew_ctas == 1 && Calls::is_small(call.kernel, call.bytes, call.nranks, warp_threads)) {
-            return reach::WARP;
-        }
+        lead<Calls>(state, good);
     }
     __syncthreads();
-    if (!is_leave(call)) {
-        return reach::CTA;
+    if (!is_leave(state.call)) {
+        return true;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
-        store_release(&call.status->left, state.last);
+        store_release(&state.call.status->left, state.last);
     }
-    return reach::NOBODY;
+    return false;
 }
 
 __device__ __forceinline__ void copy_words(void *to, const void *from, uint32_t bytes)
@@ -314,9 +331,8 @@ __device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, co
     take_first_call<Calls>(state, args, runs);
     const bool lingers = args.bell != nullptr;
     bool mine = !lingers || blockIdx.x < args.crew_ctas;
-    reach who = reach::CTA;
+    bool good = true;
     do {
-        bool good = true;
         if (mine) {
             const crew_share share = lingers ? crew_share{blockIdx.x, state.call.crew_ctas} : share_of_grid();
             const bool failed = !Calls::run(state.call, state.runs, share);
@@ -324,11 +340,10 @@ __device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, co
                 finish(args, failed);
                 return;
             }
-            good = end_call(state, who, failed);
+            good = end_call(state, failed);
         }
         mine = true;
-        who = next_call<Calls>(state, good);
-    } while (who != reach::NOBODY);
+    } while (next_call<Calls>(state, good));
 }
 
 } // namespace gpucoll

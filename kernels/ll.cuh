@@ -15,9 +15,8 @@ namespace gpucoll {
 /* The LL area of one lane. */
 class ll_area {
   public:
-    __device__ __forceinline__ ll_area(void *lane, uint32_t nranks)
-        : base_(static_cast<char *>(lane) + gpucoll_ll_offset(nranks, 0)),
-          plane_(static_cast<uint32_t>(gpucoll_ll_capacity(nranks)))
+    __device__ __forceinline__ ll_area(void *lane, uint32_t plane)
+        : base_(static_cast<char *>(lane) + GPUCOLL_FLAG_BYTES), plane_(plane)
     {
     }
 

@@ -62,16 +62,9 @@ __device__ __forceinline__ pack load_line(const char *from)
                       static_cast<uint32_t>(value.high), static_cast<uint32_t>(value.high >> 32));
 }
 
-/* By all threads of a line. If they do not go on as one, the epoch is stored by itself, after the rest. */
-__device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch)
+/* Of threads that do not go on as one: the epoch by itself, after the rest. */
+static __device__ __noinline__ void store_parted_line(char *to, words line)
 {
-    const pack out = carries_epoch() ? make_uint4(epoch, epoch, epoch, epoch) : value;
-    const words line = {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z};
-    __syncwarp(line_mask());
-    if ((__activemask() & line_mask()) == line_mask()) {
-        store_words(to, line);
-        return;
-    }
     if (!carries_epoch()) {
         store_words(to, line);
         fence_system();
@@ -80,6 +73,19 @@ __device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch)
     if (carries_epoch()) {
         fence_system();
         store_words(to, line);
+    }
+}
+
+/* By whole warps; threads whose line is not `present` only keep step. */
+__device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch, bool present)
+{
+    const pack out = carries_epoch() ? make_uint4(epoch, epoch, epoch, epoch) : value;
+    const words line = {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z};
+    __syncwarp();
+    if (__activemask() == whole_warp) {
+        store_words_if(present, to, line);
+    } else if (present) {
+        store_parted_line(to, line);
     }
 }
 

@@ -88,6 +88,16 @@ __device__ __forceinline__ void store_words(void *to, words value)
     asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(value.low), "l"(value.high));
 }
 
+/* Without a branch, which could part the threads of a warp. */
+__device__ __forceinline__ void store_words_if(bool wanted, void *to, words value)
+{
+    asm volatile("{\n\t"
+                 ".reg .pred wanted;\n\t"
+                 "setp.ne.u32 wanted, %3, 0;\n\t"
+                 "@wanted st.relaxed.sys.global.v2.u64 [%0], {%1, %2};\n\t"
+                 "}" ::"l"(to), "l"(value.low), "l"(value.high), "r"(static_cast<uint32_t>(wanted)));
+}
+
 __device__ __forceinline__ words load_words(const void *from)
 {
     words value;
@@ -177,6 +187,7 @@ __device__ __forceinline__ uint32_t mind_gate(const gpucoll_kernel_args &args)
     uint32_t said;
     store_relaxed(&args.status->began, args.done_value);
     do {
+#pragma unroll 1 /* else it is sixty-four times in every kernel */
         for (uint32_t look = 0; !ready && look < looks_a_question; look++) {
             ready = load_relaxed(&args.gate[GPUCOLL_GATE_RESIDENT]) == gridDim.x;
             if (ready) {

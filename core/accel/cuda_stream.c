@@ -285,6 +285,7 @@ static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *l
     args->kernel = (uint16_t)launch->kernel;
     args->crew_ctas = (uint8_t)asked;
     args->variant = (uint8_t)gpucoll_variant_of(launch->functor);
+    args->ll_plane = (uint32_t)gpucoll_ll_capacity(args->nranks);
     args->linger_clocks = (int64_t)launch->linger_ns * device->clock_khz / 1000000;
     args->status = (struct gpucoll_kernel_status *)shared;
     args->bell = lingers ? (const struct gpucoll_bell *)(shared + offsetof(struct shared, bell)) : NULL;

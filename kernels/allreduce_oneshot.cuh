@@ -101,6 +101,9 @@ template <typename Op> __device__ __forceinline__ bool allreduce_oneshot(const g
 template <uint32_t Batch, typename Op>
 __device__ __forceinline__ bool oneshot_of_warp(const gpucoll_kernel_args &args)
 {
+    if (args.bytes == 0) { /* there is no last one */
+        return true;
+    }
     const uint32_t last = static_cast<uint32_t>(packs_of(args.bytes)) - 1;
     const uint32_t index = threadIdx.x < last ? threadIdx.x : last;
     const uint32_t rank = args.rank;

@@ -19,7 +19,7 @@
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
-enum { COUNT = 1000, LARGE = 1 << 20, ROUNDS = 20, LATE_S = 12, DELAY_S = 5, PATIENCE_S = 25 };
+enum { COUNT = 1000, LARGE = 1 << 20, ROUNDS = 20, LATE_S = 12, DELAY_S = 8, PATIENCE_S = 25 };
 
 static const char *mode = "none";
 static const struct test_option options[] = {{"mode", NULL, &mode, "what goes wrong, in the last rank"}, {0}};

@@ -171,11 +171,9 @@ template <typename T> struct op_PROD<complex_of<T>> : invariable {
 
 /* Maximum and minimum are one operator: the element wins that is greater after bits of both are flipped. Of integers all bits reverse the
  * order, and the first one makes that of unsigned numbers of the signed one's; of floats the sign reverses it. */
-template <typename T> class order_of {
+template <typename T> class integer_order {
   public:
-    __device__ __forceinline__ explicit order_of(uint32_t variant)
-        : flip_(static_cast<T>(((variant & GPUCOLL_VARIANT_MAX_SIGNED) != 0 ? static_cast<T>(1) << (8 * sizeof(T) - 1) : 0) ^
-                               ((variant & GPUCOLL_VARIANT_MIN) != 0 ? ~static_cast<T>(0) : 0)))
+    __device__ __forceinline__ explicit integer_order(T flip) : flip_(flip)
     {
     }
     __device__ __forceinline__ bool greater(T a, T b) const
@@ -185,6 +183,13 @@ template <typename T> class order_of {
 
   private:
     T flip_;
+};
+template <typename T> struct order_of : integer_order<T> {
+    __device__ __forceinline__ explicit order_of(uint32_t variant)
+        : integer_order<T>(static_cast<T>(((variant & GPUCOLL_VARIANT_MAX_SIGNED) != 0 ? static_cast<T>(1) << (8 * sizeof(T) - 1) : 0) ^
+                                          ((variant & GPUCOLL_VARIANT_MIN) != 0 ? ~static_cast<T>(0) : 0)))
+    {
+    }
 };
 
 class float_order {
@@ -296,19 +301,12 @@ template <typename T> __device__ __forceinline__ T choose(bool first, const T &a
     return winner;
 }
 
-/* Signed integers: all bits reverse their order, too. */
-template <typename Value> class value_order {
-  public:
-    __device__ __forceinline__ explicit value_order(uint32_t variant) : flip_((variant & GPUCOLL_VARIANT_MIN) != 0 ? -1 : 0)
+/* Of pairs. Signed integers are compared as such: all bits reverse their order, too. */
+template <typename Value> struct value_order : integer_order<Value> {
+    __device__ __forceinline__ explicit value_order(uint32_t variant)
+        : integer_order<Value>((variant & GPUCOLL_VARIANT_MIN) != 0 ? -1 : 0)
     {
     }
-    __device__ __forceinline__ bool greater(Value a, Value b) const
-    {
-        return static_cast<Value>(a ^ flip_) > static_cast<Value>(b ^ flip_);
-    }
-
-  private:
-    Value flip_;
 };
 template <> struct value_order<f32> : float_order {
     using float_order::float_order;

@@ -26,6 +26,12 @@ namespace gpucoll
 
 constexpr uint32_t exchange_batch = 4; /* sources whose lines are loaded together */
 
+/* The turn that an item of the packs of all peers' runs belongs to. A division takes some hundred cycles, and with one peer says nothing. */
+__device__ __forceinline__ uint32_t turn_of(const gpucoll_kernel_args &args, uint32_t item, uint32_t packs)
+{
+    return args.nranks == 2 ? 0 : item / packs;
+}
+
 /* False if the wait was given up. */
 __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                         crew_share share)
@@ -38,7 +44,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     const uint32_t stride = share.ctas * blockDim.x;
     for (uint32_t item = start; item - lane < items; item += stride) {
         const uint32_t own = item < items ? item : items - 1;
-        const uint32_t turn = args.nranks == 2 ? 0 : own / packs; /* a division takes some hundred cycles */
+        const uint32_t turn = turn_of(args, own, packs);
         const uint32_t index = own - turn * packs;
         const uint32_t peer = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[peer];
@@ -54,7 +60,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     waiter wait(args.status);
     for (uint32_t item = start; item - lane < items; item += stride) {
         const uint32_t own = item < items ? item : items - 1;
-        const uint32_t turn = args.nranks == 2 ? 0 : own / packs; /* a division takes some hundred cycles */
+        const uint32_t turn = turn_of(args, own, packs);
         const uint32_t index = own - turn * packs;
         const uint32_t source = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[source];
@@ -88,6 +94,7 @@ __device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_
     const uint32_t epoch = args.peer[args.rank].epoch;
     const uint32_t others = sources & ~(1u << args.rank);
     const uint32_t other = __ffs(static_cast<int>(others)) - 1;
+    const auto source_of = [&](uint32_t rank) { return is_in(others, rank) ? rank : other; };
     pack sum = own;
     bool any = false;
     for (uint32_t first = 0; others != 0 && first < args.nranks; first += exchange_batch) {
@@ -95,13 +102,13 @@ __device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_
         for (;;) {
 #pragma unroll
             for (uint32_t i = 0; i < exchange_batch; i++) {
-                lines[i] = inbox.look(is_in(others, first + i) ? first + i : other, index);
+                lines[i] = inbox.look(source_of(first + i), index);
             }
             uint32_t missing = args.nranks;
 #pragma unroll
             for (uint32_t i = 0; i < exchange_batch; i++) {
                 if (!lines[i].complete(epoch)) {
-                    missing = is_in(others, first + i) ? first + i : other;
+                    missing = source_of(first + i);
                 }
             }
             if (__all_sync(whole_warp, missing == args.nranks)) {

@@ -241,9 +241,10 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
     __syncwarp();
 }
 
-/* This CTA's part of the latest call is done and visible. */
+/* This CTA's part of the latest call is done: by one thread, to which the others' stores are visible. */
 __device__ __forceinline__ void tell_end(linger_state &state)
 {
+    fence_device(); /* the host lets no kernel linger whose results may lie elsewhere */
     gpucoll_kernel_status *const status = state.call.status;
     store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
     state.last = state.call.done_value;
@@ -254,7 +255,6 @@ __device__ __forceinline__ bool end_call(linger_state &state, bool failed)
 {
     const bool good = !__syncthreads_or(failed);
     if (good && threadIdx.x == 0) {
-        fence_device(); /* the host lets no kernel linger whose results may lie elsewhere */
         tell_end(state);
     }
     return good;
@@ -273,7 +273,6 @@ template <typename Calls> __device__ __forceinline__ void lead(linger_state &sta
         good = __all_sync(whole_warp, Calls::run_by_warp(call, state.runs));
         __syncwarp(); /* a vote orders no memory: what the other lanes have stored is before the fence below */
         if (good && threadIdx.x == 0) {
-            fence_device();
             tell_end(state);
         }
         __syncwarp();

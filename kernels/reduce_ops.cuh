@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <type_traits>
 #include "kernels/functors.h"
 #include "kernels/kernel_abi.h"
 #include "kernels/pack.cuh"
@@ -170,10 +171,11 @@ template <typename T> struct op_PROD<complex_of<T>> : invariable {
 };
 
 /* Maximum and minimum are one operator: the element wins that is greater after bits of both are flipped. Of integers all bits reverse the
- * order, and the first one makes that of unsigned numbers of the signed one's; of floats the sign reverses it. */
-template <typename T> class integer_order {
+ * order, and the first one makes that of unsigned numbers of the signed one's, where a variant asks for it (pairs hold signed numbers as such); of
+ * floats the sign reverses it. */
+template <typename T> class order_of {
   public:
-    __device__ __forceinline__ explicit integer_order(T flip) : flip_(flip)
+    __device__ __forceinline__ explicit order_of(uint32_t variant) : flip_(flip(variant))
     {
     }
     __device__ __forceinline__ bool greater(T a, T b) const
@@ -182,14 +184,17 @@ template <typename T> class integer_order {
     }
 
   private:
-    T flip_;
-};
-template <typename T> struct order_of : integer_order<T> {
-    __device__ __forceinline__ explicit order_of(uint32_t variant)
-        : integer_order<T>(static_cast<T>(((variant & GPUCOLL_VARIANT_MAX_SIGNED) != 0 ? static_cast<T>(1) << (8 * sizeof(T) - 1) : 0) ^
-                                          ((variant & GPUCOLL_VARIANT_MIN) != 0 ? ~static_cast<T>(0) : 0)))
+    static __device__ __forceinline__ T flip(uint32_t variant)
     {
+        if constexpr (std::is_signed<T>::value) {
+            return (variant & GPUCOLL_VARIANT_MIN) != 0 ? -1 : 0;
+        } else {
+            return static_cast<T>(((variant & GPUCOLL_VARIANT_MAX_SIGNED) != 0 ? static_cast<T>(1) << (8 * sizeof(T) - 1) : 0) ^
+                                  ((variant & GPUCOLL_VARIANT_MIN) != 0 ? ~static_cast<T>(0) : 0));
+        }
     }
+
+    T flip_;
 };
 
 class float_order {
@@ -301,20 +306,6 @@ template <typename T> __device__ __forceinline__ T choose(bool first, const T &a
     return winner;
 }
 
-/* Of pairs. Signed integers are compared as such: all bits reverse their order, too. */
-template <typename Value> struct value_order : integer_order<Value> {
-    __device__ __forceinline__ explicit value_order(uint32_t variant)
-        : integer_order<Value>((variant & GPUCOLL_VARIANT_MIN) != 0 ? -1 : 0)
-    {
-    }
-};
-template <> struct value_order<f32> : float_order {
-    using float_order::float_order;
-};
-template <> struct value_order<f64> : float_order {
-    using float_order::float_order;
-};
-
 template <typename T> class op_EXTREME_LOC {
   public:
     using element = T;
@@ -329,7 +320,7 @@ template <typename T> class op_EXTREME_LOC {
     }
 
   private:
-    value_order<decltype(T::of.value)> order_;
+    order_of<decltype(T::of.value)> order_;
 };
 
 template <typename Op> __device__ __forceinline__ pack reduce(const Op &op, pack a, pack b)

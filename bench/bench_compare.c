@@ -338,6 +338,7 @@ int main(int argc, char **argv)
     int status = parsed == BENCH_PARSED_HELP ? 0 : 2;
     if (parsed == BENCH_PARSED_OK) {
         bench_group_open(&compare.group, MPI_COMM_WORLD);
+        compare.group.pause_us = compare.options.pause_us;
         status = run(&compare, argc, argv);
         bench_group_close(&compare.group);
     }

@@ -135,11 +135,21 @@ static double now_us(void)
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
 }
 
+/* Calls in a row come at a steady pace, and what looks for them at a pace of its own may meet each of them early, or late. */
+static void pause_at_random(struct bench_group *group)
+{
+    double end = now_us() + erand48(group->drawn) * group->pause_us;
+    while (now_us() < end)
+        ;
+}
+
 double bench_once(struct bench_group *group, const struct bench_call *call)
 {
     if (call->prepare)
         call->prepare(call->arg);
     bench_barrier(group);
+    if (group->pause_us > 0)
+        pause_at_random(group);
     double begin = now_us();
     call->run(call->arg);
     double us = now_us() - begin;

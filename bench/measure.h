@@ -29,6 +29,8 @@ struct bench_group {
     int local_size;
     MPI_Win window;
     struct bench_shared *shared; /* NULL when the ranks are on several hosts */
+    int pause_us;                /* 0 as opened; else each iteration begins a random time of up to this after its barrier */
+    unsigned short drawn[3];     /* state of those times: the same on every rank */
 };
 
 /* What one measured call is. `prepare`, if not NULL, runs before the barrier of each iteration. */

@@ -48,6 +48,8 @@ static const struct option_row rows[] = {
      FIELD(calls), BENCH_GOOGLE},
     {"--budget", "SECONDS", "fewer calls where all would take longer than this, and at last fewer sizes",
      COUNT, FIELD(budget_s), BENCH_COMPARE},
+    {"--pause", "US", "each call a random time of up to this after the barrier, the same on all ranks (none)", COUNT,
+     FIELD(pause_us), BENCH_COMPARE},
     {"--check", "windows|all",
      "what of messages above 2 MiB is compared: windows of 1 MiB in all, or everything", TEXT, FIELD(check),
      BENCH_ALL},

@@ -40,6 +40,7 @@ struct bench_options {
     const char *calls;
     const char *check; /* windows | all */
     int budget_s;      /* 0: none */
+    int pause_us;
 };
 
 enum bench_parsed { BENCH_PARSED_OK, BENCH_PARSED_HELP, BENCH_PARSED_BAD };

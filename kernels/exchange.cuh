@@ -8,8 +8,7 @@
  * for the last time before it writes it: when moving, a thread has the same packs of a run to send and to
  * receive; when reducing, it has the same packs of all runs.
  *
- * Warps stay whole, which is faster (docs/design.md, "Whole warps"): a thread past the end does what the
- * last one does, but for storing what has arrived.
+ * Warps stay whole, which is faster (docs/design.md, "Whole warps").
  */
 #ifndef GPUCOLL_KERNELS_EXCHANGE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_CUH
@@ -17,14 +16,12 @@
 #include "kernels/exchange_ll128.cuh"
 #include "kernels/exchange_simple.cuh"
 #include "kernels/linger.cuh"
-#include "kernels/ll.cuh"
+#include "kernels/ll_reduce.cuh"
 #include "kernels/reduce_blocks.cuh"
 #include "kernels/reduce_bulk.cuh"
 
 namespace gpucoll
 {
-
-constexpr uint32_t exchange_batch = 4; /* sources whose lines are loaded together */
 
 /* The turn that an item of the packs of all peers' runs belongs to. A division takes some hundred cycles, and with one peer says nothing. */
 __device__ __forceinline__ uint32_t turn_of(const gpucoll_kernel_args &args, uint32_t item, uint32_t packs)
@@ -34,16 +31,13 @@ __device__ __forceinline__ uint32_t turn_of(const gpucoll_kernel_args &args, uin
 
 /* False if the wait was given up. */
 __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
-                                        crew_share share)
+                                        crew_share share, pack_share mine)
 {
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t items =
         (args.nranks - 1) * packs; /* packs of all peers' runs, as if all were of full length */
-    const uint32_t lane = threadIdx.x % warp_threads;
-    const uint32_t start = share.cta * blockDim.x + threadIdx.x;
-    const uint32_t stride = share.ctas * blockDim.x;
-    for (uint32_t item = start; item - lane < items; item += stride) {
-        const uint32_t own = item < items ? item : items - 1;
+    for (uint32_t item = mine.begin; any_of_warp(item, items); item = mine.next(item)) {
+        const uint32_t own = own_or_last(item, items);
         const uint32_t turn = turn_of(args, own, packs);
         const uint32_t index = own - turn * packs;
         const uint32_t peer = rank_after(args, turn);
@@ -58,8 +52,8 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
     const ll_area inbox(args.peer[args.rank].lane, args.ll_plane);
     const uint32_t epoch = args.peer[args.rank].epoch;
     waiter wait(args.status);
-    for (uint32_t item = start; item - lane < items; item += stride) {
-        const uint32_t own = item < items ? item : items - 1;
+    for (uint32_t item = mine.begin; any_of_warp(item, items); item = mine.next(item)) {
+        const uint32_t own = own_or_last(item, items);
         const uint32_t turn = turn_of(args, own, packs);
         const uint32_t index = own - turn * packs;
         const uint32_t source = rank_after(args, turn);
@@ -77,70 +71,23 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
                 return false;
             }
         }
-        if (wanted && item < items) {
+        if (wanted) {
             message(run.recv, run.recv_bytes).store(index, lines.value());
         }
     }
     return true;
 }
 
-/* One pack of every source, reduced; by whole warps. False if the wait was given up. Lines are loaded without asking whether there are any, in
- * place of those that a batch has none of some other rank's: behind a condition each would be waited for before the next. */
-template <typename Op>
-__device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_args &args, const ll_area &inbox,
-                                             uint32_t sources, uint64_t index, pack own, waiter &wait,
-                                             pack *result)
-{
-    const uint32_t epoch = args.peer[args.rank].epoch;
-    const uint32_t others = sources & ~(1u << args.rank);
-    const uint32_t other = __ffs(static_cast<int>(others)) - 1;
-    const auto source_of = [&](uint32_t rank) { return is_in(others, rank) ? rank : other; };
-    pack sum = own;
-    bool any = false;
-    for (uint32_t first = 0; others != 0 && first < args.nranks; first += exchange_batch) {
-        ll_area::lines lines[exchange_batch];
-        for (;;) {
-#pragma unroll
-            for (uint32_t i = 0; i < exchange_batch; i++) {
-                lines[i] = inbox.look(source_of(first + i), index);
-            }
-            uint32_t missing = args.nranks;
-#pragma unroll
-            for (uint32_t i = 0; i < exchange_batch; i++) {
-                if (!lines[i].complete(epoch)) {
-                    missing = source_of(first + i);
-                }
-            }
-            if (__all_sync(whole_warp, missing == args.nranks)) {
-                break;
-            }
-            const bool on = missing == args.nranks || wait.again(missing);
-            if (!__all_sync(whole_warp, on)) {
-                return false;
-            }
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < exchange_batch; i++) {
-            if (is_in(sources, first + i)) {
-                const pack value = first + i == args.rank ? own : lines[i].value();
-                sum = any ? reduce(op, sum, value) : value;
-                any = true;
-            }
-        }
-    }
-    *result = sum;
-    return true;
-}
-
 /* Pack `index` of what is sent to each peer. */
+template <uint32_t Peers>
 __device__ __forceinline__ void send_lines(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                            uint32_t index)
 {
-    for (uint32_t first = 0; first + 1 < args.nranks; first += exchange_batch) {
-        pack value[exchange_batch];
+    for (uint32_t first = 0; first + 1 < args.nranks; first += Peers) {
+        pack value[Peers];
         uint32_t sent = 0; /* the turns that have such a pack, a bit each */
 #pragma unroll
-        for (uint32_t i = 0; i < exchange_batch; i++) {
+        for (uint32_t i = 0; i < Peers; i++) {
             if (first + i + 1 < args.nranks) {
                 const gpucoll_kernel_run &run = runs.run[rank_after(args, first + i)];
                 if (index < packs_of(run.send_bytes)) {
@@ -150,7 +97,7 @@ __device__ __forceinline__ void send_lines(const gpucoll_kernel_args &args, cons
             }
         }
 #pragma unroll
-        for (uint32_t i = 0; i < exchange_batch; i++) {
+        for (uint32_t i = 0; i < Peers; i++) {
             if ((sent >> i & 1) != 0) {
                 const gpucoll_kernel_peer &peer = args.peer[rank_after(args, first + i)];
                 ll_area(peer.lane, args.ll_plane).store(args.rank, index, value[i], peer.epoch);
@@ -160,38 +107,39 @@ __device__ __forceinline__ void send_lines(const gpucoll_kernel_args &args, cons
 }
 
 /* False if the wait was given up. */
-template <typename Op>
-__device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
-                                          crew_share share)
+template <uint32_t Batch, typename Op>
+__device__ __forceinline__ bool reduce_ll_by(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                             pack_share share)
 {
-    const uint32_t sources = sources_of(args, runs);
     const gpucoll_kernel_run &mine = runs.run[args.rank];
     const message send(mine.send, mine.send_bytes);
     const message recv(mine.recv, mine.recv_bytes);
-    const ll_area inbox(args.peer[args.rank].lane, args.ll_plane);
+    const uint32_t sources = sources_of(args, runs);
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t taken = static_cast<uint32_t>(packs_of(mine.recv_bytes));
-    const uint32_t lane = threadIdx.x % warp_threads;
-    const uint32_t start = share.cta * blockDim.x + threadIdx.x;
-    const uint32_t stride = share.ctas * blockDim.x;
-    for (uint32_t index = start; index - lane < packs; index += stride) {
-        send_lines(args, runs, index < packs ? index : packs - 1);
+    for (uint32_t index = share.begin; any_of_warp(index, packs); index = share.next(index)) {
+        send_lines<Batch - 1>(args, runs, own_or_last(index, packs));
     }
     __syncwarp(); /* in place, all have read what is sent before anything is received */
     waiter wait(args.status);
     const Op op(args);
-    for (uint32_t index = start; index - lane < taken; index += stride) {
-        const uint32_t at = index < taken ? index : taken - 1;
+    for (uint32_t index = share.begin; any_of_warp(index, taken); index = share.next(index)) {
+        const uint32_t at = own_or_last(index, taken);
         const pack own = is_in(sources, args.rank) ? send.load(at) : make_uint4(0, 0, 0, 0);
         pack result;
-        if (!reduce_lines(op, args, inbox, sources, at, own, wait, &result)) {
+        if (!reduce_lines<Batch>(op, args, sources, at, own, wait, &result)) {
             return false;
         }
-        if (index < taken) {
-            recv.store(at, result);
-        }
+        recv.store(at, result);
     }
     return true;
+}
+
+/* False if the wait was given up. */
+template <typename Op>
+__device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, pack_share share)
+{
+    return args.nranks == 2 ? reduce_ll_by<2, Op>(args, runs, share) : reduce_ll_by<ll_batch, Op>(args, runs, share);
 }
 
 /* The calls of a kernel that lingers (linger.cuh). */
@@ -208,26 +156,26 @@ struct exchange_calls {
 struct move_calls : exchange_calls {
     static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
     {
-        return move_ll(args, runs, crew_share{0, 1});
+        return move_ll(args, runs, crew_share{0, 1}, pack_of_lane());
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
-        return args.kernel == GPUCOLL_KERNEL_MOVE_LL ? move_ll(args, runs, share) : move_ll128(args, runs, share);
+        return args.kernel == GPUCOLL_KERNEL_MOVE_LL ? move_ll(args, runs, share, packs_of_share(share)) : move_ll128(args, runs, share);
     }
 };
 
 template <typename Op> struct reduce_calls : exchange_calls {
     static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
     {
-        return reduce_ll<Op>(args, runs, crew_share{0, 1});
+        return reduce_ll<Op>(args, runs, pack_of_lane());
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
-        return args.kernel == GPUCOLL_KERNEL_REDUCE_LL ? reduce_ll<Op>(args, runs, share)
+        return args.kernel == GPUCOLL_KERNEL_REDUCE_LL ? reduce_ll<Op>(args, runs, packs_of_share(share))
                                                        : reduce_ll128<Op>(args, runs, share);
     }
 };

@@ -26,7 +26,7 @@ template <typename Op> struct allreduce_calls {
 
     static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &)
     {
-        return args.nranks == 2 ? oneshot_of_warp<2, Op>(args) : oneshot_of_warp<oneshot_batch, Op>(args);
+        return allreduce_oneshot<Op>(args, pack_of_lane());
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,
@@ -34,7 +34,7 @@ template <typename Op> struct allreduce_calls {
     {
         switch (args.kernel) {
         case GPUCOLL_KERNEL_ONESHOT:
-            return allreduce_oneshot<Op>(args, share);
+            return allreduce_oneshot<Op>(args, packs_of_share(share));
         case GPUCOLL_KERNEL_SWAP_LL128:
             return allreduce_swap<Op>(args, share);
         default:

@@ -44,6 +44,7 @@ kernel_headers = \
 	kernels/linger.cuh \
 	kernels/ll.cuh \
 	kernels/ll128.cuh \
+	kernels/ll_reduce.cuh \
 	kernels/pack.cuh \
 	kernels/ranks.cuh \
 	kernels/reduce_blocks.cuh \

@@ -43,6 +43,12 @@ expect measure 0 "${side_by_side[@]}" --collectives all --max 4K --iterations 2 
 expect complete 0 "$bench/check_results" --complete "$fresh"
 expect in_time 0 "${side_by_side[@]}" --collectives all --max 64K --budget $budget
 holds budget "$took s for a budget of $budget s" [ "$took" -le $((budget + 30)) ]
+# With pauses of half a second in the mean the run takes seconds, its calls do not.
+paused=$LOGS/bench.paused.json
+expect pause 0 "${side_by_side[@]}" --max 8 --iterations 3 --pause 1000000 --json "$paused"
+holds pause_is_made "$took s" [ "$took" -ge 3 ]
+holds pause_is_not_timed "a call of 8 B took a tenth of a second" python3 -c 'import json, sys
+sys.exit(any(row["median_us"] > 1e5 for row in json.load(open(sys.argv[1]))["rows"]))' "$paused"
 expect show 0 "$bench/side_by_side" --from "$fresh" --markdown
 
 # What "all" leaves out: with counts that differ, in all forms, and through the tools that read results, also where there is no NCCL.

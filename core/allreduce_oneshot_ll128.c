@@ -19,15 +19,16 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* Lines are loaded and stored several at once: of the time of a hop none is seen, and a CTA stores as much as to three peers (2 H100,
- * docs/design.md). */
+/* Of what a hop takes beside the link's latency. */
+static const double swap_hop_us = 1.0;
+
+/* Lines are loaded and stored several at once: a CTA stores as much as to three peers (2 H100, docs/design.md). */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = 0,
-        .launched_us = 0.7, /* LL is faster below 32 KiB then */
+        .hop_us = swap_hop_us,
         .packed = flags * (double)input->bytes,
         .stored = flags * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

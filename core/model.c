@@ -12,7 +12,7 @@ static const struct gpucoll_model_entry entries[] = {
             {
                 .agree_us = 0.5,
                 .launch_us = 10.4,
-                .ring_us = 4.3,
+                .ring_us = 3.6,
                 .crew_us = 0.7,
                 .hop_us = 0.5,
                 .fence_us = 3.0,
@@ -219,8 +219,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     plan->ctas = (unsigned)least(ctas + 1, most);
     const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, lines->together);
     double steps = model->agree_us + lines->hops * (lines->hop_us + input->latency_us);
-    plan->predicted_us = steps + lines->hops * lines->launched_us + model->launch_us +
-                         gpucoll_model_crowd_us(ctas, most) +
+    plan->predicted_us = steps + model->launch_us + gpucoll_model_crowd_us(ctas, most) +
                          gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
     if (config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {

@@ -99,7 +99,6 @@ double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double le
 struct gpucoll_lines {
     unsigned hops;      /* steps one after the other, */
     double hop_us;      /* of each, beside the latency of the link */
-    double launched_us; /* more of each in a kernel of its own, which has not been waiting for the call */
     double packed; /* bytes whose packs the threads share out */
     double stored; /* bytes that leave each rank */
     double cta_bandwidth; /* of many peers: */

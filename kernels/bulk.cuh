@@ -54,6 +54,19 @@ class bulk_barrier {
         return ended != 0;
     }
 
+    /* The same without waiting for a moment whether it does. */
+    __device__ __forceinline__ bool has_ended_by_now(uint32_t parity)
+    {
+        uint32_t ended;
+        asm volatile("{\n\t.reg .pred p;\n\t"
+                     "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(ended)
+                     : "r"(shared_address(&word_)), "r"(parity)
+                     : "memory");
+        return ended != 0;
+    }
+
     /* Not given up: nothing but a fault of the device keeps a turn from ending, and a CTA must not end while copies into its shared memory are
      * on their way. */
     __device__ __forceinline__ void wait(uint32_t parity)

@@ -167,7 +167,7 @@ struct gpucoll_kernel_status {
 /*
  * How the host gives a lingering kernel its next call, in host memory that the device polls. A chunk is written by two 8-byte
  * stores, first the pointer and then, as a release, the value together with the sequence number (the call's done_value). It is
- * read by one 16-byte load, which takes both words from one look at its cache line: with the number it has the pointer of the
+ * read by one 16-byte load, or copied with others, which takes both words from one look at its cache line: with the number it has the pointer of the
  * same call. So a warp that reads all chunks with one load for each lane knows from the numbers whether it has the call, whatever
  * the order in which the chunks became visible.
  *
@@ -175,8 +175,8 @@ struct gpucoll_kernel_status {
  *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of CTAs that share the call and the variant
  *   chunk 2 + i    lane of rank i | its epoch
  *
- * An exchange has two more rows, a chunk for each rank and read together with the first: the run that is sent, place | bytes, and
- * the one that is received. (Runs of LL are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE.
+ * An exchange has two more rows behind that of the lanes, a chunk for each rank: the run that is sent, place | bytes, and the one that is
+ * received. (Runs of LL are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE. All that is to be read lies together.
  *
  * Each CTA of the kernel has a bell of its own, rung for the calls that it has a part in: loads of the same line of host memory by several
  * SMs are done one after the other (docs/design.md).
@@ -187,13 +187,28 @@ struct gpucoll_bell_chunk {
     uint32_t sequence;
 };
 
-enum { GPUCOLL_BELL_CHUNKS = 32, GPUCOLL_BELL_MAX_RANKS = GPUCOLL_BELL_CHUNKS - 2, GPUCOLL_BELL_LEAVE = 0xffff };
+enum { GPUCOLL_BELL_MAX_RANKS = 30, GPUCOLL_BELL_CHUNKS = 96, GPUCOLL_BELL_LEAVE = 0xffff };
 
 struct gpucoll_bell {
     struct gpucoll_bell_chunk chunk[GPUCOLL_BELL_CHUNKS];
-    struct gpucoll_bell_chunk send[GPUCOLL_BELL_CHUNKS];
-    struct gpucoll_bell_chunk recv[GPUCOLL_BELL_CHUNKS];
 };
+
+/* Which chunks are the runs of rank i. */
+static inline GPUCOLL_HD uint32_t gpucoll_bell_send(uint32_t nranks, uint32_t i)
+{
+    return 2 + nranks + i;
+}
+
+static inline GPUCOLL_HD uint32_t gpucoll_bell_recv(uint32_t nranks, uint32_t i)
+{
+    return 2 + 2 * nranks + i;
+}
+
+/* How many there are of a call. */
+static inline GPUCOLL_HD uint32_t gpucoll_bell_chunks(uint32_t nranks, bool runs)
+{
+    return 2 + (runs ? 3 : 1) * nranks;
+}
 
 /* A rank of the call: where its lane is, as this rank's device sees it, and the epoch its owner gave it for this call. */
 struct gpucoll_kernel_peer {

@@ -11,6 +11,7 @@
  *
  * Which calls a kernel takes its `Calls` say:
  *   has_runs                         they are exchanges: the bell has their runs, too
+ *   bell                             how a bell is looked at (bell.cuh)
  *   is_small(kernel, bytes, nranks, threads)
  *                                    have so many threads no more than a pack each?
  *   run(args, runs, share)           a CTA's part of the call, by all of its threads
@@ -20,6 +21,7 @@
 #ifndef GPUCOLL_KERNELS_LINGER_CUH
 #define GPUCOLL_KERNELS_LINGER_CUH
 
+#include "kernels/bell.cuh"
 #include "kernels/crew.cuh"
 #include "kernels/sync.cuh"
 
@@ -28,8 +30,6 @@ namespace gpucoll {
 static_assert(offsetof(gpucoll_kernel_args, peer) % sizeof(uint64_t) == 0 &&
                   sizeof(gpucoll_kernel_peer) % sizeof(uint64_t) == 0 && sizeof(gpucoll_kernel_run) % sizeof(uint64_t) == 0,
               "a call is copied by words");
-static_assert(GPUCOLL_BELL_CHUNKS == warp_threads, "a chunk of each row for each lane of the leading warp");
-static_assert(GPUCOLL_BELL_CHUNKS >= GPUCOLL_MAX_LOCAL, "a run for each lane of the leading warp");
 static_assert(GPUCOLL_CREW_CTAS <= warp_threads, "a CTA's answer for each lane of the leading warp");
 
 /* In each CTA's shared memory. */
@@ -37,56 +37,8 @@ struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
     uint32_t last;            /* the done_value of the latest call that succeeded */
+    bell_looks looks;
 };
-
-/* What a lane of the leading warp has heard: its chunk of the first row, and of an exchange the runs of rank `lane`. */
-struct heard_chunks {
-    words head;
-    words send;
-    words recv;
-    uint32_t sequence;
-};
-
-__device__ __forceinline__ uint32_t value_of(words chunk)
-{
-    return static_cast<uint32_t>(chunk.high);
-}
-
-__device__ __forceinline__ uint32_t sequence_of(words chunk)
-{
-    return static_cast<uint32_t>(chunk.high >> 32);
-}
-
-/* All rows are asked for at once: one after another they would take two round trips. */
-template <bool Runs> __device__ __forceinline__ heard_chunks look_at_bell(const gpucoll_kernel_args &call)
-{
-    const uint32_t lane = threadIdx.x;
-    const gpucoll_bell &bell = call.bell[blockIdx.x];
-    heard_chunks heard = {};
-    if (lane < call.nranks + 2) {
-        heard.head = load_words(&bell.chunk[lane]);
-    }
-    if (Runs && lane < call.nranks) {
-        heard.send = load_words(&bell.send[lane]);
-        heard.recv = load_words(&bell.recv[lane]);
-    }
-    return heard;
-}
-
-/* Is that all of a call that is newer than the latest? */
-template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks &heard)
-{
-    const uint32_t lane = threadIdx.x;
-    const uint32_t sequence = __shfl_sync(whole_warp, sequence_of(heard.head), 0);
-    heard.sequence = sequence;
-    bool whole = static_cast<int32_t>(sequence - call.done_value) > 0 &&
-                 __all_sync(whole_warp, lane >= call.nranks + 2 || sequence_of(heard.head) == sequence);
-    if (Runs && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
-        whole = __all_sync(whole_warp, lane >= call.nranks ||
-                                           (sequence_of(heard.send) == sequence && sequence_of(heard.recv) == sequence));
-    }
-    return whole;
-}
 
 /*
  * How the CTAs of a crew leave so that no call is taken by some of those that it asks for: by a word of each in device memory, which names
@@ -180,31 +132,33 @@ __device__ __forceinline__ heard_chunks told_to_leave()
 
 /* The leading warp waits for a call after the latest: each lane gets its chunks, or such that say leave if none came, or if the latest
  * was not done. */
-template <bool Runs> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call, bool good)
+template <typename Calls> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call, bell_looks &looks, bool good)
 {
     const bool first = blockIdx.x == 0;
     parting party(call);
-    if (!good) {
-        if (first) {
-            party.end(true);
-        }
-        return told_to_leave();
-    }
+    typename Calls::bell bell(call, looks);
     const int64_t begin = clock64();
-    uint64_t said = 0;
-    for (;;) {
-        heard_chunks heard = look_at_bell<Runs>(call);
-        const uint64_t says = first ? 0 : load_acquire(call.crew); /* is under way together with the chunks */
-        if (is_whole<Runs>(call, heard)) {
+    bool leave = !good;
+    if (leave && first) {
+        party.end(true);
+    }
+    while (!leave) {
+        heard_chunks heard;
+        uint64_t said;
+        bell.ask();
+        if (!bell.next(heard, said)) {
+            continue;
+        }
+        if (is_whole<Calls::has_runs>(call, heard)) {
             party.end(false);
+            bell.end(false);
             return heard;
         }
         const bool over = __any_sync(whole_warp, clock64() - begin > call.linger_clocks);
-        if (first ? over && party.all_leave() : party.leaves(said)) {
-            return told_to_leave();
-        }
-        said = says;
+        leave = first ? over && party.all_leave() : party.leaves(said);
     }
+    bell.end(true);
+    return told_to_leave();
 }
 
 __device__ __forceinline__ bool is_leave(const gpucoll_kernel_args &call)
@@ -266,7 +220,7 @@ template <typename Calls> __device__ __forceinline__ void lead(linger_state &sta
 {
     const gpucoll_kernel_args &call = state.call;
     for (;;) {
-        take_call<Calls>(state, hear_bell<Calls::has_runs>(call, good));
+        take_call<Calls>(state, hear_bell<Calls>(call, state.looks, good));
         if (is_leave(call) || call.crew_ctas != 1 || !Calls::is_small(call.kernel, call.bytes, call.nranks, warp_threads)) {
             return;
         }
@@ -315,6 +269,7 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     }
     if (threadIdx.x == 0) {
         state.last = 0;
+        open_looks(state.looks);
     }
     __syncthreads();
 }

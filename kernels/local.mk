@@ -31,6 +31,7 @@ kernel_headers = \
 	kernels/allreduce_oneshot.cuh \
 	kernels/allreduce_swap.cuh \
 	kernels/allreduce_twoshot.cuh \
+	kernels/bell.cuh \
 	kernels/bulk.cuh \
 	kernels/connection.cuh \
 	kernels/connection_simple.cuh \

@@ -206,8 +206,10 @@ static void ring_one(const struct cuda_stream *stream, struct gpucoll_bell *bell
     struct gpucoll_bell_chunk *chunk = bell->chunk;
     for (uint32_t i = 0; gpucoll_kernel_is_exchange(args->kernel) && i < args->nranks; i++) {
         const struct gpucoll_kernel_run *run = &stream->runs.run[i];
-        write_chunk(&bell->send[i], run->send, (uint32_t)run->send_bytes, args->done_value);
-        write_chunk(&bell->recv[i], run->recv, (uint32_t)run->recv_bytes, args->done_value);
+        write_chunk(&chunk[gpucoll_bell_send(args->nranks, i)], run->send, (uint32_t)run->send_bytes,
+                    args->done_value);
+        write_chunk(&chunk[gpucoll_bell_recv(args->nranks, i)], run->recv, (uint32_t)run->recv_bytes,
+                    args->done_value);
     }
     for (uint32_t i = 0; i < args->nranks; i++) {
         write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);

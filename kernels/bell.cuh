@@ -1,0 +1,222 @@
+/*
+ * Hearing a bell (kernel_abi.h): by the leading warp of a CTA, which looks at it in host memory until it finds a call newer than the latest.
+ *
+ * A look takes 1.2 us of PCIe. By loads there is one at a time, since a warp waits for what it loads. By copies into shared memory several are on their
+ * way, some 0.3 us apart, so a call is heard 0.3 us sooner in the mean, and of several CTAs or ranks the last one hears it sooner still (docs/design.md,
+ * "Several looks at a time"). Copies need compute capability 9.0; and a fence of the GPU waits for those that are on their way, so calls shorter than a
+ * look are better heard by loads.
+ */
+#ifndef GPUCOLL_KERNELS_BELL_CUH
+#define GPUCOLL_KERNELS_BELL_CUH
+
+#include "kernels/bulk.cuh"
+#include "kernels/sync.cuh"
+
+namespace gpucoll {
+
+static_assert(GPUCOLL_BELL_MAX_RANKS + 2 <= warp_threads, "a chunk of each row for each lane of the leading warp");
+
+/* What a lane of the leading warp has found: its chunk of the first row, and of an exchange the runs of rank `lane`. */
+struct heard_chunks {
+    words head;
+    words send;
+    words recv;
+    uint32_t sequence;
+};
+
+__device__ __forceinline__ uint32_t value_of(words chunk)
+{
+    return static_cast<uint32_t>(chunk.high);
+}
+
+__device__ __forceinline__ uint32_t sequence_of(words chunk)
+{
+    return static_cast<uint32_t>(chunk.high >> 32);
+}
+
+/* Is that all of a call that is newer than the latest? */
+template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks &heard)
+{
+    const uint32_t lane = threadIdx.x;
+    const uint32_t sequence = __shfl_sync(whole_warp, sequence_of(heard.head), 0);
+    heard.sequence = sequence;
+    bool whole = static_cast<int32_t>(sequence - call.done_value) > 0 &&
+                 __all_sync(whole_warp, lane >= call.nranks + 2 || sequence_of(heard.head) == sequence);
+    if (Runs && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
+        whole = __all_sync(whole_warp, lane >= call.nranks ||
+                                           (sequence_of(heard.send) == sequence && sequence_of(heard.recv) == sequence));
+    }
+    return whole;
+}
+
+/*
+ * How a bell is looked at, by one object for each wait for a call:
+ *   ask()              one more look, if it is time for one
+ *   next(heard, said)  has a look come that was not given out yet? What it has found, and what lane 0 knew before it was asked of the word
+ *                      by which the first CTA says whether all leave (linger.cuh); the first CTA itself does not read that
+ *   end(leaves)        the last; when the kernel leaves, all looks are waited for
+ */
+template <bool Runs> class bell_by_loads {
+  public:
+    __device__ __forceinline__ bell_by_loads(const gpucoll_kernel_args &call, struct bell_looks &) : call_(call), before_(0), said_(0)
+    {
+    }
+
+    /* All rows at once: one after another they would take several round trips. */
+    __device__ __forceinline__ void ask()
+    {
+        const uint32_t lane = threadIdx.x;
+        const uint32_t nranks = call_.nranks;
+        const gpucoll_bell &bell = call_.bell[blockIdx.x];
+        heard_ = {};
+        if (lane < nranks + 2) {
+            heard_.head = load_words(&bell.chunk[lane]);
+        }
+        if (Runs && lane < nranks) {
+            heard_.send = load_words(&bell.chunk[gpucoll_bell_send(nranks, lane)]);
+            heard_.recv = load_words(&bell.chunk[gpucoll_bell_recv(nranks, lane)]);
+        }
+        before_ = said_;
+        said_ = blockIdx.x == 0 ? 0 : load_acquire(call_.crew);
+    }
+
+    __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
+    {
+        heard = heard_;
+        said = before_;
+        return true;
+    }
+
+    __device__ __forceinline__ void end(bool)
+    {
+    }
+
+  private:
+    const gpucoll_kernel_args &call_;
+    heard_chunks heard_;
+    uint64_t before_;
+    uint64_t said_;
+};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+/* Measured (docs/design.md): more looks, or closer ones, hinder each other. */
+constexpr uint32_t looks_under_way = 3;
+constexpr uint32_t look_slots = 4; /* a power of two above */
+constexpr int64_t clocks_between_looks = 600;
+
+/* In each CTA's shared memory, kept from one wait to the next. */
+struct bell_looks {
+    __align__(16) gpucoll_bell_chunk chunk[look_slots][GPUCOLL_BELL_CHUNKS];
+    bulk_barrier come[look_slots];
+    uint64_t said[look_slots];
+    uint32_t asked; /* looks, in all */
+    uint32_t taken;
+};
+
+/* By one thread, before a barrier of the CTA. */
+__device__ __forceinline__ void open_looks(bell_looks &looks)
+{
+    for (uint32_t i = 0; i < look_slots; i++) {
+        looks.come[i].init(1);
+    }
+    bulk_barriers_ready();
+    looks.asked = 0;
+    looks.taken = 0;
+}
+
+/* Looks that were under way when the call before was heard are still there, and find nothing: a call is rung after the end of the one before. */
+template <bool Runs> class bell_by_copies {
+  public:
+    __device__ __forceinline__ bell_by_copies(const gpucoll_kernel_args &call, bell_looks &looks)
+        : call_(call), looks_(looks), asked_(looks.asked), taken_(looks.taken), asked_at_(clock64() - clocks_between_looks), said_(0)
+    {
+    }
+
+    __device__ __forceinline__ void ask()
+    {
+        const int64_t now = clock64();
+        const bool due = asked_ - taken_ < looks_under_way && now - asked_at_ >= clocks_between_looks;
+        if (!__any_sync(whole_warp, due)) { /* the lanes' clocks may differ */
+            return;
+        }
+        if (threadIdx.x == 0) {
+            const uint32_t slot = asked_ % look_slots;
+            const uint32_t bytes = gpucoll_bell_chunks(call_.nranks, Runs) * static_cast<uint32_t>(sizeof(gpucoll_bell_chunk));
+            looks_.said[slot] = said_;
+            looks_.come[slot].arrive_expecting(bytes);
+            load_bulk(looks_.chunk[slot], call_.bell[blockIdx.x].chunk, bytes, looks_.come[slot]);
+        }
+        asked_++;
+        asked_at_ = now;
+        said_ = blockIdx.x == 0 ? 0 : load_acquire(call_.crew);
+    }
+
+    __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
+    {
+        const uint32_t slot = taken_ % look_slots;
+        if (asked_ == taken_ || !__all_sync(whole_warp, has_come(taken_))) {
+            return false;
+        }
+        const uint32_t lane = threadIdx.x;
+        const uint32_t nranks = call_.nranks;
+        heard = {};
+        if (lane < nranks + 2) {
+            heard.head = chunk(slot, lane);
+        }
+        if (Runs && lane < nranks) {
+            heard.send = chunk(slot, gpucoll_bell_send(nranks, lane));
+            heard.recv = chunk(slot, gpucoll_bell_recv(nranks, lane));
+        }
+        said = looks_.said[slot];
+        taken_++;
+        __syncwarp(); /* all have read the slot before it is asked for again */
+        return true;
+    }
+
+    __device__ __forceinline__ void end(bool leaves)
+    {
+        while (leaves && taken_ != asked_) { /* a CTA must not end before what is copied into its memory has come */
+            taken_ += has_come(taken_) ? 1 : 0;
+        }
+        if (threadIdx.x == 0) {
+            looks_.asked = asked_;
+            looks_.taken = taken_;
+        }
+    }
+
+  private:
+    __device__ __forceinline__ bool has_come(uint32_t look)
+    {
+        return looks_.come[look % look_slots].has_ended_by_now(look / look_slots & 1);
+    }
+
+    __device__ __forceinline__ words chunk(uint32_t slot, uint32_t index) const
+    {
+        const ulonglong2 pair = *reinterpret_cast<const ulonglong2 *>(&looks_.chunk[slot][index]);
+        return {pair.x, pair.y};
+    }
+
+    const gpucoll_kernel_args &call_;
+    bell_looks &looks_;
+    uint32_t asked_;
+    uint32_t taken_;
+    int64_t asked_at_;
+    uint64_t said_;
+};
+
+#else
+
+struct bell_looks {};
+
+__device__ __forceinline__ void open_looks(bell_looks &)
+{
+}
+
+template <bool Runs> using bell_by_copies = bell_by_loads<Runs>;
+
+#endif
+
+} // namespace gpucoll
+
+#endif

@@ -179,7 +179,7 @@ template <bool Runs> class bell_by_copies {
         while (leaves && taken_ != asked_) { /* a CTA must not end before what is copied into its memory has come */
             taken_ += has_come(taken_) ? 1 : 0;
         }
-        if (threadIdx.x == 0) {
+        if (!leaves && threadIdx.x == 0) {
             looks_.asked = asked_;
             looks_.taken = taken_;
         }

@@ -1,10 +1,9 @@
 /*
  * Hearing a bell (kernel_abi.h): by the leading warp of a CTA, which looks at it in host memory until it finds a call newer than the latest.
  *
- * A look takes 1.2 us of PCIe. By loads there is one at a time, since a warp waits for what it loads. By copies into shared memory several are on their
- * way, some 0.3 us apart, so a call is heard 0.3 us sooner in the mean, and of several CTAs or ranks the last one hears it sooner still (docs/design.md,
- * "Several looks at a time"). Copies need compute capability 9.0; and a fence of the GPU waits for those that are on their way, so calls shorter than a
- * look are better heard by loads.
+ * A look takes 1.2 us of PCIe. By loads there is one at a time, since a warp waits for what it loads. By copies into shared memory two are on their
+ * way, half a look apart, so that a call is heard sooner, and most so by the last of several CTAs or ranks (docs/design.md, "Two looks at a time").
+ * Copies need compute capability 9.0; and a fence of the GPU waits for those that are on their way, so calls shorter than a look are heard by loads.
  */
 #ifndef GPUCOLL_KERNELS_BELL_CUH
 #define GPUCOLL_KERNELS_BELL_CUH
@@ -54,7 +53,7 @@ template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kern
  *   ask()              one more look, if it is time for one
  *   next(heard, said)  has a look come that was not given out yet? What it has found, and what lane 0 knew before it was asked of the word
  *                      by which the first CTA says whether all leave (linger.cuh); the first CTA itself does not read that
- *   end(leaves)        the last; when the kernel leaves, all looks are waited for
+ *   end()              the last
  */
 template <bool Runs> class bell_by_loads {
   public:
@@ -87,7 +86,7 @@ template <bool Runs> class bell_by_loads {
         return true;
     }
 
-    __device__ __forceinline__ void end(bool)
+    __device__ __forceinline__ void end()
     {
     }
 
@@ -100,16 +99,15 @@ template <bool Runs> class bell_by_loads {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-/* Measured (docs/design.md): more looks, or closer ones, hinder each other. */
-constexpr uint32_t looks_under_way = 3;
-constexpr uint32_t look_slots = 4; /* a power of two above */
-constexpr int64_t clocks_between_looks = 600;
+/* Measured (docs/design.md): more looks hinder each other, first those of large crews and of ranks that share a GPU. */
+constexpr uint32_t looks_under_way = 2;
+constexpr int64_t clocks_between_looks = 1200;
 
 /* In each CTA's shared memory, kept from one wait to the next. */
 struct bell_looks {
-    __align__(16) gpucoll_bell_chunk chunk[look_slots][GPUCOLL_BELL_CHUNKS];
-    bulk_barrier come[look_slots];
-    uint64_t said[look_slots];
+    __align__(16) gpucoll_bell_chunk chunk[looks_under_way][GPUCOLL_BELL_CHUNKS];
+    bulk_barrier come[looks_under_way];
+    uint64_t said[looks_under_way];
     uint32_t asked; /* looks, in all */
     uint32_t taken;
 };
@@ -117,12 +115,25 @@ struct bell_looks {
 /* By one thread, before a barrier of the CTA. */
 __device__ __forceinline__ void open_looks(bell_looks &looks)
 {
-    for (uint32_t i = 0; i < look_slots; i++) {
+    for (uint32_t i = 0; i < looks_under_way; i++) {
         looks.come[i].init(1);
     }
     bulk_barriers_ready();
     looks.asked = 0;
     looks.taken = 0;
+}
+
+__device__ __forceinline__ bool has_come(bell_looks &looks, uint32_t look)
+{
+    return looks.come[look % looks_under_way].has_ended_by_now(look / looks_under_way & 1);
+}
+
+/* By one thread of a CTA that ends, which it must not before what is copied into its memory has come. */
+__device__ __forceinline__ void close_looks(bell_looks &looks)
+{
+    while (looks.taken != looks.asked) {
+        looks.taken += has_come(looks, looks.taken) ? 1 : 0;
+    }
 }
 
 /* Looks that were under way when the call before was heard are still there, and find nothing: a call is rung after the end of the one before. */
@@ -141,7 +152,7 @@ template <bool Runs> class bell_by_copies {
             return;
         }
         if (threadIdx.x == 0) {
-            const uint32_t slot = asked_ % look_slots;
+            const uint32_t slot = asked_ % looks_under_way;
             const uint32_t bytes = gpucoll_bell_chunks(call_.nranks, Runs) * static_cast<uint32_t>(sizeof(gpucoll_bell_chunk));
             looks_.said[slot] = said_;
             looks_.come[slot].arrive_expecting(bytes);
@@ -154,8 +165,8 @@ template <bool Runs> class bell_by_copies {
 
     __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
     {
-        const uint32_t slot = taken_ % look_slots;
-        if (asked_ == taken_ || !__all_sync(whole_warp, has_come(taken_))) {
+        const uint32_t slot = taken_ % looks_under_way;
+        if (asked_ == taken_ || !__all_sync(whole_warp, has_come(looks_, taken_))) {
             return false;
         }
         const uint32_t lane = threadIdx.x;
@@ -174,22 +185,16 @@ template <bool Runs> class bell_by_copies {
         return true;
     }
 
-    __device__ __forceinline__ void end(bool leaves)
+    __device__ __forceinline__ void end()
     {
-        while (leaves && taken_ != asked_) { /* a CTA must not end before what is copied into its memory has come */
-            taken_ += has_come(taken_) ? 1 : 0;
-        }
-        if (!leaves && threadIdx.x == 0) {
+        __syncwarp(); /* all have read them */
+        if (threadIdx.x == 0) {
             looks_.asked = asked_;
             looks_.taken = taken_;
         }
     }
 
   private:
-    __device__ __forceinline__ bool has_come(uint32_t look)
-    {
-        return looks_.come[look % look_slots].has_ended_by_now(look / look_slots & 1);
-    }
 
     __device__ __forceinline__ words chunk(uint32_t slot, uint32_t index) const
     {
@@ -210,6 +215,10 @@ template <bool Runs> class bell_by_copies {
 struct bell_looks {};
 
 __device__ __forceinline__ void open_looks(bell_looks &)
+{
+}
+
+__device__ __forceinline__ void close_looks(bell_looks &)
 {
 }
 

@@ -151,13 +151,13 @@ template <typename Calls> __device__ __forceinline__ heard_chunks hear_bell(cons
         }
         if (is_whole<Calls::has_runs>(call, heard)) {
             party.end(false);
-            bell.end(false);
+            bell.end();
             return heard;
         }
         const bool over = __any_sync(whole_warp, clock64() - begin > call.linger_clocks);
         leave = first ? over && party.all_leave() : party.leaves(said);
     }
-    bell.end(true);
+    bell.end();
     return told_to_leave();
 }
 
@@ -244,8 +244,11 @@ template <typename Calls> __device__ __forceinline__ bool next_call(linger_state
     if (!is_leave(state.call)) {
         return true;
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        store_release(&state.call.status->left, state.last);
+    if (threadIdx.x == 0) {
+        if (blockIdx.x == 0) {
+            store_release(&state.call.status->left, state.last);
+        }
+        close_looks(state.looks);
     }
     return false;
 }

@@ -3,8 +3,8 @@
  * order on every rank, so that all get the same bits. One store latency in all.
  *
  * A thread sends all its packs before it waits for the first, so that the packs of a peer travel while others are waited for. It
- * has read a pack of `send` for the last time before it writes that pack of `recv`, and no other thread touches
- * either: in place is right.
+ * has read a pack of `send` for the last time before it writes that pack of `recv`, and no thread of another warp touches
+ * either: in place is right. (Threads past the end have the last pack, too: crew.cuh, ll_reduce.cuh.)
  */
 #ifndef GPUCOLL_KERNELS_ALLREDUCE_ONESHOT_CUH
 #define GPUCOLL_KERNELS_ALLREDUCE_ONESHOT_CUH

@@ -14,6 +14,8 @@
 namespace gpucoll {
 
 static_assert(GPUCOLL_BELL_MAX_RANKS + 2 <= warp_threads, "a chunk of each row for each lane of the leading warp");
+static_assert(2 + 3 * GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_BELL_CHUNKS, "room for the three rows of an exchange");
+static_assert(GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_MAX_LOCAL, "a run and a peer for each rank that a bell can name");
 
 /* What a lane of the leading warp has found: its chunk of the first row, and of an exchange the runs of rank `lane`. */
 struct heard_chunks {

@@ -16,8 +16,9 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* Of what a hop takes beside the link's latency. */
+/* Of what a hop takes beside the link's latency; where more than one source is reduced this is an estimate. */
 static const double exchange_hop_us = 1.6;
+static const double one_by_one_hop_us = 1.3;
 
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
  * source is reduced, a line at a time. (2 H100, docs/design.md; of more ranks these are estimates.) */
@@ -30,7 +31,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double sent = flags * (double)input->bytes * peers;
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = exchange_hop_us + (one_by_one ? input->model->hop_us : 0),
+        .hop_us = one_by_one ? one_by_one_hop_us : exchange_hop_us,
         .packed = sent,
         .stored = sent,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

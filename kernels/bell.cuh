@@ -35,6 +35,28 @@ __device__ __forceinline__ uint32_t sequence_of(words chunk)
     return static_cast<uint32_t>(chunk.high >> 32);
 }
 
+/* A lane's chunks of a bell, or of a copy of one. All rows are loaded before one is used: one after another they would take several round trips. */
+template <bool Runs, typename Load>
+__device__ __forceinline__ heard_chunks chunks_of_lane(uint32_t nranks, const gpucoll_bell_chunk *chunk, Load load)
+{
+    const uint32_t lane = threadIdx.x;
+    heard_chunks heard = {};
+    if (lane < nranks + 2) {
+        heard.head = load(&chunk[lane]);
+    }
+    if (Runs && lane < nranks) {
+        heard.send = load(&chunk[gpucoll_bell_send(nranks, lane)]);
+        heard.recv = load(&chunk[gpucoll_bell_recv(nranks, lane)]);
+    }
+    return heard;
+}
+
+/* What the first CTA has said of leaving; it does not read that itself. */
+__device__ __forceinline__ uint64_t said_by_first(const gpucoll_kernel_args &call)
+{
+    return blockIdx.x == 0 ? 0 : load_acquire(call.crew);
+}
+
 /* Is that all of a call that is newer than the latest? */
 template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks &heard)
 {
@@ -53,8 +75,8 @@ template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kern
 /*
  * How a bell is looked at, by one object for each wait for a call:
  *   ask()              one more look, if it is time for one
- *   next(heard, said)  has a look come that was not given out yet? What it has found, and what lane 0 knew before it was asked of the word
- *                      by which the first CTA says whether all leave (linger.cuh); the first CTA itself does not read that
+ *   next(heard, said)  has a look come that was not given out yet? What it has found, and what lane 0 knew before it was asked of what the
+ *                      first CTA says (linger.cuh)
  *   end()              the last
  */
 template <bool Runs> class bell_by_loads {
@@ -63,22 +85,11 @@ template <bool Runs> class bell_by_loads {
     {
     }
 
-    /* All rows at once: one after another they would take several round trips. */
     __device__ __forceinline__ void ask()
     {
-        const uint32_t lane = threadIdx.x;
-        const uint32_t nranks = call_.nranks;
-        const gpucoll_bell &bell = call_.bell[blockIdx.x];
-        heard_ = {};
-        if (lane < nranks + 2) {
-            heard_.head = load_words(&bell.chunk[lane]);
-        }
-        if (Runs && lane < nranks) {
-            heard_.send = load_words(&bell.chunk[gpucoll_bell_send(nranks, lane)]);
-            heard_.recv = load_words(&bell.chunk[gpucoll_bell_recv(nranks, lane)]);
-        }
+        heard_ = chunks_of_lane<Runs>(call_.nranks, call_.bell[blockIdx.x].chunk, load_words);
         before_ = said_;
-        said_ = blockIdx.x == 0 ? 0 : load_acquire(call_.crew);
+        said_ = said_by_first(call_);
     }
 
     __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
@@ -162,7 +173,7 @@ template <bool Runs> class bell_by_copies {
         }
         asked_++;
         asked_at_ = now;
-        said_ = blockIdx.x == 0 ? 0 : load_acquire(call_.crew);
+        said_ = said_by_first(call_);
     }
 
     __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
@@ -171,16 +182,7 @@ template <bool Runs> class bell_by_copies {
         if (asked_ == taken_ || !__all_sync(whole_warp, has_come(looks_, taken_))) {
             return false;
         }
-        const uint32_t lane = threadIdx.x;
-        const uint32_t nranks = call_.nranks;
-        heard = {};
-        if (lane < nranks + 2) {
-            heard.head = chunk(slot, lane);
-        }
-        if (Runs && lane < nranks) {
-            heard.send = chunk(slot, gpucoll_bell_send(nranks, lane));
-            heard.recv = chunk(slot, gpucoll_bell_recv(nranks, lane));
-        }
+        heard = chunks_of_lane<Runs>(call_.nranks, looks_.chunk[slot], load_copied);
         said = looks_.said[slot];
         taken_++;
         __syncwarp(); /* all have read the slot before it is asked for again */
@@ -197,10 +199,9 @@ template <bool Runs> class bell_by_copies {
     }
 
   private:
-
-    __device__ __forceinline__ words chunk(uint32_t slot, uint32_t index) const
+    static __device__ __forceinline__ words load_copied(const void *from)
     {
-        const ulonglong2 pair = *reinterpret_cast<const ulonglong2 *>(&looks_.chunk[slot][index]);
+        const ulonglong2 pair = *static_cast<const ulonglong2 *>(from);
         return {pair.x, pair.y};
     }
 

@@ -407,6 +407,12 @@ void gpucoll_agreement_connected(struct gpucoll_request *request)
     links->bandwidth = worst.bandwidth;
     find_ring(request);
     links->model = *gpucoll_model_of(worst.model);
+    if (worst.model == GPUCOLL_MODEL_UNKNOWN && team->context->tuning.set == 0) {
+        gpucoll_log(team->context->log, GPUCOLL_LOG_SETUP,
+                    "no constants of the cost model are built in for %s over these links: those of %s serve; "
+                    "gpucoll_info --tune measures others for coll_gpucoll_tuning_file",
+                    request->gpu->device->name, gpucoll_model_entry_at(0)->gpu);
+    }
     gpucoll_tuning_apply(&team->context->tuning, &links->model);
 }
 

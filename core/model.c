@@ -2,37 +2,46 @@
 
 #include <string.h>
 
-/* An entry is measured by `gpucoll_info --tune` on the machine that `source` names, or comes from a file under bench/results. */
+/* Of H100 and H200 alike, which have the same SMs and links: what one was measured for was right for the other. */
+static const struct gpucoll_model hopper = {
+    .agree_us = 0.5,
+    .launch_us = 10.4,
+    .ring_us = 3.6,
+    .crew_us = 0.7,
+    .hop_us = 0.5,
+    .fence_us = 3.0,
+    .ll_cta_bandwidth = 27.5e9,
+    .ll128_cta_bandwidth = 27.5e9,
+    .simple_cta_bandwidth = 20e9,
+    .link_share = 0.94,
+    /* docs/design.md */
+    .bulk_cta_bandwidth = 48e9,
+    .bulk_us = 5.0,
+    .copy_us = 8.5,
+    .copy_each_us = 2.0,
+    .copy_hop_us = 8.0,
+    .copy_link_share = 1.08,
+    .barrier_us = 2.0,
+    /* Of PCIe 5 x16, as its specification promises; not measured. */
+    .host_copy_us = 8.0,
+    .host_bandwidth = 50e9,
+    .cpu_bandwidth = 12e9,
+};
+
+/* `source` names what the constants were fitted to: `gpucoll_info --tune` on a machine, or files under bench/results. */
 static const struct gpucoll_model_entry entries[] = {
     {
         .gpu = "H200",
         .whole_lines = true,
-        .source = "4 x NVIDIA H200, NVLink 4 (bench/results/kernels-4xH200.json)",
-        .model =
-            {
-                .agree_us = 0.5,
-                .launch_us = 10.4,
-                .ring_us = 3.6,
-                .crew_us = 0.7,
-                .hop_us = 0.5,
-                .fence_us = 3.0,
-                .ll_cta_bandwidth = 27.5e9,
-                .ll128_cta_bandwidth = 27.5e9,
-                .simple_cta_bandwidth = 20e9,
-                .link_share = 0.94,
-                /* 2 x H200, docs/design.md */
-                .bulk_cta_bandwidth = 48e9,
-                .bulk_us = 5.0,
-                .copy_us = 8.5,
-                .copy_each_us = 2.0,
-                .copy_hop_us = 8.0,
-                .copy_link_share = 1.08,
-                .barrier_us = 2.0,
-                /* Of PCIe 5 x16, as its specification promises; not measured. */
-                .host_copy_us = 8.0,
-                .host_bandwidth = 50e9,
-                .cpu_bandwidth = 12e9,
-            },
+        .source = "2 and 4 x NVIDIA H200, NVLink 4, small calls on 2 x H100 "
+                  "(bench/results/plans-4xH200.json, plans-2xH200.json, plans-2xH100.json)",
+        .model = &hopper,
+    },
+    {
+        .gpu = "H100 80GB HBM3",
+        .whole_lines = true,
+        .source = "2 x NVIDIA H100 80GB HBM3, NVLink 4 (bench/results/plans-2xH100.json)",
+        .model = &hopper,
     },
 };
 
@@ -41,11 +50,19 @@ const struct gpucoll_model_entry *gpucoll_model_entry_at(int index)
     return index >= 0 && index < (int)(sizeof entries / sizeof entries[0]) ? &entries[index] : NULL;
 }
 
+/* As words of it: a GH200 is no H200. */
+static bool has_words(const char *name, const char *words)
+{
+    const char *at = strstr(name, words);
+    const char after = at != NULL ? at[strlen(words)] : ' ';
+    return at != NULL && (at == name || at[-1] == ' ') && (after == '\0' || after == ' ');
+}
+
 int gpucoll_model_find(const char *gpu, bool whole_lines)
 {
     const struct gpucoll_model_entry *entry;
     for (int i = 0; (entry = gpucoll_model_entry_at(i)) != NULL; i++) {
-        if (entry->whole_lines == whole_lines && strstr(gpu, entry->gpu) != NULL) {
+        if (entry->whole_lines == whole_lines && has_words(gpu, entry->gpu)) {
             return i;
         }
     }
@@ -55,7 +72,7 @@ int gpucoll_model_find(const char *gpu, bool whole_lines)
 const struct gpucoll_model *gpucoll_model_of(int index)
 {
     const struct gpucoll_model_entry *entry = gpucoll_model_entry_at(index);
-    return entry != NULL ? &entry->model : &entries[0].model;
+    return entry != NULL ? entry->model : entries[0].model;
 }
 
 #define MICROSECONDS(field, sentence)                                                                        \

@@ -62,10 +62,10 @@ static inline double gpucoll_host_bandwidth(const struct gpucoll_plan_input *inp
 
 /* Constants that were measured, and on what. */
 struct gpucoll_model_entry {
-    const char *gpu;  /* part of the name that the driver gives it */
+    const char *gpu;  /* words of the name that the driver gives it */
     bool whole_lines; /* over links that keep 128 bytes whole: NVLink */
     const char *source;
-    struct gpucoll_model model;
+    const struct gpucoll_model *model;
 };
 
 /* The entries, the faster first; NULL past the end. */

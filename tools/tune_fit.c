@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/selector.h"
 #include "tools/tune_fit.h"
 
 enum { N = GPUCOLL_MODEL_CONSTANTS, STEPS = 100 };
@@ -39,7 +40,6 @@ double tune_predict(const struct tune_sample *sample, const struct gpucoll_confi
     struct gpucoll_model constants = *model;
     struct gpucoll_plan_input input = sample->input;
     struct gpucoll_plan plan;
-    memset(&plan, 0, sizeof plan);
     settings.max_ctas = sample->max_ctas;
     if (sample->linger) {
         constants.launch_us = never_us;
@@ -48,7 +48,7 @@ double tune_predict(const struct tune_sample *sample, const struct gpucoll_confi
     }
     input.config = &settings;
     input.model = &constants;
-    gpucoll_algorithm_row(sample->row)->shape(&input, &plan);
+    gpucoll_shape(gpucoll_algorithm_row(sample->row), &input, &plan);
     return plan.predicted_us;
 }
 

@@ -18,7 +18,7 @@ struct gpucoll_cached_plan {
 
 struct gpucoll_plan_cache {
     struct gpucoll_cached_plan entry[GPUCOLL_PLAN_CACHE]; /* zeroed by the owner at first */
-    bool said;                                            /* that the forced algorithm cannot be used */
+    uint32_t said; /* by collective: that the forced algorithm cannot be used */
 };
 
 /* The plan that is kept for such a call; NULL: none. Valid until the next one is made. */

@@ -129,8 +129,8 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     const double each = simple ? (double)least_channel_bytes : (double)plan->threads * GPUCOLL_PACK_BYTES;
     const double share = gpucoll_wanted_ctas(input, (double)block / each);
     plan->ctas = share + 1 < (double)most ? (uint32_t)(share + 1) : most;
-    if (flow == GPUCOLL_RELAY_TREE && plan->ctas % 2 != 0 && plan->ctas < most) {
-        plan->ctas++; /* half of them for each tree */
+    if (plan->ctas > 1 && plan->ctas % 2 != 0) {
+        plan->ctas = plan->ctas < most ? plan->ctas + 1 : plan->ctas - 1; /* half of them each way round */
     }
     const struct gpucoll_relay_cut cut =
         gpucoll_relay_cut_of(flow, protocol, input->nranks, block, plan->ctas, input->data_bytes);

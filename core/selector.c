@@ -105,13 +105,16 @@ static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan
 }
 
 /* The row of the least cost among those of the named algorithm and protocol. NULL if none can be used; then
- * `why` says what stood against the first one of that name. */
+ * `why` says what stood against the first one of that name. Calls beside it do not count: rows differ in the order of their sums, and the bits of
+ * a result are not to depend on what else happened to be under way. */
 static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input *input, const char *name,
                                                 const char *protocol, const char **why)
 {
     const struct gpucoll_algorithm *best = NULL;
     const struct gpucoll_algorithm *row;
+    struct gpucoll_plan_input alone = *input;
     double least = 0;
+    alone.crowded = false;
     *why = NULL;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
         if (!gpucoll_algorithm_runs(row, input->coll) ||
@@ -125,8 +128,8 @@ static const struct gpucoll_algorithm *cheapest(const struct gpucoll_plan_input 
             continue;
         }
         struct gpucoll_plan plan;
-        gpucoll_shape(row, input, &plan);
-        const double cost = cost_of(&plan, input);
+        gpucoll_shape(row, &alone, &plan);
+        const double cost = cost_of(&plan, &alone);
         if (best == NULL || cost < least) {
             best = row;
             least = cost;
@@ -192,7 +195,7 @@ static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpuc
 }
 
 gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
-                              bool *said, struct gpucoll_choice *choice)
+                              uint32_t *said, struct gpucoll_choice *choice)
 {
     struct forced forced;
     const char *why = NULL;
@@ -210,8 +213,8 @@ gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const stru
     if (!gpucoll_forces(forced.name) && !gpucoll_forces(forced.protocol)) {
         return GPUCOLL_DECLINED;
     }
-    if (!*said) {
-        *said = true;
+    if ((*said >> input->coll & 1) == 0) {
+        *said |= 1u << input->coll;
         gpucoll_help(log, "algorithm-unusable", forced.name, forced.protocol, gpucoll_coll_name(input->coll),
                      (size_t)input->bytes, (unsigned)input->nranks, why);
     }
@@ -220,7 +223,7 @@ gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const stru
 }
 
 gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
-                              bool *said, struct gpucoll_plan *plan)
+                              uint32_t *said, struct gpucoll_plan *plan)
 {
     struct gpucoll_choice choice;
     gpucoll_status status = gpucoll_choose(input, log, said, &choice);

@@ -15,9 +15,9 @@ struct gpucoll_choice {
 
 /* A function of the input's class alone, so that it is the same whichever size of the class comes first.
  * GPUCOLL_DECLINED if nothing can run the input; a forced algorithm that cannot is shown by topic
- * "algorithm-unusable", unless `*said` tells that it was before, and the choice is then made as if by "auto". */
+ * "algorithm-unusable", once for each collective (its bit of `*said`), and the choice is then made as if by "auto". */
 gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
-                              bool *said, struct gpucoll_choice *choice) GPUCOLL_CHECKED;
+                              uint32_t *said, struct gpucoll_choice *choice) GPUCOLL_CHECKED;
 
 /* The plan by which the algorithm runs the input. */
 void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpucoll_plan_input *input,
@@ -25,7 +25,7 @@ void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpuco
 
 /* Both: the plan of the chosen algorithm. */
 gpucoll_status gpucoll_select(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,
-                              bool *said, struct gpucoll_plan *plan) GPUCOLL_CHECKED;
+                              uint32_t *said, struct gpucoll_plan *plan) GPUCOLL_CHECKED;
 
 /* What the choice was made from: every algorithm of the collective with its predicted time, or why it cannot run the
  * input, then the parameters that force one. Cut to `size` bytes. */

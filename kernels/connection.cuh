@@ -112,7 +112,7 @@ struct relay_piece {
 __device__ __forceinline__ relay_piece piece_of(const relay_channel &channel, const gpucoll_kernel_run &run, uint32_t piece)
 {
     uint64_t begin, end;
-    gpucoll_channel_range(run.send_bytes, gridDim.x, blockIdx.x, &begin, &end);
+    gpucoll_relay_range(run.send_bytes, gridDim.x, blockIdx.x, &begin, &end);
     const uint64_t at = begin + static_cast<uint64_t>(piece) * channel.cut.piece_packs;
     const uint64_t left = at < end ? end - at : 0;
     return {message(run.send, run.send_bytes), message(run.recv, run.send_bytes), at,

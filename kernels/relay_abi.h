@@ -4,7 +4,7 @@
  * common: where the pieces lie, and the order of the steps. Plain C.
  *
  * Ranks are *positions* here: the host gives the kernel its ranks in the order of the ring, so that position p passes on to p + 1. Odd
- * channels go the other way round. What belongs to a position: args.peer[p], and its block, runs.run[p], where `send` is what
+ * channels, which have the second half of each block, go the other way round. What belongs to a position: args.peer[p], and its block, runs.run[p], where `send` is what
  * this rank has for the block and `recv` where the block goes on this rank; both have the block's length, the same on all
  * ranks. args.bytes is the length of the longest block; position 0 is the root where there is one.
  *
@@ -132,6 +132,32 @@ static inline GPUCOLL_HD uint64_t gpucoll_relay_chain_piece(uint64_t share)
     return piece;
 }
 
+/*
+ * What a channel has of a block: even channels share its first half, odd ones, which go the other way round, the second. So in which order
+ * an element is reduced depends on its place alone, not on how many channels there are, which calls that overlap have fewer of.
+ * A single channel has all: calls of more have an even number of them.
+ */
+static inline GPUCOLL_HD void gpucoll_relay_range(uint64_t bytes, uint32_t channels, uint32_t channel,
+                                                  uint64_t *begin, uint64_t *end)
+{
+    const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    const uint64_t first = channels == 1 ? packs : packs - packs / 2;
+    const uint32_t odd = channel % 2;
+    const uint64_t half = odd ? packs - first : first;
+    gpucoll_channel_range(half * GPUCOLL_PACK_BYTES, (channels + 1 - odd) / 2, channel / 2, begin, end);
+    *begin += odd ? first : 0;
+    *end += odd ? first : 0;
+}
+
+/* The packs of the longest such share. */
+static inline GPUCOLL_HD uint64_t gpucoll_relay_share(uint64_t packs, uint32_t channels)
+{
+    const uint32_t pairs =
+        channels > 1 ? channels / 2 * 2 : 1; /* of an odd number the first half has a channel more */
+    const uint64_t padded = packs + pairs - 1;
+    return padded >> 32 == 0 ? (uint32_t)padded / pairs : padded / pairs;
+}
+
 /* How blocks are cut. A function of what all ranks know alike. */
 struct gpucoll_relay_cut {
     uint32_t slot_packs;
@@ -147,8 +173,7 @@ static inline GPUCOLL_HD struct gpucoll_relay_cut gpucoll_relay_cut_of(uint32_t 
 {
     struct gpucoll_relay_cut cut;
     const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
-    const uint64_t padded = packs + channels - 1;
-    const uint64_t share = padded >> 32 == 0 ? (uint32_t)padded / channels : padded / channels;
+    const uint64_t share = gpucoll_relay_share(packs, channels);
     uint64_t piece = share;
     cut.slot_packs = gpucoll_relay_slot_packs(flow, protocol, channels, data_bytes);
     cut.parts = gpucoll_relay_parts(flow, protocol);

@@ -109,7 +109,7 @@ static bool select_one(const struct info *info, struct query *query)
     const struct gpucoll_plan_input *input = &query->input;
     set_bytes(info, query, input->bytes);
     struct gpucoll_plan plan;
-    bool said = false;
+    uint32_t said = 0;
     if (gpucoll_select(input, &info->log, &said, &plan) != GPUCOLL_OK) {
         printf("  nothing can run it: it is staged through host memory\n");
         return true;
@@ -123,7 +123,7 @@ static bool select_one(const struct info *info, struct query *query)
 static bool select_range(const struct info *info, struct query *query)
 {
     const struct gpucoll_plan_input *input = &query->input;
-    bool said = false;
+    uint32_t said = 0;
     printf("  %6s  %-10s %-8s %10s  %s\n", "bytes", "algorithm", "protocol", "predicted", "shape");
     for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes *= 2) {
         struct gpucoll_plan plan;

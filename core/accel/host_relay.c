@@ -213,7 +213,7 @@ static bool carry(const struct relay *relay, const struct gpucoll_relay_step *st
 {
     uint64_t begin;
     uint64_t end;
-    gpucoll_channel_range(run->send_bytes, channels, relay->channel, &begin, &end);
+    gpucoll_relay_range(run->send_bytes, channels, relay->channel, &begin, &end);
     const uint64_t packs = relay->cut.piece_packs;
     const uint64_t first = begin + step->piece * packs < end ? begin + step->piece * packs : end;
     const struct span span = span_of_packs(run->send_bytes, first, first + packs < end ? first + packs : end);

@@ -36,11 +36,11 @@ bool relay_wants(enum gpucoll_relay_flow flow, uint32_t position, uint32_t block
 
 enum { AT_A_TIME = 4096 }; /* bytes; a stack holds some of them */
 
-/* Bytes of one block that one channel works on. */
+/* Bytes of one block that go the same way. */
 struct range {
     const struct relay_expected *call;
     uint32_t block;
-    uint32_t channel;
+    uint32_t way; /* 1: the other way round, or along the second tree */
     uint64_t begin;
     uint64_t bytes;
     char *result;
@@ -63,7 +63,7 @@ static void along_ring(const struct range *range, uint32_t last)
 {
     const uint32_t n = range->call->nranks;
     for (uint32_t i = 1; i <= n; i++) {
-        take(range, range->channel % 2 == 0 ? (last + i) % n : (last + n - i) % n, i == 1);
+        take(range, range->way == 0 ? (last + i) % n : (last + n - i) % n, i == 1);
     }
 }
 
@@ -76,7 +76,7 @@ static void up_tree(const struct range *range, uint32_t base, uint32_t size)
         root *= 2;
     }
     const uint32_t node = base + root;
-    const uint32_t own = range->channel % 2 == 0 ? node - 1 : node % n;
+    const uint32_t own = range->way == 0 ? node - 1 : node % n;
     const bool left = root > 1;
     const bool right = size > root;
     if (left) {
@@ -93,24 +93,25 @@ static void up_tree(const struct range *range, uint32_t base, uint32_t size)
     take(range, own, !left); /* who has a child has a left one */
 }
 
+/* Its first half goes one way and its second the other, however many channels share them; a single channel has one way only. */
 void relay_expect(const struct relay_expected *call, uint32_t block, void *result)
 {
-    for (uint32_t channel = 0; channel < call->channels; channel++) {
-        uint64_t begin;
-        uint64_t end;
-        gpucoll_channel_range(call->bytes[block], call->channels, channel, &begin, &end);
-        begin *= GPUCOLL_PACK_BYTES;
-        end = end * GPUCOLL_PACK_BYTES < call->bytes[block] ? end * GPUCOLL_PACK_BYTES : call->bytes[block];
-        for (uint64_t at = begin; at < end; at += AT_A_TIME) {
-            const uint64_t bytes = end - at < AT_A_TIME ? end - at : AT_A_TIME;
-            const struct range range = {call, block, channel, at, bytes, (char *)result + at};
-            if (call->flow == GPUCOLL_RELAY_TREE) {
-                up_tree(&range, 0, call->nranks);
-            } else if (call->flow == GPUCOLL_RELAY_ALLGATHER || call->flow == GPUCOLL_RELAY_BCAST) {
-                take(&range, block, true);
-            } else {
-                along_ring(&range, block);
-            }
+    const uint64_t all = call->bytes[block];
+    const uint64_t packs = (all + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
+    const uint64_t half = (packs + 1) / 2 * GPUCOLL_PACK_BYTES;
+    const uint64_t turn = call->channels == 1 || half > all ? all : half;
+    uint64_t bytes = 0;
+    for (uint64_t at = 0; at < all; at += bytes) {
+        const uint32_t way = at < turn ? 0 : 1;
+        const uint64_t left = (way == 0 ? turn : all) - at;
+        bytes = left < AT_A_TIME ? left : AT_A_TIME;
+        const struct range range = {call, block, way, at, bytes, (char *)result + at};
+        if (call->flow == GPUCOLL_RELAY_TREE) {
+            up_tree(&range, 0, call->nranks);
+        } else if (call->flow == GPUCOLL_RELAY_ALLGATHER || call->flow == GPUCOLL_RELAY_BCAST) {
+            take(&range, block, true);
+        } else {
+            along_ring(&range, block);
         }
     }
 }

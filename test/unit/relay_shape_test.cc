@@ -1,6 +1,8 @@
 /*
  * The form of rings, chains and trees: who is whose neighbour, where pieces lie, how blocks are cut.
  */
+#include <algorithm>
+#include <vector>
 #include "test/unit/unit.h"
 
 extern "C" {
@@ -138,6 +140,32 @@ TEST(ring_order, is_that_of_the_ranks_where_all_links_are_good_and_is_found_soon
 }
 
 /* ---- how blocks are cut ---- */
+
+/* Each pack is some channel's, once, and goes the same way with any number of channels above one. */
+TEST(relays, channels_share_a_block_by_halves)
+{
+    for (uint32_t channels : {1u, 2u, 3u, 6u, 7u, 64u}) {
+        for (uint64_t packs : {0u, 1u, 2u, 3u, 127u, 1000u}) {
+            std::vector<int> way(packs, -1);
+            uint64_t longest = 0;
+            for (uint32_t channel = 0; channel < channels; channel++) {
+                uint64_t begin, end;
+                gpucoll_relay_range(packs * GPUCOLL_PACK_BYTES, channels, channel, &begin, &end);
+                longest = std::max(longest, end - begin);
+                for (uint64_t pack = begin; pack < end; pack++) {
+                    ASSERT_LT(pack, packs);
+                    EXPECT_EQ(way[pack], -1) << "pack " << pack << " is of two channels";
+                    way[pack] = static_cast<int>(channel % 2);
+                }
+            }
+            for (uint64_t pack = 0; pack < packs; pack++) {
+                EXPECT_EQ(way[pack], channels > 1 && pack >= (packs + 1) / 2 ? 1 : 0)
+                    << pack << " of " << packs << " packs, " << channels << " channels";
+            }
+            EXPECT_LE(longest, gpucoll_relay_share(packs, channels));
+        }
+    }
+}
 
 /* Sizes at which sums of 32 bits would wrap among them. */
 TEST(relays, pieces_cover_the_longest_block)

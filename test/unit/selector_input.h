@@ -48,7 +48,7 @@ inline gpucoll_plan plan_of(const gpucoll_plan_input &input)
 {
     RecordingLog log;
     gpucoll_plan plan;
-    bool said = false;
+    uint32_t said = 0;
     EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
     EXPECT_TRUE(log.topics().empty());
     return plan;

@@ -218,7 +218,7 @@ TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
     ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "oneshot"), GPUCOLL_OK);
     RecordingLog log;
     gpucoll_plan plan;
-    bool said = false;
+    uint32_t said = 0;
     EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
     EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
     EXPECT_STREQ(plan.algorithm->name, "twoshot");
@@ -226,6 +226,41 @@ TEST(selector, forced_algorithm_that_cannot_run_is_said_once_with_the_reason)
     std::string text = log.text_of("algorithm-unusable");
     for (const char *word : {"oneshot", "allreduce", "67108864", "larger than the LL area"}) {
         EXPECT_NE(text.find(word), std::string::npos) << text;
+    }
+}
+
+/* What is said of one collective's forced algorithm leaves the others to be said. */
+TEST(selector, what_cannot_run_is_said_of_each_collective)
+{
+    Input input(64 << 20, 4);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "oneshot"), GPUCOLL_OK);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "reduce_algorithm", "twoshot"), GPUCOLL_OK);
+    RecordingLog log;
+    gpucoll_plan plan;
+    uint32_t said = 0;
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE, GPUCOLL_ALLREDUCE}) {
+        input.coll = coll;
+        EXPECT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
+    }
+    EXPECT_EQ(log.topics(), std::vector<std::string>(2, "algorithm-unusable"));
+}
+
+/* Rings add in another order than the rest: so what else is under way must not decide who adds. */
+TEST(selector, calls_beside_it_do_not_change_the_algorithm)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+        for (uint32_t ranks : {2, 3, 4, 8}) {
+            for (uint64_t bytes = 8; bytes <= uint64_t{1} << 30; bytes *= 2) {
+                Input input(bytes, ranks);
+                input.coll = coll;
+                const gpucoll_plan alone = plan_of(input);
+                input.crowded = true;
+                const gpucoll_plan crowded = plan_of(input);
+                EXPECT_EQ(crowded.algorithm, alone.algorithm)
+                    << gpucoll_coll_name(coll) << " of " << bytes << " bytes by " << ranks << " ranks";
+                EXPECT_TRUE(!is_relay(crowded.algorithm) || crowded.ctas % 2 == 0 || alone.ctas == 1);
+            }
+        }
     }
 }
 

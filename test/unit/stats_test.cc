@@ -261,7 +261,7 @@ TEST(deterministic, only_rows_that_reduce_in_rank_order_are_chosen)
             input.config = &config;
             RecordingLog log;
             gpucoll_plan plan;
-            bool said = false;
+            uint32_t said = 0;
             ASSERT_EQ(gpucoll_select(&input, log.get(), &said, &plan), GPUCOLL_OK);
             EXPECT_TRUE(plan.algorithm->rank_order) << plan.algorithm->name;
         }

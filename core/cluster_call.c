@@ -479,4 +479,8 @@ void gpucoll_cluster_stop(struct gpucoll_request *request)
     while ((gpucoll_carry_copies(request) || copies_in_flight(call)) && gpucoll_now_ns() < end) {
         sched_yield();
     }
+    call->stopped = true;
+    if (gpucoll_carry_copies(request)) {
+        gpucoll_copy_forget(request->gpu, call->carrying);
+    }
 }

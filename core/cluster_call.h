@@ -138,6 +138,7 @@ struct gpucoll_cluster_call {
     bool carried;          /* by all hosts: the result is there, */
     bool delivering;       /* and on its way to the device */
 
+    bool stopped; /* ranks of this host may still write to device memory that is the call's own */
     struct gpucoll_request *probe;
     uint64_t turn; /* 0: all hosts have not agreed yet, or there are no stages */
     uint64_t step; /* place in the order: unit whose calls BEFORE come next, or came last */

@@ -433,7 +433,7 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     if (call->turn != 0) {
         request->team->cluster->ended++;
     }
-    if (call->temp != NULL) {
+    if (call->temp != NULL && !call->stopped) {
         pthread_mutex_lock(&context->lock);
         gpucoll_device_pool_put(&call->gpu->pool, call->temp);
         pthread_mutex_unlock(&context->lock);
@@ -441,7 +441,7 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     if (request->team->cluster->back->outer == request) {
         request->team->cluster->back->outer = NULL;
     }
-    gpucoll_packing_free(call->packing, context, request->lane != NULL && request->lane->poisoned);
+    gpucoll_packing_free(call->packing, context, call->stopped);
     gpucoll_stage_forget(call, call->memory);
     if (call->pairs != NULL) {
         gpucoll_pairs_forget(call);

@@ -85,3 +85,12 @@ gpucoll_status gpucoll_copy_done(struct gpucoll_gpu *gpu, struct gpucoll_copy_ti
     pthread_mutex_unlock(&gpu->copies_lock);
     return status == GPUCOLL_OK && number < ticket.number ? GPUCOLL_IN_PROGRESS : status;
 }
+
+void gpucoll_copy_forget(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket)
+{
+    if (ticket.queue == GPUCOLL_BY_COURIER) {
+        pthread_mutex_lock(&gpu->copies_lock);
+        gpucoll_courier_forget(&gpu->courier, ticket.number);
+        pthread_mutex_unlock(&gpu->copies_lock);
+    }
+}

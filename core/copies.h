@@ -28,5 +28,8 @@ gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, uint32_t queue, void *t
                                 struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the copy is complete, GPUCOLL_IN_PROGRESS, or an error that has been shown. */
 gpucoll_status gpucoll_copy_done(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket) GPUCOLL_CHECKED;
+/* Of one that its call gave up waiting for: it writes no host memory any more. (A copy engine may still, until the memory is unpinned, which
+ * waits for it.) */
+void gpucoll_copy_forget(struct gpucoll_gpu *gpu, struct gpucoll_copy_ticket ticket);
 
 #endif

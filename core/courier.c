@@ -118,6 +118,13 @@ gpucoll_status gpucoll_courier_look(struct gpucoll_courier *courier)
     return GPUCOLL_OK;
 }
 
+void gpucoll_courier_forget(struct gpucoll_courier *courier, uint64_t number)
+{
+    if (courier->taken == number) {
+        courier->into = NULL;
+    }
+}
+
 void gpucoll_courier_close(struct gpucoll_courier *courier)
 {
     if (courier->stream != NULL) {

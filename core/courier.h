@@ -27,6 +27,8 @@ bool gpucoll_courier_take(struct gpucoll_courier *courier, struct gpucoll_device
                           const struct gpucoll_copy *copy, bool to_host);
 /* Brings `passed` up to date; an error that the device has met is shown by topic "device-error". */
 gpucoll_status gpucoll_courier_look(struct gpucoll_courier *courier) GPUCOLL_CHECKED;
+/* The bytes with this number no longer have a place on the host: it is given back to whoever it is of. */
+void gpucoll_courier_forget(struct gpucoll_courier *courier, uint64_t number);
 void gpucoll_courier_close(struct gpucoll_courier *courier); /* harmless on a zeroed struct */
 
 #endif

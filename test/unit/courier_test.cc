@@ -137,6 +137,25 @@ TEST_F(courier, reads_what_it_delivers_at_once)
     EXPECT_STREQ(memory, "deliver");
 }
 
+/* A call that gave up gives its memory back, with or without the GPU having come to the courier. */
+TEST_F(courier, writes_nothing_that_was_forgotten)
+{
+    char kept[8] = "kept";
+    char next[8] = "";
+    std::strcpy(memory, "late");
+    ASSERT_TRUE(take_soon(kept, memory, 5, true));
+    const gpucoll_copy_ticket ticket = {GPUCOLL_BY_COURIER, gpu->courier.taken};
+    const bool waits = gpu->courier.passed != gpu->courier.taken;
+    ASSERT_TRUE(waits); /* nobody has looked */
+    gpucoll_copy_forget(gpu, ticket);
+    wait();
+    EXPECT_STREQ(kept, "kept");
+    ASSERT_TRUE(take_soon(next, memory, 5, true));
+    gpucoll_copy_forget(gpu, ticket); /* of another one by now */
+    wait();
+    EXPECT_STREQ(next, "late");
+}
+
 TEST_F(courier, leaves_to_copiers_what_is_too_long_or_migrates)
 {
     std::vector<char> here(GPUCOLL_COURIER_BYTES + 1);

@@ -4,7 +4,7 @@
  *
  * A thread sends all its packs before it waits for the first, so that the packs of a peer travel while others are waited for. It
  * has read a pack of `send` for the last time before it writes that pack of `recv`, and no thread of another warp touches
- * either: in place is right. (Threads past the end have the last pack, too: crew.cuh, ll_reduce.cuh.)
+ * either: in place is right. (Threads past the end have the last pack, too, but send none: crew.cuh, ll_reduce.cuh.)
  */
 #ifndef GPUCOLL_KERNELS_ALLREDUCE_ONESHOT_CUH
 #define GPUCOLL_KERNELS_ALLREDUCE_ONESHOT_CUH
@@ -14,12 +14,12 @@
 
 namespace gpucoll {
 
-__device__ __forceinline__ void send_to_peers(const gpucoll_kernel_args &args, uint32_t index, pack value)
+__device__ __forceinline__ void send_to_peers(const gpucoll_kernel_args &args, uint32_t index, pack value, bool wanted)
 {
 #pragma unroll 1
     for (uint32_t turn = 0; turn + 1 < args.nranks; turn++) {
         const gpucoll_kernel_peer &peer = args.peer[rank_after(args, turn)];
-        ll_area(peer.lane, args.ll_plane).store(args.rank, index, value, peer.epoch);
+        ll_area(peer.lane, args.ll_plane).store_if(wanted, args.rank, index, value, peer.epoch);
     }
 }
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ bool allreduce_oneshot_by(const gpucoll_kernel_args &
         const uint32_t at = own_or_last(index, packs);
         const pack own = send.load(at);
         first = index == share.begin ? own : first;
-        send_to_peers(args, at, own);
+        send_to_peers(args, at, own, index < packs);
     }
     waiter wait(args.status);
     const Op op(args);

@@ -25,7 +25,8 @@ constexpr uint32_t no_pack = 0xffffffffu;
 
 /*
  * The packs of a message that a thread works on: from `begin` on each `step`th, or where that is 0 no other. Warps stay whole: they go on while
- * any of their threads has a pack (`any_of_warp`), and a thread that has none does, and stores, what the one with the last pack does.
+ * any of their threads has a pack (`any_of_warp`), and a thread that has none does what the one with the last pack does. It stores
+ * nothing to peers, though: nobody waits for a second copy, which could still be under way when the call has ended.
  */
 struct pack_share {
     uint32_t begin;

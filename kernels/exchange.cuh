@@ -42,7 +42,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
         const uint32_t index = own - turn * packs;
         const uint32_t peer = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[peer];
-        if (index < packs_of(run.send_bytes)) {
+        if (item < items && index < packs_of(run.send_bytes)) {
             const pack value = message(run.send, run.send_bytes).load(index);
             ll_area(args.peer[peer].lane, args.ll_plane).store(args.rank, index, value, args.peer[peer].epoch);
         }
@@ -118,7 +118,7 @@ __device__ __forceinline__ bool reduce_ll_by(const gpucoll_kernel_args &args, co
     const uint32_t packs = static_cast<uint32_t>(packs_of(args.bytes));
     const uint32_t taken = static_cast<uint32_t>(packs_of(mine.recv_bytes));
     for (uint32_t index = share.begin; any_of_warp(index, packs); index = share.next(index)) {
-        send_lines<Batch - 1>(args, runs, own_or_last(index, packs));
+        send_lines<Batch - 1>(args, runs, index);
     }
     __syncwarp(); /* in place, all have read what is sent before anything is received */
     waiter wait(args.status);

@@ -154,12 +154,13 @@ struct gpucoll_kernel_status {
     uint32_t done;       /* by its last CTA: args.done_value, after all results are visible */
     uint32_t stuck_rank; /* when it gave up: 1 + the rank it was waiting for */
     uint32_t left;       /* when it lingered and ends: the done_value of the last call it ran */
+    /* By the CTAs after the first, when their part of a call that CTAs of a lingering kernel share is done: its done_value. Of crews of up to
+     * 8 the host then looks at one line. */
+    uint32_t done_beside[GPUCOLL_CREW_CTAS - 1];
     /* If it has a gate, its done_value: */
     uint32_t began;     /* a CTA of it is resident */
     uint32_t ready;     /* all are, and none has stored anything */
     uint32_t retreated; /* by its last CTA instead of `done`: it has been told to end, and has */
-    /* By the CTAs after the first, when their part of a call that CTAs of a lingering kernel share is done: its done_value. */
-    uint32_t done_beside[GPUCOLL_CREW_CTAS - 1];
     /* FETCH: four bytes each, and above them its done_value: a word says itself that it is there. */
     uint64_t fetched[GPUCOLL_COURIER_BYTES / 4];
 };

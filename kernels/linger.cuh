@@ -272,7 +272,9 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     }
     if (threadIdx.x == 0) {
         state.last = 0;
-        open_looks(state.looks);
+        if (args.bell != nullptr) {
+            open_looks(state.looks);
+        }
     }
     __syncthreads();
 }

@@ -22,9 +22,15 @@ class ll_area {
 
     __device__ __forceinline__ void store(uint32_t source, uint64_t index, pack value, uint32_t epoch) const
     {
+        store_if(true, source, index, value, epoch);
+    }
+
+    /* Without a branch. */
+    __device__ __forceinline__ void store_if(bool wanted, uint32_t source, uint64_t index, pack value, uint32_t epoch) const
+    {
         char *line = base_ + source * 2 * plane_ + index * sizeof(words);
-        store_words(line, {word(value.x, epoch), word(value.y, epoch)});
-        store_words(line + plane_, {word(value.z, epoch), word(value.w, epoch)});
+        store_words_if(wanted, line, {word(value.x, epoch), word(value.y, epoch)});
+        store_words_if(wanted, line + plane_, {word(value.z, epoch), word(value.w, epoch)});
     }
 
     /* One look. The loads of several areas can be in flight together; then `complete` and `value` say what they brought. */

@@ -1,6 +1,6 @@
 /*
  * The collectives that reduce: predefined operators on values whose reduction is exact in any order, and
- * users' operators on derived types, one of which does not commute.
+ * users' operators on derived types, of which gpucoll keeps the order of ranks whether or not they commute.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "test/mpi/support.h"
 
 enum { ELEMENT_MAX = 64 };
+enum { USER_DRAWS = 5 }; /* of operators, how many are users' */
 /* What the ranks give repeats itself after so many elements, a prime number: so results of megabytes, which are computed in wide arithmetic,
  * cost no more than those of kilobytes, and no chunk of an algorithm can be taken for another. */
 enum { PERIOD = 4099 };
@@ -59,6 +60,25 @@ static void choose_any_operator(struct test_call *call)
     while (call->reduction.rounds && call->count > PERIOD);
 }
 
+static void choose_user_operator(struct test_call *call, int drawn)
+{
+    static const enum test_user_op ops[USER_DRAWS] = {TEST_USER_SUM, TEST_USER_SUM, TEST_USER_COMPOSE,
+                                                      TEST_USER_COMPOSE, TEST_USER_CLAIM};
+    const bool alone = test.loaded == 0;
+    enum test_user_op op = ops[drawn];
+
+    if (alone && op == TEST_USER_CLAIM)
+        op = TEST_USER_COMPOSE; /* Open MPI takes another order */
+    call->reduction.user_op = op;
+    call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, call->key);
+    /* Without gpucoll, Open MPI's algorithms for operators that commute (ring, reduce-scatter and gather of libnbc) forget
+     * the lower bound of a type in their own buffers. */
+    bool forgetful = alone && op == TEST_USER_SUM && (call->count > 17 || call->form != TEST_BLOCKING);
+    for (uint64_t key = call->key; forgetful && call->reduction.layout->low != 0;)
+        call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, ++key);
+    call->op = test_user_handle(op);
+}
+
 static void choose_operator(struct test_call *call)
 {
     const struct pair pairs[] = {{MPI_FLOAT, TEST_SUM},
@@ -70,20 +90,12 @@ static void choose_operator(struct test_call *call)
                                  {MPI_C_DOUBLE_COMPLEX, TEST_SUM},
                                  {MPI_C_BOOL, TEST_LAND}};
     int known = sizeof pairs / sizeof pairs[0];
-    int drawn = (int)(test_mix(call->key + 5) % (unsigned)(known + 5));
+    int drawn = (int)(test_mix(call->key + 5) % (unsigned)(known + USER_DRAWS));
 
     if (call->plain)
         drawn = 0;
     if (drawn >= known) {
-        call->reduction.user_op = drawn - known < 2 ? TEST_USER_SUM : TEST_USER_COMPOSE;
-        call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, call->key);
-        /* Open MPI's algorithms for operators that commute (ring, reduce-scatter and gather of libnbc) forget
-         * the lower bound of a type in their own buffers. */
-        bool forgetful =
-            call->reduction.user_op == TEST_USER_SUM && (call->count > 17 || call->form != TEST_BLOCKING);
-        for (uint64_t key = call->key; forgetful && call->reduction.layout->low != 0;)
-            call->reduction.layout = test_layout_pick(TEST_FOUR_INTS, ++key);
-        call->op = test_user_handle(call->reduction.user_op);
+        choose_user_operator(call, drawn - known);
         return;
     }
     if (call->varied) {

@@ -99,7 +99,7 @@ static const char *op_name(const struct test_call *call)
         return "";
     if (call->reduction.type != NULL)
         return test_op_name(call->reduction.op);
-    return call->reduction.user_op == TEST_USER_SUM ? "user's sum" : "user's composition";
+    return test_user_name(call->reduction.user_op);
 }
 
 static void describe_side(const struct test_args *args, const char *what, char *text, size_t bytes)

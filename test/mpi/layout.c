@@ -9,7 +9,7 @@ enum { LAYOUTS = 32, FAR = 1 << 20 };
 static struct test_layout layouts[LAYOUTS];
 static enum test_family families[LAYOUTS];
 static int layout_count;
-static MPI_Op user_ops[2] = {MPI_OP_NULL, MPI_OP_NULL};
+static MPI_Op user_ops[TEST_USER_OPS];
 
 static struct test_layout *add(enum test_family family, const char *name, int units, size_t unit_bytes)
 {
@@ -247,6 +247,13 @@ MPI_Op test_user_handle(enum test_user_op op)
     return user_ops[op];
 }
 
+const char *test_user_name(enum test_user_op op)
+{
+    static const char *const names[TEST_USER_OPS] = {"user's sum", "user's composition",
+                                                     "user's composition that is said to commute"};
+    return names[op];
+}
+
 void test_layouts_make(void)
 {
     struct test_layout *layout;
@@ -270,6 +277,7 @@ void test_layouts_make(void)
     add_plain(TEST_ONE_DOUBLE, "double", MPI_DOUBLE, sizeof(double));
     test_ok(MPI_Op_create(apply_sum, 1, &user_ops[TEST_USER_SUM]), "MPI_Op_create");
     test_ok(MPI_Op_create(apply_compose, 0, &user_ops[TEST_USER_COMPOSE]), "MPI_Op_create");
+    test_ok(MPI_Op_create(apply_compose, 1, &user_ops[TEST_USER_CLAIM]), "MPI_Op_create");
 }
 
 void test_layouts_free(void)
@@ -277,8 +285,8 @@ void test_layouts_free(void)
     for (int i = 0; i < layout_count; i++)
         if (layouts[i].units > 1)
             MPI_Type_free(&layouts[i].type);
-    MPI_Op_free(&user_ops[TEST_USER_SUM]);
-    MPI_Op_free(&user_ops[TEST_USER_COMPOSE]);
+    for (int op = 0; op < TEST_USER_OPS; op++)
+        MPI_Op_free(&user_ops[op]);
 }
 
 const struct test_layout *test_layout_pick(enum test_family family, uint64_t key)

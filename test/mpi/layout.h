@@ -53,10 +53,12 @@ static inline ptrdiff_t test_layout_end(const struct test_layout *layout, int co
 void test_layout_unpack(const struct test_layout *layout, unsigned char *at, const unsigned char *packed,
                         int count);
 
-/* Two operators on elements of four integers: sums, which commute, and the composition of two affine maps,
- * which is associative and does not commute. left = left op right, on packed elements. */
-enum test_user_op { TEST_USER_SUM, TEST_USER_COMPOSE };
+/* Operators on elements of four integers: sums, which commute, and the composition of two affine maps, which is
+ * associative and does not commute; and that again, but MPI is told that it commutes, so that only the order of ranks
+ * gives the right result. left = left op right, on packed elements. */
+enum test_user_op { TEST_USER_SUM, TEST_USER_COMPOSE, TEST_USER_CLAIM, TEST_USER_OPS };
 MPI_Op test_user_handle(enum test_user_op op);
+const char *test_user_name(enum test_user_op op);
 void test_user_reduce(enum test_user_op op, uint32_t left[4], const uint32_t right[4]);
 
 #endif

@@ -338,6 +338,7 @@ int main(int argc, char **argv)
         test_operator((enum test_op)op);
     test_user(TEST_USER_SUM);
     test_user(TEST_USER_COMPOSE);
+    test_user(TEST_USER_CLAIM);
     test_alignment();
     test_ways();
     if (test.huge)

@@ -21,6 +21,7 @@
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
+#include "coll_gpucoll_operator.h"
 #include "coll_gpucoll_ordered.h"
 #include "coll_gpucoll_stage.h"
 #include "coll_gpucoll_tag.h"
@@ -99,7 +100,8 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         const bool native = (able) && mca_coll_gpucoll_component.config.nonblocking && (condition);          \
-        if (gpucoll_goes_on(self, native)) {                                                                 \
+        const struct gpucoll_arguments given = {GPUCOLL_SAVE_ALL saved_arguments};                           \
+        if (gpucoll_goes_on(self, native) && !gpucoll_operator_replaced(given.op)) {                         \
             const int32_t next = gpucoll_tag_next(self);                                                     \
             int rc = self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);  \
             gpucoll_tag_pass(self, next);                                                                    \
@@ -110,7 +112,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         call.module = self;                                                                                  \
         const struct gpucoll_later later = {                                                                 \
             .call = &call,                                                                                   \
-            .arguments = {GPUCOLL_SAVE_ALL saved_arguments},                                                 \
+            .arguments = given,                                                                              \
             .next = next_##slot,                                                                             \
             .persistent = is_persistent,                                                                     \
             .native = native,                                                                                \
@@ -175,11 +177,25 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
     GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
 
+/* `run` with the operator that the next component is to get. */
+#define GPUCOLL_WITH_OPERATOR(function, run, slot, parameters, arguments)                                    \
+    static int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)  \
+    {                                                                                                        \
+        op = gpucoll_operator_take(#slot, op);                                                               \
+        if (op == NULL) {                                                                                    \
+            return MPI_ERR_NO_MEM;                                                                           \
+        }                                                                                                    \
+        int rc = run(GPUCOLL_LIST arguments, comm, module);                                                  \
+        gpucoll_operator_drop(op);                                                                           \
+        return rc;                                                                                           \
+    }
+
 /* Of a reduction: as GPUCOLL_BLOCKING, but with coll_gpucoll_deterministic in rank order, by `ordered`. */
 #define GPUCOLL_BLOCKING_REDUCTION(function, slot, parameters, arguments, description, take, ordered)        \
     static GPUCOLL_ON_HOST(                                                                                  \
-        function, slot, parameters, description, take,                                                       \
-        gpucoll_ordered(self, #slot, op, dtype, comm) ? ordered : GPUCOLL_RUN_NEXT(slot, arguments))
+        function##_with, slot, parameters, description, take,                                                \
+        gpucoll_ordered(self, #slot, op, dtype, comm) ? ordered : GPUCOLL_RUN_NEXT(slot, arguments))         \
+    GPUCOLL_WITH_OPERATOR(function, function##_with, slot, parameters, arguments)
 
 #define GPUCOLL_NATIVE_REDUCTION(name, parameters, arguments, description, take, coll, root, condition,      \
                                  ordered)                                                                    \

@@ -1,6 +1,7 @@
 #include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_observe.h"
+#include "coll_gpucoll_operator.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_tag.h"
 
@@ -451,8 +452,8 @@ static int call_locked(gpucoll_module *self, const struct gpucoll_later *later, 
     return rc;
 }
 
-/* Does the call go to the next component as it is, with nothing undecided before it? A process without a device
- * passes it, if its ranks count it. */
+/* Does the call go to the next component as it is, with nothing undecided before it and nothing to be kept for it? A process without
+ * a device passes it, if its ranks count it. */
 static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *later)
 {
     struct gpucoll_call call = *later->call;
@@ -461,7 +462,7 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
         return false;
     }
     if (!later->native) {
-        return !active || !gpucoll_stage_wanted(&call);
+        return !gpucoll_operator_replaced(later->arguments.op) && (!active || !gpucoll_stage_wanted(&call));
     }
     if (later->persistent || active || self->calls.state != GPUCOLL_NATIVE_READY || self->calls.posted) {
         return false;

@@ -1,6 +1,7 @@
 #include "coll_gpucoll_request.h"
 #include <pthread.h>
 #include "coll_gpucoll_messages.h"
+#include "coll_gpucoll_operator.h"
 #include "coll_gpucoll_sequence.h"
 #include "coll_gpucoll_watch.h"
 #include "ompi/runtime/mpiruntime.h"
@@ -61,13 +62,6 @@ static void for_each_region(struct gpucoll_call *call, void (*drop)(struct gpuco
     drop(&call->recv.out);
 }
 
-/* Open MPI itself keeps an operator for a nonblocking call, but not for a persistent request. */
-static bool has_own_op(const struct gpucoll_outer *outer)
-{
-    ompi_op_t *op = outer->later.arguments.op;
-    return op != NULL && !ompi_op_is_intrinsic(op);
-}
-
 static void release(struct gpucoll_outer *outer)
 {
     ompi_communicator_t *comm = outer->comm;
@@ -80,8 +74,8 @@ static void release(struct gpucoll_outer *outer)
         ompi_request_free(&outer->inner);
     }
     for_each_region(&outer->call, gpucoll_region_drop);
-    if (has_own_op(outer)) {
-        OBJ_RELEASE(outer->later.arguments.op);
+    if (outer->later.arguments.op != NULL) {
+        gpucoll_operator_drop(outer->later.arguments.op);
     }
     OMPI_REQUEST_FINI(&outer->super.super);
     outer->next = requests.unused;
@@ -124,6 +118,14 @@ void gpucoll_outer_drop_if_freed(struct gpucoll_outer *outer)
 
 struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpucoll_later *later)
 {
+    /* For as long as the request lives: Open MPI itself keeps the application's for a nonblocking call only. */
+    ompi_op_t *op = later->arguments.op;
+    if (op != NULL) {
+        op = gpucoll_operator_take(later->call->name, op);
+        if (op == NULL) {
+            return NULL;
+        }
+    }
     struct gpucoll_outer *outer = requests.unused;
     if (outer != NULL) {
         requests.unused = outer->next;
@@ -131,6 +133,9 @@ struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpuco
         outer = OBJ_NEW(gpucoll_outer);
     }
     if (outer == NULL) {
+        if (op != NULL) {
+            gpucoll_operator_drop(op);
+        }
         return NULL;
     }
     ompi_request_t *request = &outer->super.super;
@@ -146,9 +151,7 @@ struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpuco
     outer->later = *later;
     outer->call = *later->call;
     outer->later.call = &outer->call;
-    if (has_own_op(outer)) {
-        OBJ_RETAIN(outer->later.arguments.op);
-    }
+    outer->later.arguments.op = op;
     return outer;
 }
 

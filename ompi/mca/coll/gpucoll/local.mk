@@ -38,6 +38,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_neighbor.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_observe.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_observe.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_operator.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_operator.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_ordered.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_ordered.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_pool.c \

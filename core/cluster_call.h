@@ -249,6 +249,8 @@ struct gpucoll_contiguous {
 enum gpucoll_reason gpucoll_cluster_pack(const struct gpucoll_team *team,
                                          const struct gpucoll_coll_args *args,
                                          struct gpucoll_contiguous *out);
+/* Does a result in place overwrite something that is still to be read? Then it is received into packed memory. (core/cluster_post.c) */
+bool gpucoll_cluster_overwrites(const struct gpucoll_cluster *cluster, const struct gpucoll_coll_args *args);
 /* Packs before the stages, or unpacks after them: as gpucoll_test. Takes a lane for that time. */
 gpucoll_status gpucoll_cluster_move_packed(struct gpucoll_request *request, bool unpack) GPUCOLL_CHECKED;
 

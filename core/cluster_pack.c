@@ -153,12 +153,17 @@ static enum gpucoll_reason pack(const struct gpucoll_team *team, struct side *se
 enum gpucoll_reason gpucoll_cluster_pack(const struct gpucoll_team *team,
                                          const struct gpucoll_coll_args *args, struct gpucoll_contiguous *out)
 {
+    struct gpucoll_layout *const plain = gpucoll_layout_plain();
+    const bool overwrites = gpucoll_cluster_overwrites(team->cluster, args);
     *out = (struct gpucoll_contiguous){.args = *args};
-    if (args->send_layouts == NULL && args->recv_layouts == NULL) {
+    if (!overwrites && args->send_layouts == NULL && args->recv_layouts == NULL) {
         return GPUCOLL_REASON_NONE;
     }
     struct side send = side_of(team->cluster, args, true);
     struct side recv = side_of(team->cluster, args, false);
+    if (overwrites) { /* the result, a single block, is kept apart until all has been read */
+        recv.layouts = &plain;
+    }
     return has_packed(&send) || has_packed(&recv) ? pack(team, &send, &recv, out) : GPUCOLL_REASON_NONE;
 }
 

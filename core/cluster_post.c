@@ -200,12 +200,34 @@ static bool disjoint(const char *a, uint64_t a_bytes, const char *b, uint64_t b_
 
 /* May the single block on the other side take the place of block `i`? All-gather: of the own one, as MPI has it in place. Reduce-scatter: of one
  * of which each piece is read in the units of the own one at the latest, such as that of rank 0, which MPI means. */
-static bool may_replace(const struct gpucoll_cluster_call *call, bool reduces, uint32_t i)
+static bool may_replace(const struct gpucoll_cluster *cluster, const struct gpucoll_block *blocks,
+                        bool reduces, uint32_t i)
 {
-    const struct gpucoll_cluster *cluster = call->cluster;
     const uint32_t own = cluster->rank;
     const bool read_before = cluster->index_of[i] / cluster->rails <= cluster->index_of[own] / cluster->rails;
-    return call->blocks[i].bytes == call->blocks[own].bytes && (i == own || (reduces && read_before));
+    return blocks[i].bytes == blocks[own].bytes && (i == own || (reduces && read_before));
+}
+
+/* May the single block, at `single`, be where it is, beside those of all ranks from `base` on? */
+static bool single_is_apart(const struct gpucoll_cluster *cluster, const struct gpucoll_block *blocks,
+                            const char *base, const char *single, bool reduces)
+{
+    const uint64_t bytes = blocks[cluster->rank].bytes;
+    bool apart = true;
+    for (uint32_t i = 0; i < cluster->size && apart; i++) {
+        const char *place = base + blocks[i].offset;
+        apart = disjoint(single, bytes, place, blocks[i].bytes) ||
+                (place == single && may_replace(cluster, blocks, reduces, i));
+    }
+    return apart;
+}
+
+bool gpucoll_cluster_overwrites(const struct gpucoll_cluster *cluster, const struct gpucoll_coll_args *args)
+{
+    const bool scatters = args->coll == GPUCOLL_REDUCE_SCATTER || args->coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+    return scatters && args->send == args->recv &&
+           !single_is_apart(cluster, args->send_blocks, args->send,
+                            (const char *)args->recv + args->recv_blocks[0].offset, true);
 }
 
 /* Of a call with blocks: each of them, and the single block on the other side. */
@@ -214,10 +236,8 @@ static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpuc
 {
     const char *base = reduces ? call->send : call->recv;
     const char *single = reduces ? call->recv : call->send;
-    const uint32_t own = call->cluster->rank;
-    const uint64_t bytes = call->blocks[own].bytes;
+    const uint64_t bytes = call->blocks[call->cluster->rank].bytes;
     bool known = false;
-    bool apart = true;
     for (uint32_t i = 0; i < call->cluster->size; i++) {
         const struct gpucoll_block *block = &call->blocks[i];
         const char *place = base + block->offset;
@@ -226,10 +246,9 @@ static bool blocks_are_able(const struct gpucoll_cluster_call *call, struct gpuc
             return false;
         }
         known |= block->bytes > 0;
-        apart &= disjoint(single, bytes, place, block->bytes) ||
-                 (place == single && may_replace(call, reduces, i));
     }
-    return joins(accel, single, bytes, buffer, pointer) && apart;
+    return joins(accel, single, bytes, buffer, pointer) &&
+           single_is_apart(call->cluster, call->blocks, base, single, reduces);
 }
 
 /* Has this rank a result, of a call without blocks? */

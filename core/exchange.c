@@ -265,6 +265,13 @@ bool gpucoll_exchange_is_able(struct gpucoll_request *request, struct gpucoll_bu
     return gpucoll_exchange_runs_are_able(request, &runs, buffer, pointer);
 }
 
+bool gpucoll_exchange_overwrites(struct gpucoll_request *request)
+{
+    const struct gpucoll_run_list runs = runs_of(request);
+    const bool in_place = gpucoll_coll_reduces(request->coll) && request->send == request->recv;
+    return in_place && !buffers_are_apart(request, &runs);
+}
+
 bool gpucoll_exchange_sends_same(enum gpucoll_coll coll)
 {
     return !rows[coll].send_each;

@@ -51,6 +51,10 @@ bool gpucoll_exchange_runs_are_able(const struct gpucoll_request *request,
 bool gpucoll_exchange_is_able(struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                               const void **pointer);
 
+/* Does this rank's result of a reduction overwrite, in place, something that is still to be read? So it is with MPI_Reduce_scatter of unequal
+ * counts: the result takes the beginning of the buffer, where blocks of other ranks are. */
+bool gpucoll_exchange_overwrites(struct gpucoll_request *request);
+
 /* Does the rank send the same bytes to all that it sends to? */
 bool gpucoll_exchange_sends_same(enum gpucoll_coll coll);
 

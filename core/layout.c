@@ -368,6 +368,17 @@ struct gpucoll_layout *gpucoll_layout_build(struct gpucoll_layout_builder *build
     return layout;
 }
 
+struct gpucoll_layout *gpucoll_layout_plain(void)
+{
+    static struct gpucoll_layout plain = {
+        .references = 1, /* its own: it is never freed */
+        .align = GPUCOLL_LAYOUT_WIDTH,
+        .bytes = INT64_MAX,
+        .view = {.runs = 1, .bytes = INT64_MAX},
+    };
+    return &plain;
+}
+
 void gpucoll_layout_retain(struct gpucoll_layout *layout)
 {
     __atomic_fetch_add(&layout->references, 1, __ATOMIC_RELAXED);

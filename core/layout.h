@@ -32,6 +32,9 @@ struct gpucoll_layout {
     void (*drop_copies)(struct gpucoll_layout *layout);
 };
 
+/* That of bytes one behind the other, however many: for what is packed only to be out of the way. */
+struct gpucoll_layout *gpucoll_layout_plain(void);
+
 /* One element, described in the order of its type map. Errors (out of memory, too irregular) are kept until the end. */
 struct gpucoll_layout_builder;
 struct gpucoll_layout_builder *gpucoll_layout_begin(void); /* NULL: out of memory */

@@ -166,14 +166,33 @@ static void note_run(struct gpucoll_request *request, const struct gpucoll_coll_
     }
 }
 
+/* The own result of a reduction, which is not to be where it belongs before the end. */
+static void note_result(struct gpucoll_request *request)
+{
+    const uint32_t own = request->team->rank;
+    const struct gpucoll_kernel_run *run = &request->runs.run[own];
+    const struct gpucoll_packed_run packed = {
+        .layout = gpucoll_layout_plain(),
+        .user = run->recv,
+        .bytes = run->recv_bytes,
+        .number = own,
+    };
+    request->packing->receive_ranks |= 1u << own;
+    gpucoll_packing_note(request->packing, false, &packed);
+}
+
 bool gpucoll_packing_open(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
-    if (!any_layout(request, args)) {
+    const bool overwrites = gpucoll_exchange_overwrites(request);
+    if (!overwrites && !any_layout(request, args)) {
         return true;
     }
     request->packing = gpucoll_packing_new(request->team->size);
     for (uint32_t rank = 0; request->packing != NULL && rank < request->team->size; rank++) {
         note_run(request, args, rank);
+    }
+    if (request->packing != NULL && overwrites) {
+        note_result(request);
     }
     return request->packing != NULL;
 }
@@ -251,7 +270,7 @@ static void gather_jobs(const struct gpucoll_packing *packing, struct gpucoll_pa
         job->user = noted[i].user;
         job->packed = packing->memory + noted[i].at;
         job->end = end;
-        args->width = gpucoll_layout_align((uintptr_t)job->user, args->width);
+        args->width = gpucoll_layout_align((uintptr_t)job->user | noted[i].bytes, args->width);
     }
 }
 

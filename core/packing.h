@@ -2,6 +2,9 @@
  * Blocks that are not contiguous in one call: what is sent of them is packed into device memory before the exchange
  * runs, what is received is unpacked after it. The runs of the exchange then point to the packed memory. Packing is launched on the
  * stream of the call's lane, so the host does not wait for it before it launches the exchange.
+ *
+ * So it is with the result of a reduction in place that would overwrite what is still to be read: it is received into packed memory, with the
+ * layout of plain bytes.
  */
 #ifndef GPUCOLL_PACKING_H
 #define GPUCOLL_PACKING_H
@@ -49,7 +52,7 @@ void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_contex
 
 /* ---- that of a request of one host ---- */
 
-/* After gpucoll_exchange_runs: notes the ends that are not contiguous, and gives each run the address of a byte of its data.
+/* After gpucoll_exchange_runs: notes the ends that are not contiguous, or a result that is to be kept apart, and gives each run the address of a byte of its data.
  * False: out of memory. */
 bool gpucoll_packing_open(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 /* Is this end of run `rank` packed? */

@@ -22,7 +22,7 @@ const std::vector<Kind> kinds = {
 
 bool can_be_in_place(gpucoll_coll coll)
 {
-    return coll != GPUCOLL_BCAST && coll != GPUCOLL_REDUCE_SCATTER; /* the latter is declined */
+    return coll != GPUCOLL_BCAST;
 }
 
 void check(Rank &rank, const ExchangeCall &call)

@@ -176,8 +176,8 @@ class ExchangePart
             expected = sent;
             return;
         }
-        if (call.kind.coll ==
-            GPUCOLL_REDUCE_SCATTER_BLOCK) { /* the result takes the place of what goes to rank 0 */
+        if (reduces &&
+            call.kind.send_each) { /* the result takes the place of what goes to rank 0, and of more */
             recv.swap(send);
             sent.swap(expected);
             std::copy(sent.begin(), sent.end(), expected.begin());

@@ -233,16 +233,33 @@ TEST(exchange_declines, buffers_that_overlap_in_ways_kernels_cannot_do)
     on_threads(3, {}, [](Rank &rank) {
         Buffer buffer(300);
         const gpucoll_block parts[] = {{0, 100}, {100, 100}, {200, 100}};
-        const gpucoll_block between = {rank.number == 1 ? 50 : 0, 100};
+        const gpucoll_block all = {0, 100};
         gpucoll_coll_args args = {};
         args.coll = GPUCOLL_REDUCE_SCATTER_BLOCK;
         args.type = GPUCOLL_UINT8;
         args.send = buffer.data();
-        args.recv = buffer.data();
+        args.recv = buffer.data() + (rank.number == 1 ? 50 : 0); /* not in place, so MPI does not allow it */
         args.send_blocks = parts;
-        args.recv_blocks = &between;
+        args.recv_blocks = &all;
         EXPECT_EQ(rank.call(args), GPUCOLL_DECLINED);
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_OVERLAP);
         EXPECT_TRUE(buffer.guards_intact());
+    });
+}
+
+/* Of unequal counts, the result of the last rank overwrites what it sends to the first. */
+TEST(exchange_declines, a_result_in_place_without_memory_to_keep_it_apart)
+{
+    on_threads(3, {}, [](Rank &rank) {
+        Call call = call_of({GPUCOLL_REDUCE_SCATTER, ALL_TO_ALL, true, false, true}, 5001);
+        call.in_place = true;
+        check(rank, call);
+        rank.set("pack_bytes", rank.number == 2 ? "0" : "1G");
+        Part part(call, rank.number, 3);
+        EXPECT_EQ(rank.call(part.args()), GPUCOLL_DECLINED);
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_PACKING);
+        rank.set("pack_bytes", "1G");
+        check(rank, call);
     });
 }
 

@@ -218,6 +218,18 @@ struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const s
     return gpu;
 }
 
+struct gpucoll_gpu *gpucoll_context_bind(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
+                                         const void *pointer)
+{
+    struct gpucoll_gpu *gpu = NULL;
+    pthread_mutex_lock(&context->lock);
+    if (gpucoll_context_board(context) == GPUCOLL_OK) {
+        gpu = gpucoll_context_gpu(context, buffer, pointer);
+    }
+    pthread_mutex_unlock(&context->lock);
+    return gpu;
+}
+
 struct gpucoll_gpu *gpucoll_context_any_gpu(struct gpucoll_context *context)
 {
     const struct gpucoll_accel_ops *ops = context->accel->ops;

@@ -68,6 +68,10 @@ void gpucoll_context_know_way(struct gpucoll_context *context, struct gpucoll_de
 struct gpucoll_gpu *gpucoll_context_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
                                         const void *pointer);
 
+/* The same for a call of this process alone, which may have made no team so far; takes the lock itself. */
+struct gpucoll_gpu *gpucoll_context_bind(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
+                                         const void *pointer);
+
 /* For who has no buffer: the first GPU that was bound, else the one that the calling thread uses, bound now. NULL: none. */
 struct gpucoll_gpu *gpucoll_context_any_gpu(struct gpucoll_context *context);
 

@@ -2,7 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/clock.h"
 #include "core/staging.h"
+
+/* The device is asked for errors, which takes a system call, once in so many looks. */
+static const uint32_t looks_per_question = 4096;
 
 static gpucoll_status open_lanes(struct gpucoll_gpu *gpu, uint32_t wanted)
 {
@@ -210,4 +214,26 @@ enum gpucoll_lane_prospect gpucoll_gpu_lane_prospect(const struct gpucoll_gpu *g
         prospect = GPUCOLL_LANE_MAYBE;
     }
     return prospect;
+}
+
+bool gpucoll_gpu_lane_comes(const struct gpucoll_gpu *gpu, uint64_t *short_since_ns)
+{
+    const uint64_t now = gpucoll_now_ns();
+    if (*short_since_ns == 0) {
+        *short_since_ns = now;
+    }
+    return gpucoll_gpu_lane_prospect(gpu) == GPUCOLL_LANE_SURELY &&
+           now - *short_since_ns <= GPUCOLL_LANE_PATIENCE_NS;
+}
+
+gpucoll_status gpucoll_gpu_look(const struct gpucoll_gpu *gpu, const struct gpucoll_lane *lane,
+                                uint32_t *looks)
+{
+    const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
+    gpucoll_status status = ops->stream_poll(lane->stream);
+    if (status == GPUCOLL_IN_PROGRESS && ++*looks % looks_per_question == 0) {
+        status = ops->stream_health(lane->stream);
+        return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    }
+    return status;
 }

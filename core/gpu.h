@@ -95,5 +95,11 @@ enum gpucoll_lane_prospect gpucoll_gpu_lane_prospect(const struct gpucoll_gpu *g
 /* How long a call waits for a lane that may never come: some scheduler turns, so that a peer or a thread that is only slow is not taken
  * for a deadlock. */
 enum { GPUCOLL_LANE_PATIENCE_NS = 20000000 };
+/* All lanes are taken: is one to be waited for by a call of this process alone, which may not depend on other ranks? `*short_since_ns` is 0
+ * at the first question. Caller serialises. */
+bool gpucoll_gpu_lane_comes(const struct gpucoll_gpu *gpu, uint64_t *short_since_ns);
+/* What was launched on the lane: as stream_poll. The device is asked for errors once in many looks, which `*looks` counts. */
+gpucoll_status gpucoll_gpu_look(const struct gpucoll_gpu *gpu, const struct gpucoll_lane *lane,
+                                uint32_t *looks) GPUCOLL_CHECKED;
 
 #endif

@@ -35,6 +35,7 @@ libgpucoll_la_SOURCES += \
 	core/allreduce_twoshot.c \
 	core/allreduce_oneshot_ll128.c \
 	core/allreduce_twoshot_ll128.c \
+	core/alone.c \
 	core/reduce_twoshot_ll128.c \
 	core/barrier.c \
 	core/base/clock.c \

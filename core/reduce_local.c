@@ -7,12 +7,8 @@
  * may depend on them. Then the call is declined.
  */
 #include <string.h>
-#include "core/base/clock.h"
 #include "core/context.h"
 #include "core/plan.h"
-
-/* The device is asked for errors, which takes a system call, once in so many looks. */
-static const uint32_t looks_per_question = 4096;
 
 static gpucoll_status decline(struct gpucoll_local *local, enum gpucoll_reason reason)
 {
@@ -38,19 +34,6 @@ static bool on_one_gpu(struct gpucoll_accel *accel, const struct gpucoll_local *
     return in.memory == GPUCOLL_MEMORY_DEVICE && in.device == buffer->device;
 }
 
-/* A process that has made no team so far binds its GPU here. */
-static struct gpucoll_gpu *find_gpu(struct gpucoll_context *context, const struct gpucoll_buffer *buffer,
-                                    const void *pointer)
-{
-    struct gpucoll_gpu *gpu = NULL;
-    pthread_mutex_lock(&context->lock);
-    if (gpucoll_context_board(context) == GPUCOLL_OK) {
-        gpu = gpucoll_context_gpu(context, buffer, pointer);
-    }
-    pthread_mutex_unlock(&context->lock);
-    return gpu;
-}
-
 gpucoll_status gpucoll_local_start(struct gpucoll_context *context, struct gpucoll_local *local)
 {
     struct gpucoll_accel *accel = context->accel;
@@ -71,7 +54,7 @@ gpucoll_status gpucoll_local_start(struct gpucoll_context *context, struct gpuco
     if (context->config->sync_device && accel->ops->synchronize(accel, local->inout) != GPUCOLL_OK) {
         return decline(local, GPUCOLL_REASON_GPU);
     }
-    local->gpu = find_gpu(context, &buffer, local->inout);
+    local->gpu = gpucoll_context_bind(context, &buffer, local->inout);
     return local->gpu != NULL ? GPUCOLL_OK : decline(local, GPUCOLL_REASON_GPU);
 }
 
@@ -111,42 +94,19 @@ static gpucoll_status launch(struct gpucoll_local *local)
     return local->gpu->device->accel->ops->launch(local->lane->stream, &launch);
 }
 
-/* All lanes are taken. */
-static gpucoll_status wait_for_lane(struct gpucoll_local *local, enum gpucoll_lane_prospect prospect)
-{
-    const uint64_t now = gpucoll_now_ns();
-    if (local->short_since_ns == 0) {
-        local->short_since_ns = now;
-    }
-    const bool waits =
-        prospect == GPUCOLL_LANE_SURELY && now - local->short_since_ns <= GPUCOLL_LANE_PATIENCE_NS;
-    return waits ? GPUCOLL_IN_PROGRESS : decline(local, GPUCOLL_REASON_LANES);
-}
-
 /* Takes a lane and starts, as soon as there is one. */
 static gpucoll_status begin(struct gpucoll_local *local)
 {
     pthread_mutex_lock(&local->context->lock);
     local->lane = gpucoll_gpu_take_last_lane(local->gpu);
-    const enum gpucoll_lane_prospect prospect = gpucoll_gpu_lane_prospect(local->gpu);
+    const bool comes = local->lane == NULL && gpucoll_gpu_lane_comes(local->gpu, &local->short_since_ns);
     pthread_mutex_unlock(&local->context->lock);
     if (local->lane == NULL) {
-        return wait_for_lane(local, prospect);
+        return comes ? GPUCOLL_IN_PROGRESS : decline(local, GPUCOLL_REASON_LANES);
     }
     gpucoll_gpu_mark_running(local->lane);
     const gpucoll_status status = launch(local);
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
-}
-
-static gpucoll_status look(struct gpucoll_local *local)
-{
-    const struct gpucoll_accel_ops *ops = local->gpu->device->accel->ops;
-    gpucoll_status status = ops->stream_poll(local->lane->stream);
-    if (status == GPUCOLL_IN_PROGRESS && ++local->looks % looks_per_question == 0) {
-        status = ops->stream_health(local->lane->stream);
-        return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
-    }
-    return status;
 }
 
 static void log_end(const struct gpucoll_local *local, gpucoll_status status)
@@ -178,7 +138,8 @@ static void end(struct gpucoll_local *local, bool failed)
 
 gpucoll_status gpucoll_local_test(struct gpucoll_local *local)
 {
-    const gpucoll_status status = local->lane == NULL ? begin(local) : look(local);
+    const gpucoll_status status =
+        local->lane == NULL ? begin(local) : gpucoll_gpu_look(local->gpu, local->lane, &local->looks);
     if (status != GPUCOLL_IN_PROGRESS) {
         log_end(local, status);
         end(local, status != GPUCOLL_OK);

@@ -70,27 +70,6 @@ void gpucoll_request_drop(struct gpucoll_request *request)
     free(request);
 }
 
-static gpucoll_status test_alone(struct gpucoll_request *request)
-{
-    struct gpucoll_accel *accel = request->team->context->accel;
-    if (gpucoll_is_exchange(request->coll)) {
-        struct gpucoll_buffer buffer;
-        const void *pointer = NULL;
-        const struct gpucoll_kernel_run *own = &request->runs.run[0];
-        if (request->refused != GPUCOLL_REASON_NONE || request->packing != NULL ||
-            !gpucoll_exchange_is_able(request, &buffer, &pointer)) {
-            return GPUCOLL_DECLINED;
-        }
-        return own->send == own->recv || own->send_bytes == 0
-                   ? GPUCOLL_OK
-                   : accel->ops->copy(accel, own->recv, own->send, own->send_bytes);
-    }
-    if (request->send == request->recv || request->bytes == 0) {
-        return GPUCOLL_OK;
-    }
-    return accel->ops->copy(accel, request->recv, request->send, request->bytes);
-}
-
 /* What the ranks of this host bring goes along with what they have decided. */
 static gpucoll_status carry(struct gpucoll_request *request)
 {
@@ -465,7 +444,7 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
     if (request->team->cluster != NULL) {
         gpucoll_cluster_turn(request->team->cluster);
     }
-    gpucoll_status status = alone ? test_alone(request) : advance(request);
+    gpucoll_status status = alone ? gpucoll_alone_test(request) : advance(request);
     if (status == GPUCOLL_OK && request->team->cluster != NULL) {
         status = gpucoll_cluster_drain(request);
     }

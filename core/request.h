@@ -132,6 +132,9 @@ struct gpucoll_request {
     struct gpucoll_pipeline pipeline; /* of algorithms that go by copies */
 };
 
+/* As gpucoll_test, of a team of one rank (core/alone.c). */
+gpucoll_status gpucoll_alone_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+
 /* A request that is not a call, by which the watchdog looks after the team's present barrier; NULL without memory. */
 struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team);
 void gpucoll_request_drop(struct gpucoll_request *request);

@@ -11,6 +11,7 @@
 
 extern "C" {
 #include "core/device_pool.h"
+#include "core/gpu.h"
 #include "core/layout.h"
 }
 
@@ -314,9 +315,69 @@ TEST(packing, without_enough_memory_on_one_rank_all_decline)
     });
 }
 
-TEST(packing, a_rank_alone_declines)
+/* Of the broadcast it is the root, which sends to nobody. */
+TEST(packing, of_a_rank_alone)
 {
-    on_threads(1, {}, [](Rank &rank) { check(rank, kinds[0], 10, 1, GPUCOLL_DECLINED); });
+    on_threads(1, {}, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            for (size_t count : {size_t{1}, size_t{3}, 5000 / divisor}) {
+                for (uint32_t turn = 0; turn < 16; turn++) {
+                    check(rank, kind, count, turn, GPUCOLL_OK);
+                }
+            }
+        }
+        check_in_place(rank, 10);
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
+/* As a reduction of one process finds it. */
+static gpucoll_gpu *gpu_of(const Rank &rank)
+{
+    Buffer buffer(1);
+    gpucoll_local local = {};
+    local.op = GPUCOLL_BOR;
+    local.type = GPUCOLL_UINT8;
+    local.in = buffer.data();
+    local.inout = buffer.data();
+    local.count = 1;
+    EXPECT_EQ(gpucoll_local_start(rank.context, &local), GPUCOLL_OK);
+    return local.gpu;
+}
+
+/* Of its lanes the last is taken; those of calls that run are waited for, others are not. */
+TEST(packing, a_rank_alone_declines_without_a_lane_or_memory)
+{
+    on_threads(1, {{"lanes", "2"}}, [](Rank &rank) {
+        check(rank, kinds[1], 10, 1, GPUCOLL_OK);
+        gpucoll_gpu *gpu = gpu_of(rank);
+        ASSERT_NE(gpu, nullptr);
+        gpucoll_lane *first = gpucoll_gpu_take_lane(gpu);
+        check(rank, kinds[1], 10, 1, GPUCOLL_OK);
+        gpucoll_lane *second = gpucoll_gpu_take_lane(gpu);
+        check(rank, kinds[1], 10, 1, GPUCOLL_DECLINED);
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_LANES);
+        gpucoll_gpu_mark_running(second);
+        Part part(rank, kinds[1], 10, 1);
+        const gpucoll_coll_args args = part.args();
+        gpucoll_request *request = nullptr;
+        ASSERT_EQ(gpucoll_post(rank.team, &args, &request), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+        gpucoll_gpu_give_lane(second);
+        gpucoll_status status = GPUCOLL_IN_PROGRESS;
+        while (status == GPUCOLL_IN_PROGRESS) {
+            status = gpucoll_test(request);
+        }
+        ASSERT_EQ(status, GPUCOLL_OK);
+        part.verify(true);
+        EXPECT_FALSE(second->taken);
+        gpucoll_gpu_give_lane(first);
+        rank.set("pack_bytes", "0");
+        check(rank, kinds[1], 10, 1, GPUCOLL_DECLINED);
+        EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_PACKING);
+        rank.set("pack_bytes", "1G");
+        check(rank, kinds[1], 10, 1, GPUCOLL_OK);
+    });
 }
 
 class device_pool : public testing::Test

@@ -1,0 +1,100 @@
+/*
+ * Calls of a communicator of one rank: there is nobody to agree with, and nothing to exchange. What the rank sends to itself is copied. Where a
+ * datatype is not contiguous, it is packed before that and unpacked after it, on a lane that is taken for its stream only: as by a reduction of one
+ * process (core/reduce_local.c), which says how long a lane is waited for, and why no longer.
+ */
+#include "core/context.h"
+#include "core/exchange.h"
+#include "core/packing.h"
+
+static gpucoll_status decline(struct gpucoll_request *request, enum gpucoll_reason reason)
+{
+    request->reason = reason;
+    return GPUCOLL_DECLINED;
+}
+
+static gpucoll_status copy(const struct gpucoll_request *request, void *to, const void *from, uint64_t bytes)
+{
+    struct gpucoll_accel *accel = request->team->context->accel;
+    return to == from || bytes == 0 ? GPUCOLL_OK : accel->ops->copy(accel, to, from, bytes);
+}
+
+static gpucoll_status copy_run(const struct gpucoll_request *request)
+{
+    const struct gpucoll_kernel_run *run = &request->runs.run[0];
+    return copy(request, run->recv, run->send, run->send_bytes);
+}
+
+static gpucoll_status launch(struct gpucoll_request *request, bool unpack)
+{
+    request->state = unpack ? GPUCOLL_UNPACKING : GPUCOLL_PACKING;
+    gpucoll_status status = gpucoll_packing_launch(request->packing, request->lane, unpack);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+/* What is sent is packed. */
+static gpucoll_status move(struct gpucoll_request *request)
+{
+    gpucoll_status status = copy_run(request);
+    return status == GPUCOLL_OK && gpucoll_packing_unpacks(request->packing) ? launch(request, true) : status;
+}
+
+/* Takes a lane and memory, as soon as there is a lane. */
+static gpucoll_status begin(struct gpucoll_request *request)
+{
+    struct gpucoll_context *context = request->team->context;
+    struct gpucoll_buffer received;
+    pthread_mutex_lock(&context->lock);
+    request->lane = gpucoll_gpu_take_last_lane(request->gpu);
+    const bool comes =
+        request->lane == NULL && gpucoll_gpu_lane_comes(request->gpu, &request->short_since_ns);
+    const bool reserved = request->lane != NULL && gpucoll_packing_reserve(request, &received);
+    pthread_mutex_unlock(&context->lock);
+    if (request->lane == NULL) {
+        return comes ? GPUCOLL_IN_PROGRESS : decline(request, GPUCOLL_REASON_LANES);
+    }
+    if (!reserved) {
+        return decline(request, GPUCOLL_REASON_PACKING);
+    }
+    gpucoll_gpu_mark_running(request->lane);
+    return gpucoll_packing_packs(request->packing) ? launch(request, false) : move(request);
+}
+
+/* The first look at an exchange: contiguous, it is done here. */
+static gpucoll_status open(struct gpucoll_request *request)
+{
+    struct gpucoll_context *context = request->team->context;
+    struct gpucoll_accel *accel = context->accel;
+    struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
+    const void *pointer = NULL;
+    if (request->refused != GPUCOLL_REASON_NONE) {
+        return decline(request, request->refused);
+    }
+    if (!gpucoll_exchange_is_able(request, &buffer, &pointer)) {
+        const bool on_device = buffer.memory == GPUCOLL_MEMORY_DEVICE;
+        return decline(request, on_device ? GPUCOLL_REASON_OVERLAP : GPUCOLL_REASON_MEMORY);
+    }
+    if (request->packing == NULL || request->packing->bytes == 0) {
+        return copy_run(request);
+    }
+    if (context->config->sync_device && accel->ops->synchronize(accel, pointer) != GPUCOLL_OK) {
+        return decline(request, GPUCOLL_REASON_GPU);
+    }
+    request->gpu = gpucoll_context_bind(context, &buffer, pointer);
+    return request->gpu != NULL ? begin(request) : decline(request, GPUCOLL_REASON_GPU);
+}
+
+gpucoll_status gpucoll_alone_test(struct gpucoll_request *request)
+{
+    if (!gpucoll_is_exchange(request->coll)) {
+        return copy(request, request->recv, request->send, request->bytes);
+    }
+    if (request->gpu == NULL) {
+        return open(request);
+    }
+    if (request->lane == NULL) {
+        return begin(request);
+    }
+    gpucoll_status status = gpucoll_gpu_look(request->gpu, request->lane, &request->polls);
+    return status == GPUCOLL_OK && request->state == GPUCOLL_PACKING ? move(request) : status;
+}

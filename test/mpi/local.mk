@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	test/mpi/callbacks \
 	test/mpi/collectives \
 	test/mpi/communicators \
+	test/mpi/corners \
 	test/mpi/crowd \
 	test/mpi/derived \
 	test/mpi/determinism \
@@ -117,6 +118,9 @@ test_mpi_collectives_LDADD = $(mpi_test_libs)
 
 test_mpi_communicators_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_communicators_LDADD = $(mpi_test_libs)
+
+test_mpi_corners_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_corners_LDADD = $(mpi_test_libs)
 
 test_mpi_crowd_SOURCES = \
 	test/mpi/crowd.c \

@@ -79,9 +79,10 @@ void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpu
     context->setups = setups;
 }
 
-void gpucoll_context_share_host(struct gpucoll_context *context, uint32_t processes)
+void gpucoll_context_share_host(struct gpucoll_context *context, uint32_t processes, uint32_t rank)
 {
     context->processes = processes;
+    context->local_rank = rank;
 }
 
 void gpucoll_context_expect(struct gpucoll_context *context, const char *library)
@@ -146,12 +147,30 @@ void gpucoll_context_use_net(struct gpucoll_context *context, const struct gpuco
     context->net_ops = ops;
 }
 
+/* The GPU that this process uses, bound or not. False: none yet, or not known. */
+static bool used_gpu(const struct gpucoll_context *context, struct gpucoll_device_id *id)
+{
+    const struct gpucoll_accel_ops *ops = context->accel->ops;
+    struct gpucoll_buffer buffer;
+    if (context->gpus[0] != NULL) {
+        ops->device_id(context->gpus[0]->device, id);
+        return true;
+    }
+    return ops->identify != NULL && ops->here(context->accel, &buffer) &&
+           ops->identify(context->accel, &buffer, id);
+}
+
 gpucoll_status gpucoll_context_net(struct gpucoll_context *context)
 {
     if (context->net == NULL && !context->net_failed) {
-        const bool crowded = context->processes > GPUCOLL_MAX_LOCAL;
+        struct gpucoll_device_id gpu;
+        const struct gpucoll_net_place place = {
+            .crowded = context->processes > GPUCOLL_MAX_LOCAL,
+            .local_rank = context->local_rank < context->processes ? (int)context->local_rank : -1,
+            .gpu = used_gpu(context, &gpu) ? &gpu : NULL,
+        };
         context->net_failed =
-            context->net_ops->open(context->config, context->log, crowded, &context->net) != GPUCOLL_OK;
+            context->net_ops->open(context->config, context->log, &place, &context->net) != GPUCOLL_OK;
     }
     return context->net_failed ? GPUCOLL_DECLINED : GPUCOLL_OK;
 }

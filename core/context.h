@@ -26,7 +26,8 @@ struct gpucoll_context {
     struct gpucoll_topology *topology; /* of config->topology_file, or of this machine; NULL: none */
     bool topology_tried;               /* to find that of this machine */
     struct gpucoll_tuning tuning;      /* of the tuning file */
-    uint32_t processes;                /* of the job on this host; 0: not known */
+    uint32_t processes;                /* of the job on this host; 0: not known, */
+    uint32_t local_rank;               /* and which of these this one is */
     pthread_mutex_t lock;
     struct gpucoll_board board; /* made with the first team */
     struct gpucoll_exports exports;

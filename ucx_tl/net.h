@@ -34,7 +34,16 @@ struct gpucoll_net;      /* a process's end */
 struct gpucoll_net_peer; /* another process, as this one reaches it */
 
 struct gpucoll_net_memory; /* memory of a device that messages may go from and to */
-struct gpucoll_device;     /* core/accel/accel.h */
+struct gpucoll_device;     /* core/accel/accel.h, as the next one */
+struct gpucoll_device_id;
+
+/* Where the process that opens the network is. */
+struct gpucoll_net_place {
+    /* The same on all processes of a host, which are so many that messages pass between these as well: by shared memory, if the network has that. */
+    bool crowded;
+    int local_rank; /* its number among the job's processes on this host; -1: not known */
+    const struct gpucoll_device_id *gpu; /* that it uses; NULL: none yet, or not known */
+};
 
 struct gpucoll_net_message {
     gpucoll_status status; /* GPUCOLL_IN_PROGRESS until it is done */
@@ -44,10 +53,9 @@ struct gpucoll_net_message {
 
 struct gpucoll_net_ops {
     const char *name;
-    /* `crowded`: the same on all processes of a host, which are so many that messages pass between these as well: by shared memory, if the network has
-     * that. GPUCOLL_DECLINED: there is no usable network here, or it was not built in; said at log level SETUP. */
-    gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
-                           struct gpucoll_net **net) GPUCOLL_CHECKED;
+    /* GPUCOLL_DECLINED: there is no usable network here, or it was not built in; said at log level SETUP. */
+    gpucoll_status (*open)(const struct gpucoll_config *config, const struct gpucoll_log *log,
+                           const struct gpucoll_net_place *place, struct gpucoll_net **net) GPUCOLL_CHECKED;
     void (*close)(struct gpucoll_net *net); /* all peers are disconnected; harmless on NULL */
     void (*address)(const struct gpucoll_net *net, struct gpucoll_net_address *address);
     /* The peer of that address; counted, so each connect wants a disconnect. */

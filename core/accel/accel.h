@@ -138,6 +138,9 @@ struct gpucoll_accel_ops {
     bool (*here)(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer);
     /* Where the process uses none yet: the only one that it sees, likewise. To bind to that is the first use. NULL: `here` tells always. */
     bool (*only)(struct gpucoll_accel *accel, struct gpucoll_buffer *buffer);
+    /* The id of the device of a buffer that `here` tells, which need not be open. NULL: only one that is open has an id. */
+    bool (*identify)(struct gpucoll_accel *accel, const struct gpucoll_buffer *buffer,
+                     struct gpucoll_device_id *id);
     /* Binds to the device that holds `pointer`, in the context that made it; NULL: to the one that `here` or else `only` tells. */
     gpucoll_status (*device_open)(struct gpucoll_accel *accel, const void *pointer,
                                   struct gpucoll_device **device) GPUCOLL_CHECKED;

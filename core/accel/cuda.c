@@ -161,6 +161,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .synchronize = gpucoll_cuda_synchronize,
     .here = cuda_here,
     .only = cuda_only,
+    .identify = gpucoll_cuda_identify,
     .device_open = gpucoll_cuda_device_open,
     .device_close = gpucoll_cuda_device_close,
     .device_id = gpucoll_cuda_device_id,

@@ -91,6 +91,8 @@ gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *accel, size_t bytes
 void gpucoll_cuda_host_free(struct gpucoll_accel *accel, void *pointer);
 gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *accel, const void *pointer) GPUCOLL_CHECKED;
 
+bool gpucoll_cuda_identify(struct gpucoll_accel *accel, const struct gpucoll_buffer *buffer,
+                           struct gpucoll_device_id *id);
 gpucoll_status gpucoll_cuda_device_open(struct gpucoll_accel *accel, const void *pointer,
                                         struct gpucoll_device **device) GPUCOLL_CHECKED;
 void gpucoll_cuda_device_close(struct gpucoll_device *device);

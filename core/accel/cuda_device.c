@@ -33,6 +33,12 @@ static CUresult read_uuid(const struct gpucoll_cuda_driver *cuda, CUdevice devic
     return result;
 }
 
+bool gpucoll_cuda_identify(struct gpucoll_accel *accel, const struct gpucoll_buffer *buffer,
+                           struct gpucoll_device_id *id)
+{
+    return read_uuid(gpucoll_cuda_accel(accel)->cuda, (CUdevice)buffer->device, id) == CUDA_SUCCESS;
+}
+
 /* Does a flush order what network devices write, and is one needed? Kernels that are launched later need none. */
 static bool needs_flush(const struct gpucoll_cuda_driver *cuda, CUdevice device)
 {

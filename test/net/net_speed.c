@@ -131,6 +131,7 @@ int main(int argc, char **argv)
 {
     struct gpucoll_config config;
     struct gpucoll_log log;
+    const struct gpucoll_net_place place = {.local_rank = -1};
     struct end end = {.start = gpucoll_now_ns()};
     if (argc != 5) {
         fprintf(stderr, "usage: net_speed DEVICES FOLDER ME PEER\n");
@@ -139,7 +140,7 @@ int main(int argc, char **argv)
     gpucoll_log_stderr(&log, GPUCOLL_LOG_SETUP, NULL);
     gpucoll_config_init(&config);
     config.net_devices = argv[1];
-    gpucoll_status status = ops->open(&config, &log, false, &end.net);
+    gpucoll_status status = ops->open(&config, &log, &place, &end.net);
     if (status != GPUCOLL_OK) {
         return status == GPUCOLL_DECLINED ? 77 : 1;
     }

@@ -362,7 +362,7 @@ TEST(allreduce_shared_gpu, at_the_same_time_leaves_others_their_parts)
                     {"transports", "p2p"},
                     {"verbose", "5"}},
                    [&](Rank &rank) {
-                       gpucoll_context_share_host(rank.context, row.first);
+                       gpucoll_context_share_host(rank.context, row.first, rank.number);
                        Call call;
                        call.count = 300000;
                        check(rank, call);

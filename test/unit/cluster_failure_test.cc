@@ -203,9 +203,9 @@ thread_local gpucoll_net *my_net; /* of the rank that is this thread */
 const gpucoll_net_ops &mortal_net()
 {
     static gpucoll_net_ops mortal = fake_net;
-    mortal.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
-                     gpucoll_net **net) {
-        gpucoll_status status = fake_net.open(config, log, crowded, net);
+    mortal.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log,
+                     const struct gpucoll_net_place *place, gpucoll_net **net) {
+        gpucoll_status status = fake_net.open(config, log, place, net);
         my_net = *net;
         return status;
     };

@@ -100,14 +100,14 @@ TEST(cluster_reach, hosts_that_reach_devices_beside_hosts_that_do_not)
 {
     static std::atomic<uint32_t> opened;
     static gpucoll_net_ops mixed = *fake_net_shaken();
-    mixed.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
-                    gpucoll_net **net) {
+    mixed.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log,
+                    const struct gpucoll_net_place *place, gpucoll_net **net) {
         static const gpucoll_config no = [] {
             gpucoll_config other;
             gpucoll_config_init(&other);
             return other;
         }();
-        return fake_net_shaken()->open(opened++ % 2 == 0 ? config : &no, log, crowded, net);
+        return fake_net_shaken()->open(opened++ % 2 == 0 ? config : &no, log, place, net);
     };
     for (const char *name : {"doubling", "ring"}) {
         for (const Hosts &hosts : {hosts_of({2, 2}), hosts_of({1, 1, 1, 1, 1})}) {

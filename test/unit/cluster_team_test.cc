@@ -249,12 +249,58 @@ TEST(cluster_team, ids_that_come_again_are_not_those_in_use)
     });
 }
 
+namespace
+{
+/* What the rank that is this thread told its network. */
+thread_local gpucoll_net_place told;
+thread_local gpucoll_device_id told_gpu;
+
+const gpucoll_net_ops *asking_net()
+{
+    static gpucoll_net_ops asking = fake_net;
+    asking.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log,
+                     const struct gpucoll_net_place *place, gpucoll_net **net) {
+        told = *place;
+        told_gpu = place->gpu ? *place->gpu : gpucoll_device_id{};
+        return fake_net.open(config, log, place, net);
+    };
+    return &asking;
+}
+} // namespace
+
+TEST(cluster_team, the_network_is_told_the_gpu_in_use_and_the_number_on_the_host)
+{
+    Meeting members(3);
+    spread(members, hosts_of({2, 1}));
+    on_hosts(
+        hosts_of({2, 1}), {},
+        [&](Rank &rank) {
+            if (rank.number < 2) {
+                gpucoll_context_share_host(rank.context, 2, rank.number);
+            }
+            if (rank.number == 1) { /* in use, but not bound */
+                test_device_in_use(rank.context, 7);
+            } else if (rank.number == 2) {
+                EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+            }
+            gpucoll_team *team = nullptr;
+            ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
+            EXPECT_EQ(told.local_rank, rank.number < 2 ? static_cast<int>(rank.number) : -1);
+            EXPECT_EQ(told.gpu != nullptr, rank.number > 0);
+            if (rank.number == 1) {
+                EXPECT_EQ(told_gpu.uuid[0], 7);
+            }
+            rank.barrier();
+            gpucoll_team_destroy(team);
+        },
+        true, asking_net());
+}
+
 TEST(cluster_team, no_network_on_one_rank_declines_on_all)
 {
     static gpucoll_net_ops none = fake_net;
-    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *, bool, gpucoll_net **) {
-        return GPUCOLL_DECLINED;
-    };
+    none.open = [](const struct gpucoll_config *, const struct gpucoll_log *,
+                   const struct gpucoll_net_place *, gpucoll_net **) { return GPUCOLL_DECLINED; };
     on_hosts(
         hosts_of({2, 1}), {},
         [](Rank &rank) {

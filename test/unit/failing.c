@@ -96,6 +96,26 @@ void test_no_peer_access(struct gpucoll_context *context)
     context->accel->ops = &apart;
 }
 
+static _Thread_local unsigned char named;
+
+static bool name_device(struct gpucoll_accel *accel, const struct gpucoll_buffer *buffer,
+                        struct gpucoll_device_id *id)
+{
+    (void)accel;
+    (void)buffer;
+    *id = (struct gpucoll_device_id){.uuid = {named}};
+    return true;
+}
+
+void test_device_in_use(struct gpucoll_context *context, unsigned char name)
+{
+    static _Thread_local struct gpucoll_accel_ops naming;
+    naming = *context->accel->ops;
+    naming.identify = name_device;
+    named = name;
+    context->accel->ops = &naming;
+}
+
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
 {
     team->board->gave_up = team->calls;

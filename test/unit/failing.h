@@ -23,6 +23,9 @@ void test_fail_device(struct gpucoll_context *context, bool later);
 /* From now on no GPU can store into the memory of another one, as far as this context is told. */
 void test_no_peer_access(struct gpucoll_context *context);
 
+/* From now on the accelerator of this context can tell the id of the device in use, one that begins with `name`, without binding to it. */
+void test_device_in_use(struct gpucoll_context *context, unsigned char name);
+
 /* The others see that this rank of the team has given up its latest call for another rank. */
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing);
 

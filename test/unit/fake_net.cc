@@ -63,8 +63,8 @@ uint64_t direct_messages;
 
 using Lock = std::lock_guard<std::mutex>;
 
-gpucoll_status open_end(const struct gpucoll_config *config, const struct gpucoll_log *, bool,
-                        gpucoll_net **net)
+gpucoll_status open_end(const struct gpucoll_config *config, const struct gpucoll_log *,
+                        const struct gpucoll_net_place *, gpucoll_net **net)
 {
     Lock lock(mutex);
     *net = new gpucoll_net;
@@ -305,9 +305,9 @@ template <void (*prepare)(gpucoll_net *net)> static const gpucoll_net_ops *prepa
 {
     static const gpucoll_net_ops made = [] {
         gpucoll_net_ops ops = fake_net;
-        ops.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log, bool crowded,
-                      gpucoll_net **net) {
-            const gpucoll_status status = fake_net.open(config, log, crowded, net);
+        ops.open = [](const struct gpucoll_config *config, const struct gpucoll_log *log,
+                      const struct gpucoll_net_place *place, gpucoll_net **net) {
+            const gpucoll_status status = fake_net.open(config, log, place, net);
             prepare(*net);
             return status;
         };

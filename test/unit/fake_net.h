@@ -13,6 +13,8 @@ extern "C" {
 }
 
 extern const struct gpucoll_net_ops fake_net;
+/* Of a process of which nothing is known. */
+const struct gpucoll_net_place fake_net_place = {false, -1, nullptr};
 
 /* From now on what comes to this end is late by a random number of looks at it. */
 void fake_net_shake(gpucoll_net *net, uint64_t seed);

@@ -154,6 +154,45 @@ TEST_F(net_choice, variables_of_ucx_count_where_gpucoll_is_told_nothing)
     EXPECT_EQ(Choice(&host, {"lo", "eth0", "eth1"}, "eth1").list(), "eth1");
 }
 
+/* The GPU in use counts, else that of the process's number as Open MPI has it, whoever has started the process. */
+TEST(net_gpu, is_the_one_in_use_else_that_of_the_number_on_the_host)
+{
+    RecordingLog log;
+    const std::string uuid = "GPU-00000000-0000-0000-0000-00000000000";
+    std::string machine;
+    for (const char *id : {"0", "1", "2", "3"}) {
+        machine += "<gpu id=\"" + std::string(id) + "\" uuid=\"" + uuid + id + "\"/>";
+    }
+    Topology host = from_host(machine, log);
+    ASSERT_TRUE(host.ok()) << log.text_of("topology-file");
+    const struct gpucoll_device_id third = host->objects[host.gpu(2)].uuid;
+    const struct gpucoll_device_id slice = {{0xff}};
+    const struct {
+        const struct gpucoll_device_id *used;
+        int rank;
+        const char *visible; /* nullptr: not set */
+        int gpu;
+    } cases[] = {
+        {nullptr, 0, nullptr, 0},   {nullptr, 3, nullptr, 3},  {nullptr, 5, nullptr, 1},
+        {nullptr, 1, "2,3", 3},     {nullptr, 2, "2,3", 2},    {nullptr, 1, "GPU-1,GPU-2", -1},
+        {nullptr, -1, nullptr, -1}, {&third, 0, nullptr, 2},   {&third, -1, "3", 2},
+        {&slice, 1, nullptr, 1},    {&slice, -1, nullptr, -1},
+    };
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "2", 1);
+    for (const auto &one : cases) {
+        if (one.visible) {
+            setenv("CUDA_VISIBLE_DEVICES", one.visible, 1);
+        } else {
+            unsetenv("CUDA_VISIBLE_DEVICES");
+        }
+        const struct gpucoll_net_place place = {false, one.rank, one.used};
+        EXPECT_EQ(gpucoll_rdma_gpu(host, &place), one.gpu < 0 ? -1 : host.gpu(one.gpu))
+            << one.rank << " of " << (one.visible ? one.visible : "all");
+    }
+    unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 namespace
 {
 bool takes_cuda;    /* the UCX of the test */

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <vector>
+#include "test/unit/fake_net.h"
 #include "test/unit/unit.h"
 
 extern "C" {
@@ -35,7 +36,7 @@ struct Net {
         EXPECT_EQ(gpucoll_config_set(&config, "net_devices", devices.c_str()), GPUCOLL_OK);
         EXPECT_EQ(gpucoll_config_set(&config, "timeout", timeout), GPUCOLL_OK);
         EXPECT_EQ(gpucoll_config_set(&config, "net_ties", ties), GPUCOLL_OK);
-        status = ops->open(&config, log.get(), false, &net);
+        status = ops->open(&config, log.get(), &fake_net_place, &net);
     }
     ~Net()
     {

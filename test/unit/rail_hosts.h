@@ -30,7 +30,7 @@ class Hosts
         for (uint32_t rank = 0; rank < size; rank++) {
             ids[rank] = 1000 + 7 * rank;
             rails[rank].ops = ops;
-            status = ops->open(&config, log.get(), false, &rails[rank].net);
+            status = ops->open(&config, log.get(), &fake_net_place, &rails[rank].net);
             if (status != GPUCOLL_OK) {
                 rails.resize(rank);
                 return;

@@ -60,11 +60,12 @@ static void connect_all(struct gpucoll_rail *rail, const struct gpucoll_config *
 {
     static struct gpucoll_net_peer *peers[MOST_HOSTS];
     static uint32_t ids[MOST_HOSTS];
+    const struct gpucoll_net_place place = {.local_rank = -1};
     rail->ops = &gpucoll_net_ucx;
     rail->size = options.hosts;
     rail->peer = peers;
     rail->peer_id = ids;
-    must(rail->ops->open(config, log, false, &rail->net), "the network cannot be opened");
+    must(rail->ops->open(config, log, &place, &rail->net), "the network cannot be opened");
     rail->ops->address(rail->net, &shared->address[rail->rank]);
     meet(meetings);
     for (uint32_t rank = 0; rank < rail->size; rank++) {

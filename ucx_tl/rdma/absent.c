@@ -5,10 +5,10 @@
 #include "ucx_tl/rdma/report.h"
 
 static gpucoll_status open_net(const struct gpucoll_config *config, const struct gpucoll_log *log,
-                               bool crowded, struct gpucoll_net **net)
+                               const struct gpucoll_net_place *place, struct gpucoll_net **net)
 {
     (void)config;
-    (void)crowded;
+    (void)place;
     (void)net;
     gpucoll_log(log, GPUCOLL_LOG_SETUP,
                 "no network: gpucoll was built without UCX (configure --with-ucx); communicators of several "

@@ -6,6 +6,7 @@
 #define GPUCOLL_RDMA_DEVICES_H
 
 #include "core/topology/topology.h"
+#include "ucx_tl/net.h"
 #include "ucx_tl/rdma/ucx.h"
 
 enum { GPUCOLL_RDMA_DEVICES = 64, GPUCOLL_RDMA_LIST_BYTES = 1024 };
@@ -29,11 +30,15 @@ struct gpucoll_rdma_devices {
         [GPUCOLL_RDMA_LIST_BYTES]; /* the chosen ones as UCX takes them; empty: UCX's own variables say it */
 };
 
-/* Finds the devices and chooses among them. GPUCOLL_DECLINED if there is none, or none of a name that the user gives: shown. */
+/* Finds the devices and chooses among them, for a process at `place`. GPUCOLL_DECLINED if there is none, or none of a name that the user
+ * gives: shown. */
 gpucoll_status gpucoll_rdma_devices_open(const struct gpucoll_ucx *ucx, const struct gpucoll_config *config,
-                                         const struct gpucoll_log *log,
+                                         const struct gpucoll_log *log, const struct gpucoll_net_place *place,
                                          struct gpucoll_rdma_devices *devices) GPUCOLL_CHECKED;
 void gpucoll_rdma_devices_close(struct gpucoll_rdma_devices *devices);
+
+/* The GPU whose data is to travel: the one that the process uses, else the one that is usual for its number on the host. -1: not known. */
+int gpucoll_rdma_gpu(const struct gpucoll_topology *topology, const struct gpucoll_net_place *place);
 
 /* Sets `nic`, `chosen`, `forced` and `list` of devices whose names are known, and says what was chosen. */
 gpucoll_status gpucoll_rdma_choose(const struct gpucoll_config *config, const struct gpucoll_log *log,

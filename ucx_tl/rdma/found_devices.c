@@ -1,5 +1,5 @@
 /*
- * The network devices that UCX can use, by UCX's lower half (uct), and the GPU that this process is likely to use.
+ * The network devices that UCX can use, by UCX's lower half (uct), and the GPU that this process uses or is likely to use.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* CPU_SET and its like */
@@ -130,11 +130,9 @@ static int numbered(const char *list, int which)
 
 /* The GPU that is usual for a rank: of those it may see, the one of its number on the host. The application has perhaps not chosen one
  * yet when the network is set up; if it takes another, its data goes by a NIC that is farther. */
-static int likely_gpu(const struct gpucoll_topology *topology)
+static int likely_gpu(const struct gpucoll_topology *topology, int rank)
 {
-    const char *rank_text = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int rank = rank_text != NULL ? atoi(rank_text) : 0;
     int host = gpucoll_topology_host(topology, 0);
     int count = 0;
     while (gpucoll_topology_gpu(topology, host, count) >= 0) {
@@ -147,19 +145,40 @@ static int likely_gpu(const struct gpucoll_topology *topology)
     return gpucoll_topology_gpu(topology, host, which);
 }
 
+/* A slice of a GPU (MIG) is not in the topology by the name that the driver gives it. */
+int gpucoll_rdma_gpu(const struct gpucoll_topology *topology, const struct gpucoll_net_place *place)
+{
+    const int used = place->gpu != NULL ? gpucoll_topology_find_gpu(topology, place->gpu) : -1;
+    return used >= 0 ? used : likely_gpu(topology, place->local_rank);
+}
+
+static void say_gpu(const struct gpucoll_rdma_devices *devices, const struct gpucoll_net_place *place,
+                    const struct gpucoll_log *log)
+{
+    const struct gpucoll_topology_object *gpu = &devices->topology->objects[devices->gpu];
+    const bool used =
+        place->gpu != NULL && gpu->has_uuid && memcmp(&gpu->uuid, place->gpu, sizeof *place->gpu) == 0;
+    gpucoll_log(log, GPUCOLL_LOG_SETUP, "network devices are to be near GPU %d, %s", gpu->id,
+                used ? "which this process uses" : "as is usual for a process of this number on the host");
+}
+
 gpucoll_status gpucoll_rdma_devices_open(const struct gpucoll_ucx *ucx, const struct gpucoll_config *config,
-                                         const struct gpucoll_log *log, struct gpucoll_rdma_devices *devices)
+                                         const struct gpucoll_log *log, const struct gpucoll_net_place *place,
+                                         struct gpucoll_rdma_devices *devices)
 {
     memset(devices, 0, sizeof *devices);
     devices->gpu = -1;
     list_devices(ucx, devices);
     /* Not that of coll_gpucoll_topology_file: UCX is to use what is here. A build without hwloc knows none, which is no error here. */
     if (gpucoll_topology_discover(&gpucoll_log_silent, &devices->topology) == GPUCOLL_OK) {
-        devices->gpu = likely_gpu(devices->topology);
+        devices->gpu = gpucoll_rdma_gpu(devices->topology, place);
     } else {
         devices->topology = NULL;
         gpucoll_log(log, GPUCOLL_LOG_SETUP,
                     "the topology is not known: network devices are chosen by their names");
+    }
+    if (devices->gpu >= 0) {
+        say_gpu(devices, place, log);
     }
     return gpucoll_rdma_choose(config, log, devices);
 }

@@ -269,7 +269,7 @@ static void close_net(struct gpucoll_net *net)
 }
 
 static gpucoll_status open_net(const struct gpucoll_config *config, const struct gpucoll_log *log,
-                               bool crowded, struct gpucoll_net **out)
+                               const struct gpucoll_net_place *place, struct gpucoll_net **out)
 {
     const struct gpucoll_ucx *ucx = gpucoll_ucx(log);
     if (ucx == NULL) {
@@ -284,9 +284,9 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
     net->timeout = config->timeout;
     pthread_mutex_init(&net->lock, NULL);
     struct gpucoll_rdma_devices devices;
-    gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, &devices);
+    gpucoll_status status = gpucoll_rdma_devices_open(ucx, config, log, place, &devices);
     if (status == GPUCOLL_OK) {
-        status = set_up(net, &devices, crowded);
+        status = set_up(net, &devices, place->crowded);
     }
     if (status == GPUCOLL_OK) {
         net->memory = gpucoll_rdma_memory_choose(ucx, net->context, config, &devices);

@@ -40,7 +40,8 @@ bool gpucoll_net_report(const struct gpucoll_config *config, const struct gpucol
         return true;
     }
     print_row(file, "UCX", ucx->ucp_get_version_string());
-    bool fine = gpucoll_rdma_devices_open(ucx, config, log, &devices) == GPUCOLL_OK;
+    const struct gpucoll_net_place first = {.local_rank = 0};
+    bool fine = gpucoll_rdma_devices_open(ucx, config, log, &first, &devices) == GPUCOLL_OK;
     for (int i = 0; i < devices.count; i++) {
         gpucoll_rdma_device_text(&devices, i, text, sizeof text);
         fprintf(file, "  %-*s %s%s\n", COLUMNS, devices.device[i].name, text,

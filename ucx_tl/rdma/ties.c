@@ -153,7 +153,7 @@ static int cores_wanted(const struct gpucoll_config *config, bool crowded)
 }
 
 static gpucoll_status open_ties(const struct gpucoll_config *config, const struct gpucoll_log *log,
-                                bool crowded, struct gpucoll_net **net)
+                                const struct gpucoll_net_place *place, struct gpucoll_net **net)
 {
     struct ties *ties = calloc(1, sizeof *ties);
     if (ties == NULL) {
@@ -162,14 +162,14 @@ static gpucoll_status open_ties(const struct gpucoll_config *config, const struc
     pthread_mutex_init(&ties->lock, NULL);
     ties->quiet = *log;
     ties->quiet.verbosity = -1;
-    gpucoll_status status = one->open(config, log, crowded, &ties->tie[0].net);
+    gpucoll_status status = one->open(config, log, place, &ties->tie[0].net);
     ties->count = status == GPUCOLL_OK;
     const uint32_t wanted = status == GPUCOLL_OK ? ties_wanted(config, ties->tie[0].net) : 0;
     while (ties->count < wanted && status == GPUCOLL_OK) {
         struct gpucoll_tie *tie = &ties->tie[ties->count];
-        status = one->open(config, &ties->quiet, crowded, &tie->net);
+        status = one->open(config, &ties->quiet, place, &tie->net);
         if (status == GPUCOLL_OK) {
-            gpucoll_tie_start(tie, cores_wanted(config, crowded));
+            gpucoll_tie_start(tie, cores_wanted(config, place->crowded));
             ties->count++;
         }
     }

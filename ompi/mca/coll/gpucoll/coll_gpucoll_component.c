@@ -181,7 +181,8 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
     component->accel = gpucoll_context_accel(component->context);
     gpucoll_context_count_in(component->context, &component->stats);
     gpucoll_context_count_setups_in(component->context, &component->setups);
-    gpucoll_context_share_host(component->context, 1 + (uint32_t)opal_process_info.num_local_peers);
+    gpucoll_context_share_host(component->context, 1 + (uint32_t)opal_process_info.num_local_peers,
+                               (uint32_t)opal_process_info.my_local_rank);
     if (enable_mpi_threads) {
         gpucoll_context_expect(component->context, "libnccl.so");
     }

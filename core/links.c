@@ -42,7 +42,7 @@ static void say_slow(const struct gpucoll_request *request)
     const bool asked_for = strcmp(context->config->p2p_level, "auto") != 0;
     if ((allowed & GPUCOLL_TL_STORES) && !asked_for && request->team->rank == 0 && !context->slow_said) {
         context->slow_said = true;
-        gpucoll_help(context->log, "no-peer-access", request->team->name);
+        gpucoll_help_slow(context->log, "no-peer-access", request->team->name);
     }
 }
 

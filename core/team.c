@@ -287,7 +287,7 @@ static void say_divided(const struct gpucoll_team *team)
     if (team->setup != NULL && team->setup->divided != GPUCOLL_NOT_DIVIDED && !context->divided_said) {
         context->divided_said = true;
         if (team->cluster->rank == 0) {
-            gpucoll_help(context->log, "host-divided", team->name, reasons[team->setup->divided]);
+            gpucoll_help_slow(context->log, "host-divided", team->name, reasons[team->setup->divided]);
         }
     }
 }

@@ -41,6 +41,17 @@ void gpucoll_help(const struct gpucoll_log *log, const char *topic, ...)
     va_end(args);
 }
 
+void gpucoll_help_slow(const struct gpucoll_log *log, const char *topic, ...)
+{
+    if (GPUCOLL_LOG_WARN > log->verbosity) {
+        return;
+    }
+    va_list args;
+    va_start(args, topic);
+    log->help(log->arg, topic, args);
+    va_end(args);
+}
+
 static void stderr_print(void *arg, int level, const char *line)
 {
     (void)arg;

@@ -30,6 +30,8 @@ void gpucoll_log(const struct gpucoll_log *log, int level, const char *format, .
 
 /* Shows the topic's text with its arguments filled in. */
 void gpucoll_help(const struct gpucoll_log *log, const char *topic, ...);
+/* The same of what is no error, but a slower path than expected: at level WARN, so a log that has less drops it. */
+void gpucoll_help_slow(const struct gpucoll_log *log, const char *topic, ...);
 
 /* The topic's text in the help file at `path`, with its arguments filled in; NULL if it is not there. The caller frees it. */
 char *gpucoll_help_text(const char *path, const char *topic, va_list args);

@@ -280,6 +280,16 @@ TEST(log, lines_above_the_verbosity_are_dropped)
     EXPECT_EQ(log.lines(), std::vector<std::string>{"4 ranks"});
 }
 
+TEST(log, slower_paths_are_not_said_by_who_drops_warnings)
+{
+    for (int verbosity : {GPUCOLL_LOG_WARN - 1, static_cast<int>(GPUCOLL_LOG_WARN)}) {
+        RecordingLog log(verbosity);
+        gpucoll_help_slow(log.get(), "no-peer-access", "MPI_COMM_WORLD");
+        gpucoll_help(log.get(), "settings-mismatch", "MPI_COMM_WORLD", 3u);
+        EXPECT_EQ(log.topics().size(), verbosity < GPUCOLL_LOG_WARN ? 1u : 2u);
+    }
+}
+
 TEST(log, long_lines_are_cut)
 {
     RecordingLog log;

@@ -154,6 +154,40 @@ TEST_F(net_choice, variables_of_ucx_count_where_gpucoll_is_told_nothing)
     EXPECT_EQ(Choice(&host, {"lo", "eth0", "eth1"}, "eth1").list(), "eth1");
 }
 
+TEST_F(net_choice, what_is_slow_by_variables_of_ucx_is_said)
+{
+    RecordingLog log;
+    Topology host = from_host(R"(
+        <nic name="eth0" kind="ethernet" gbits="400"/>
+        <nic name="mlx5_0" kind="infiniband" gbits="100" interface="ib0"/>)",
+                              log);
+    ASSERT_TRUE(host.ok()) << log.text_of("topology-file");
+    const struct {
+        const char *theirs;
+        const char *chosen;
+        bool slow;
+    } cases[] = {
+        {"eth0", "eth0", true},
+        {"eth0,ib0", "eth0,ib0", true},
+        {"mlx5_0:1", "mlx5_0:1", false},
+        {"eth0,mlx5_0:1", "eth0,mlx5_0:1", false},
+        {"all", "eth0,ib0,mlx5_0:1", false},
+        {"^eth0", "ib0,mlx5_0:1", false},
+        {"^mlx5_0:1", "eth0,ib0", true},
+        {"mlx5_[0-3]:1", "", false},
+        {"none", "", false},
+    };
+    for (const auto &one : cases) {
+        setenv("UCX_NET_DEVICES", one.theirs, 1);
+        Choice choice(&host, {"eth0", "ib0", "mlx5_0:1"}, "auto");
+        char chosen[100];
+        gpucoll_rdma_chosen_text(choice.devices.get(), chosen, sizeof chosen);
+        EXPECT_STREQ(chosen, one.chosen) << one.theirs;
+        EXPECT_EQ(choice.list(), "") << one.theirs; /* UCX reads its variable itself */
+        EXPECT_EQ(!choice.log.text_of("net-slow").empty(), one.slow) << one.theirs;
+    }
+}
+
 /* The GPU in use counts, else that of the process's number as Open MPI has it, whoever has started the process. */
 TEST(net_gpu, is_the_one_in_use_else_that_of_the_number_on_the_host)
 {
@@ -198,7 +232,8 @@ namespace
 bool takes_cuda;    /* the UCX of the test */
 unsigned its_minor; /* and its version 1.x */
 
-struct gpucoll_rdma_memory memory_by(const char *wish, const Choice &choice)
+/* `said`: whether it was said to everybody. */
+struct gpucoll_rdma_memory memory_by(const char *wish, const Choice &choice, bool &said)
 {
     struct gpucoll_ucx ucx = {};
     ucx.ucp_context_query = [](ucp_context_h, ucp_context_attr_t *attr) {
@@ -214,7 +249,13 @@ struct gpucoll_rdma_memory memory_by(const char *wish, const Choice &choice)
     struct gpucoll_config config;
     gpucoll_config_init(&config);
     EXPECT_EQ(gpucoll_config_set(&config, "net_gpu_memory", wish), GPUCOLL_OK);
-    return gpucoll_rdma_memory_choose(&ucx, nullptr, &config, choice.devices.get());
+    const struct gpucoll_rdma_memory memory =
+        gpucoll_rdma_memory_choose(&ucx, nullptr, &config, choice.devices.get());
+    gpucoll_rdma_memory_say(&memory, &config, choice.devices.get(), choice.log.get());
+    const std::string text = choice.log.text_of("net-copies");
+    said = !text.empty();
+    EXPECT_EQ(said, text.find(memory.text) != std::string::npos);
+    return memory;
 }
 } // namespace
 
@@ -228,20 +269,21 @@ TEST_F(net_choice, memory_of_gpus_is_used_where_the_devices_register_it)
         const char *wish;
         bool used;
         bool registered;
+        bool said; /* that it is copied, though it need not be */
     } cases[] = {
-        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "auto", true, true},
-        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "yes", true, true},
-        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "no", false, false},
-        {false, 16, {"mlx5_0:1"}, "mlx5_0:1", "auto", false, false},
-        {false, 16, {"mlx5_0:1"}, "mlx5_0:1", "yes", false, false},
-        {true, 15, {"mlx5_0:1"}, "mlx5_0:1", "auto", false, false},
-        {true, 15, {"mlx5_0:1"}, "mlx5_0:1", "yes", true, false},
-        {true, 16, {}, "mlx5_0:1", "auto", false, false},
-        {true, 16, {}, "mlx5_0:1", "yes", true, false},
-        {true, 16, {"mlx5_0:1"}, "mlx5_0:1,mlx5_1:1", "auto", false, false},
-        {true, 16, {"mlx5_0:1", "mlx5_1:1"}, "mlx5_0:1,mlx5_1:1", "auto", true, true},
-        {true, 16, {"mlx5_0:1"}, "eth0", "auto", false, false},
-        {true, 16, {"mlx5_0:1"}, "eth0", "yes", true, false},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "auto", true, true, false},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "yes", true, true, false},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1", "no", false, false, false},
+        {false, 16, {"mlx5_0:1"}, "mlx5_0:1", "auto", false, false, true},
+        {false, 16, {"mlx5_0:1"}, "mlx5_0:1", "yes", false, false, true},
+        {true, 15, {"mlx5_0:1"}, "mlx5_0:1", "auto", false, false, true},
+        {true, 15, {"mlx5_0:1"}, "mlx5_0:1", "yes", true, false, false},
+        {true, 16, {}, "mlx5_0:1", "auto", false, false, true},
+        {true, 16, {}, "mlx5_0:1", "yes", true, false, false},
+        {true, 16, {"mlx5_0:1"}, "mlx5_0:1,mlx5_1:1", "auto", false, false, true},
+        {true, 16, {"mlx5_0:1", "mlx5_1:1"}, "mlx5_0:1,mlx5_1:1", "auto", true, true, false},
+        {true, 16, {"mlx5_0:1"}, "eth0", "auto", false, false, false},
+        {true, 16, {"mlx5_0:1"}, "eth0", "yes", true, false, false},
     };
     for (const auto &one : cases) {
         takes_cuda = one.taken;
@@ -253,7 +295,9 @@ TEST_F(net_choice, memory_of_gpus_is_used_where_the_devices_register_it)
                 device.gpu_memory = device.gpu_memory || name == device.name;
             }
         }
-        const struct gpucoll_rdma_memory memory = memory_by(one.wish, choice);
+        bool said = false;
+        const struct gpucoll_rdma_memory memory = memory_by(one.wish, choice, said);
+        EXPECT_EQ(said, one.said) << one.chosen << " " << one.wish << ": " << memory.text;
         EXPECT_EQ(memory.cuda, one.used) << one.chosen << " " << one.wish << ": " << memory.text;
         EXPECT_EQ(memory.registers, one.registered) << one.chosen << " " << one.wish << ": " << memory.text;
     }

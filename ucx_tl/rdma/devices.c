@@ -132,6 +132,20 @@ static void choose_named(struct gpucoll_rdma_devices *devices, const char *names
     }
 }
 
+/* By the user's word to UCX itself, as far as its names can be told: of those of patterns nothing is known. */
+static void choose_by_ucx(struct gpucoll_rdma_devices *devices, const char *names)
+{
+    const bool all_but = names[0] == '^';
+    for (int i = 0; i < devices->count && strpbrk(names, "[*?") == NULL; i++) {
+        bool named = strcmp(names, "all") == 0;
+        for (const char *at = names + all_but; at != NULL && !named; at = strchr(at, ',')) {
+            at += *at == ',';
+            named = means(at, strcspn(at, ","), devices->device[i].name);
+        }
+        devices->device[i].chosen = named != all_but;
+    }
+}
+
 /* The names of all devices, or of the chosen ones. */
 static void join(const struct gpucoll_rdma_devices *devices, bool chosen, char *text, size_t bytes)
 {
@@ -143,6 +157,20 @@ static void join(const struct gpucoll_rdma_devices *devices, bool chosen, char *
                                      devices->device[i].name);
         }
     }
+}
+
+void gpucoll_rdma_chosen_text(const struct gpucoll_rdma_devices *devices, char *text, size_t bytes)
+{
+    join(devices, true, text, bytes);
+}
+
+bool gpucoll_rdma_chosen(const struct gpucoll_rdma_devices *devices, bool tcp)
+{
+    bool some = false;
+    for (int i = 0; i < devices->count; i++) {
+        some = some || (devices->device[i].chosen && devices->device[i].tcp == tcp);
+    }
+    return some;
 }
 
 void gpucoll_rdma_device_text(const struct gpucoll_rdma_devices *devices, int device, char *text,
@@ -170,25 +198,22 @@ static void say_slow(const struct gpucoll_rdma_devices *devices, const struct gp
             faster = nic;
         }
     }
-    for (int i = 0; i < devices->count; i++) {
-        if (devices->device[i].chosen && !devices->device[i].tcp) {
-            faster = NULL;
-        }
-    }
-    if (faster != NULL) {
-        gpucoll_help(log, "net-slow", faster->name, gpucoll_nic_kind_name(faster->nic), devices->list);
+    if (faster != NULL && gpucoll_rdma_chosen(devices, true) && !gpucoll_rdma_chosen(devices, false)) {
+        char used[GPUCOLL_RDMA_LIST_BYTES];
+        join(devices, true, used, sizeof used);
+        gpucoll_help_slow(log, "net-slow", faster->name, gpucoll_nic_kind_name(faster->nic), used);
     }
 }
 
-static void say_chosen(const struct gpucoll_rdma_devices *devices, const char *wish,
+static void say_chosen(const struct gpucoll_rdma_devices *devices, const char *variable, const char *wish,
                        const struct gpucoll_log *log)
 {
     for (int i = 0; i < devices->count; i++) {
         char text[256];
         if (devices->device[i].chosen) {
             gpucoll_rdma_device_text(devices, i, text, sizeof text);
-            gpucoll_log(log, GPUCOLL_LOG_SETUP, "network device %s (%s), by coll_gpucoll_net_devices = %s",
-                        devices->device[i].name, text, wish);
+            gpucoll_log(log, GPUCOLL_LOG_SETUP, "network device %s (%s), by %s = %s", devices->device[i].name,
+                        text, variable, wish);
         }
     }
     say_slow(devices, log);
@@ -205,7 +230,9 @@ gpucoll_status gpucoll_rdma_choose(const struct gpucoll_config *config, const st
     if (strcmp(wish, "auto") == 0) {
         const char *theirs = getenv("UCX_NET_DEVICES");
         if (theirs != NULL) {
+            choose_by_ucx(devices, theirs);
             gpucoll_log(log, GPUCOLL_LOG_SETUP, "network devices are those of UCX_NET_DEVICES: %s", theirs);
+            say_chosen(devices, "UCX_NET_DEVICES", theirs, log);
             return GPUCOLL_OK;
         }
         choose_best(devices);
@@ -223,6 +250,6 @@ gpucoll_status gpucoll_rdma_choose(const struct gpucoll_config *config, const st
         return GPUCOLL_DECLINED;
     }
     join(devices, true, devices->list, sizeof devices->list);
-    say_chosen(devices, wish, log);
+    say_chosen(devices, "coll_gpucoll_net_devices", wish, log);
     return GPUCOLL_OK;
 }

@@ -44,6 +44,11 @@ int gpucoll_rdma_gpu(const struct gpucoll_topology *topology, const struct gpuco
 gpucoll_status gpucoll_rdma_choose(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                    struct gpucoll_rdma_devices *devices) GPUCOLL_CHECKED;
 
+/* Is some device chosen that has TCP alone, or (without `tcp`) one that has more? With a pattern in UCX_NET_DEVICES it is not known which are chosen. */
+bool gpucoll_rdma_chosen(const struct gpucoll_rdma_devices *devices, bool tcp);
+
+/* "mlx5_0:1,mlx5_1:1": those that are chosen. */
+void gpucoll_rdma_chosen_text(const struct gpucoll_rdma_devices *devices, char *text, size_t bytes);
 /* "tcp, ethernet, 10 Gbit/s" into `text`. */
 void gpucoll_rdma_device_text(const struct gpucoll_rdma_devices *devices, int device, char *text,
                               size_t bytes);

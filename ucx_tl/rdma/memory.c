@@ -20,7 +20,7 @@ static bool takes_cuda(const struct gpucoll_ucx *ucx, ucp_context_h context)
            (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-/* Do all chosen devices? With UCX_NET_DEVICES it is not known which are. */
+/* Do all chosen devices? */
 static bool devices_register(const struct gpucoll_rdma_devices *devices)
 {
     bool some = false;
@@ -31,15 +31,6 @@ static bool devices_register(const struct gpucoll_rdma_devices *devices)
             all && (!devices->device[i].chosen || (devices->device[i].gpu_memory && !devices->device[i].tcp));
     }
     return some && all;
-}
-
-static bool only_tcp(const struct gpucoll_rdma_devices *devices)
-{
-    bool others = false;
-    for (int i = 0; i < devices->count; i++) {
-        others = others || (devices->device[i].chosen && !devices->device[i].tcp);
-    }
-    return !others;
 }
 
 /* Older ones register each message by itself, whatever was registered ahead. */
@@ -55,7 +46,7 @@ struct gpucoll_rdma_memory gpucoll_rdma_memory_choose(const struct gpucoll_ucx *
     const char *wish = config->net_gpu_memory;
     const bool yes = strcmp(wish, "yes") == 0;
     struct gpucoll_rdma_memory memory = {.only_so = !yes, .plain = yes};
-    memory.maps_host = knows_handles(ucx) && only_tcp(devices);
+    memory.maps_host = knows_handles(ucx) && !gpucoll_rdma_chosen(devices, false);
     if (strcmp(wish, "no") == 0) {
         memory.text = "not used directly: data goes through host memory";
     } else if (!takes_cuda(ucx, context)) {
@@ -71,6 +62,18 @@ struct gpucoll_rdma_memory gpucoll_rdma_memory_choose(const struct gpucoll_ucx *
                             "host memory";
     }
     return memory;
+}
+
+void gpucoll_rdma_memory_say(const struct gpucoll_rdma_memory *memory, const struct gpucoll_config *config,
+                             const struct gpucoll_rdma_devices *devices, const struct gpucoll_log *log)
+{
+    gpucoll_log(log, GPUCOLL_LOG_SETUP, "memory of GPUs is %s, by coll_gpucoll_net_gpu_memory = %s",
+                memory->text, config->net_gpu_memory);
+    if (!memory->cuda && strcmp(config->net_gpu_memory, "no") != 0 && gpucoll_rdma_chosen(devices, false)) {
+        char used[GPUCOLL_RDMA_LIST_BYTES];
+        gpucoll_rdma_chosen_text(devices, used, sizeof used);
+        gpucoll_help_slow(log, "net-copies", used, memory->text);
+    }
 }
 
 /* ---- memory of a call ---- */

@@ -23,5 +23,8 @@ struct gpucoll_rdma_memory {
 struct gpucoll_rdma_memory gpucoll_rdma_memory_choose(const struct gpucoll_ucx *ucx, ucp_context_h context,
                                                       const struct gpucoll_config *config,
                                                       const struct gpucoll_rdma_devices *devices);
+/* Says what was chosen; where copies in host memory are neither wanted nor what the devices are made for, to everybody. */
+void gpucoll_rdma_memory_say(const struct gpucoll_rdma_memory *memory, const struct gpucoll_config *config,
+                             const struct gpucoll_rdma_devices *devices, const struct gpucoll_log *log);
 
 #endif

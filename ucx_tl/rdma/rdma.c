@@ -89,12 +89,8 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
                                 const struct gpucoll_rdma_devices *devices, bool *tcp_alone)
 {
     ucs_status_t status = UCS_OK;
-    bool rdma = false;
-    bool tcp = false;
-    for (int i = 0; i < devices->count; i++) {
-        rdma = rdma || (devices->device[i].chosen && !devices->device[i].tcp);
-        tcp = tcp || (devices->device[i].chosen && devices->device[i].tcp);
-    }
+    const bool rdma = gpucoll_rdma_chosen(devices, false);
+    const bool tcp = gpucoll_rdma_chosen(devices, true);
     *tcp_alone = tcp && !rdma;
     if (devices->list[0] != '\0') {
         status = ucx->ucp_config_modify(config, "NET_DEVICES", devices->list);
@@ -290,8 +286,7 @@ static gpucoll_status open_net(const struct gpucoll_config *config, const struct
     }
     if (status == GPUCOLL_OK) {
         net->memory = gpucoll_rdma_memory_choose(ucx, net->context, config, &devices);
-        gpucoll_log(log, GPUCOLL_LOG_SETUP, "memory of GPUs is %s, by coll_gpucoll_net_gpu_memory = %s",
-                    net->memory.text, config->net_gpu_memory);
+        gpucoll_rdma_memory_say(&net->memory, config, &devices, log);
     }
     gpucoll_rdma_devices_close(&devices);
     if (status != GPUCOLL_OK) {

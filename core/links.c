@@ -83,24 +83,32 @@ static bool connect_outboxes(struct gpucoll_request *request)
     return reached;
 }
 
-/* The process's threads for sums, at the first links that have any. They share the cores with the ranks that may use the same. */
+/* Of two ranks: the same order in every team. (By rank in tests, whose ranks are threads.) */
+static bool stands_before(const struct gpucoll_team *team, uint32_t a, uint32_t b)
+{
+    const uint32_t pid = team->members[a].peer->board.name.owner.pid;
+    const uint32_t other = team->members[b].peer->board.name.owner.pid;
+    return pid != other ? pid < other : a < b;
+}
+
+/* The process's threads for sums, at the first links that have any. They share the cores with the ranks that may use the same, and with
+ * processes of the job on this machine that this team does not have: of those only the number is known. */
 static void open_pool(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     struct gpucoll_context *context = team->context;
-    uint32_t sharers = 0;
-    uint32_t index = 0;
+    struct gpucoll_cores_sharers sharers = {.processes = context->processes, .rank = context->local_rank};
     for (uint32_t i = 0; i < team->size; i++) {
         const struct gpucoll_board_header *board = gpucoll_board_header(&team->members[i].peer->board);
         if (board->cards[request->links->card[i]].cores == request->gpu->card.cores) {
-            index += i < team->rank;
-            sharers++;
+            sharers.index += stands_before(team, i, team->rank);
+            sharers.known++;
         }
     }
     pthread_mutex_lock(&context->lock);
     if (!context->pool_tried) {
         context->pool_tried = true;
-        context->pool = gpucoll_pool_open(context->config->cpu_threads, sharers, index, context->log);
+        context->pool = gpucoll_pool_open(context->config->cpu_threads, &sharers, context->log);
     }
     pthread_mutex_unlock(&context->lock);
 }

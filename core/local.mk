@@ -48,6 +48,8 @@ libgpucoll_la_SOURCES += \
 	core/base/log.h \
 	core/base/number.c \
 	core/base/number.h \
+	core/base/quota.c \
+	core/base/quota.h \
 	core/base/remote_fd.c \
 	core/base/remote_fd.h \
 	core/base/segment.c \

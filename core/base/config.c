@@ -183,7 +183,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "and cpu_reduce; it is made only where one of them is used."),
     ROW(cpu_threads, INT, "-1", "-1..256", 4,
         "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
-        "call; -1 takes a fair share of the cores that the process may run on, at most 4."),
+        "call; -1 takes a fair share, among the job's processes of the host, of the cores that the process may "
+        "run on and of the CPU time of its control group, at most 4."),
     ROW(pack_bytes, SIZE, "8G", "0..1T", 5,
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "

@@ -28,6 +28,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
 	test/unit/company_test.cc \
+	test/unit/cores_test.cc \
 	test/unit/courier_test.cc \
 	test/unit/direct_test.cc \
 	test/unit/hosts.cc \

@@ -2,6 +2,7 @@
 
 #include <hwloc.h>
 #include <stdlib.h>
+#include "core/base/quota.h"
 
 struct gpucoll_cores {
     hwloc_topology_t topology;
@@ -57,9 +58,36 @@ void gpucoll_cores_close(struct gpucoll_cores *cores)
     }
 }
 
-uint32_t gpucoll_cores_count(const struct gpucoll_cores *cores)
+struct gpucoll_cores_count gpucoll_cores_count(const struct gpucoll_cores *cores)
 {
-    return cores != NULL ? cores->count : 1;
+    struct gpucoll_cores_count count = {.own = 1, .machine = 1, .quota = gpucoll_cpu_quota(NULL, NULL)};
+    if (cores != NULL) {
+        const int machine = hwloc_get_nbobjs_by_type(cores->topology, cores->type);
+        count.own = cores->count;
+        count.machine = machine > 0 && (uint32_t)machine > cores->count ? (uint32_t)machine : cores->count;
+    }
+    return count;
+}
+
+/* Of processes that this one does not know, it is supposed that the launcher has spread them evenly over the machine, and that the same control group
+ * holds them. Where none is bound, their numbers say whose cores are whose, however few of them know each other. */
+struct gpucoll_cores_part gpucoll_cores_part(const struct gpucoll_cores_count *count,
+                                             const struct gpucoll_cores_sharers *sharers)
+{
+    const uint64_t spread = (uint64_t)sharers->processes * count->own;
+    const uint32_t even = (uint32_t)((spread + count->machine - 1) / count->machine);
+    const uint32_t known = sharers->known > 0 ? sharers->known : 1;
+    const uint32_t all = known > even ? known : even;
+    const uint32_t processes = all > sharers->processes ? all : sharers->processes;
+    const uint32_t time = count->quota > 0 ? count->quota / processes : UINT32_MAX;
+    struct gpucoll_cores_part part = {.cores = count->own / all, .first = -1};
+    part.threads = part.cores < time ? part.cores : time;
+    if (count->own == count->machine && all == sharers->processes && sharers->rank < all) {
+        part.first = (int)(sharers->rank * part.cores);
+    } else if (all == known) {
+        part.first = (int)(sharers->index * part.cores);
+    }
+    return part;
 }
 
 uint64_t gpucoll_cores_name(const struct gpucoll_cores *cores)

@@ -6,7 +6,6 @@
 #include <time.h>
 #include "core/base/clock.h"
 #include "core/base/thread.h"
-#include "ucx_tl/cpu_reduce/cores.h"
 
 /* Sums at once: more than a process has lanes in use are rare, and are summed by their callers alone. */
 enum { POSTS = 16, MOST_CHOSEN = 4 };
@@ -116,15 +115,17 @@ static void *work(void *arg)
     return NULL;
 }
 
-struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t index,
+struct gpucoll_pool *gpucoll_pool_open(int wanted, const struct gpucoll_cores_sharers *sharers,
                                        const struct gpucoll_log *log)
 {
     struct gpucoll_cores *cores = wanted == 0 ? NULL : gpucoll_cores_open();
-    const uint32_t share = gpucoll_cores_count(cores) / (sharers > 0 ? sharers : 1);
+    const struct gpucoll_cores_count count = gpucoll_cores_count(cores);
+    const struct gpucoll_cores_part part = gpucoll_cores_part(&count, sharers);
     uint32_t threads = (uint32_t)wanted;
     if (wanted < 0) { /* one core is the caller's own */
-        threads = share < 1 ? 0 : share - 1 < MOST_CHOSEN ? share - 1 : MOST_CHOSEN;
+        threads = part.threads < 1 ? 0 : part.threads - 1 < MOST_CHOSEN ? part.threads - 1 : MOST_CHOSEN;
     }
+    const bool bound = threads < part.cores && part.first >= 0;
     struct gpucoll_pool *pool =
         threads > 0 ? aligned_alloc(64, (sizeof *pool + threads * sizeof pool->workers[0] + 63) / 64 * 64)
                     : NULL;
@@ -147,14 +148,14 @@ struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t in
         struct worker *worker = &pool->workers[i];
         worker->pool = pool;
         /* From the end of this process's share: the caller is more likely to run at its beginning. */
-        worker->core = threads < share ? (int)((index + 1) * share - 1 - i) : -1;
+        worker->core = bound ? part.first + (int)(part.cores - 1 - i) : -1;
         if (gpucoll_thread_start(&worker->thread, work, worker) != 0) {
             break;
         }
         pool->threads++;
     }
-    gpucoll_log(log, GPUCOLL_LOG_SETUP, "%u threads sum in host memory%s", pool->threads,
-                threads < share ? ", each on a core of its own" : "");
+    gpucoll_log(log, GPUCOLL_LOG_SETUP, "%u threads sum in host memory; this process's part is %u of %u cores%s",
+                pool->threads, part.cores, count.own, bound ? ", each on a core of its own" : "");
     return pool;
 }
 

@@ -6,14 +6,14 @@
 #ifndef GPUCOLL_CPU_REDUCE_POOL_H
 #define GPUCOLL_CPU_REDUCE_POOL_H
 
+#include "ucx_tl/cpu_reduce/cores.h"
 #include "ucx_tl/cpu_reduce/sum.h"
 
 struct gpucoll_pool;
 
-/* With `wanted` threads, or as many as the system gives; -1 lets the pool choose, a fair share of the process's cores, which it
- * shares with `sharers` processes in all and is number `index` of. Where there is a core for each,
- * each is bound to its own. NULL if there is to be no thread. */
-struct gpucoll_pool *gpucoll_pool_open(int wanted, uint32_t sharers, uint32_t index,
+/* With `wanted` threads, or as many as the system gives; -1 lets the pool choose, by the process's part of its cores. Where there is a
+ * core for each, and it is known which, each is bound to its own. NULL if there is to be no thread. */
+struct gpucoll_pool *gpucoll_pool_open(int wanted, const struct gpucoll_cores_sharers *sharers,
                                        const struct gpucoll_log *log);
 void gpucoll_pool_close(struct gpucoll_pool *pool); /* harmless on NULL */
 

@@ -10,8 +10,8 @@
 #include "core/watchdog.h"
 
 enum { CTAS = 8 /* whose loads, all in flight together, fill PCIe */ };
-/* Bytes/s that a kernel reads from host memory: not measured, a quarter of what a copy engine does, so that cores are preferred where they may
- * sum. */
+/* Bytes/s that a kernel reads from host memory: a quarter of what a copy engine does, and less than 2 H100 show (docs/design.md, "By kernels, where
+ * cores may not sum"), so that cores are preferred where they may sum, which are the faster ones there. */
 static const double read_bandwidth = 12.5e9;
 
 /* Each rank reads what it reduces, and fetches the rest. */

@@ -94,7 +94,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "process, "
         "never loopback or the bridges of containers while there are others."),
     EQUAL(net_ties, INT, "0", "0..8", 5,
-        "How many connections two processes on different hosts have for their long messages; 0: five over "
+        "How many connections two processes on different hosts have for their long messages; 0: four over "
         "TCP, "
         "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either "
         "side."),

@@ -101,7 +101,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         const bool native = (able) && mca_coll_gpucoll_component.config.nonblocking && (condition);          \
         const struct gpucoll_arguments given = {GPUCOLL_SAVE_ALL saved_arguments};                           \
-        if (gpucoll_goes_on(self, native) && !gpucoll_operator_replaced(given.op)) {                         \
+        if (gpucoll_goes_on(self, native) && !gpucoll_operator_replaced(given.op, given.dtype)) {            \
             const int32_t next = gpucoll_tag_next(self);                                                     \
             int rc = self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);  \
             gpucoll_tag_pass(self, next);                                                                    \
@@ -181,7 +181,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
 #define GPUCOLL_WITH_OPERATOR(function, run, slot, parameters, arguments)                                    \
     static int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)  \
     {                                                                                                        \
-        op = gpucoll_operator_take(#slot, op);                                                               \
+        op = gpucoll_operator_take(#slot, op, dtype);                                                        \
         if (op == NULL) {                                                                                    \
             return MPI_ERR_NO_MEM;                                                                           \
         }                                                                                                    \

@@ -462,7 +462,8 @@ static bool goes_as_it_is(gpucoll_module *self, const struct gpucoll_later *late
         return false;
     }
     if (!later->native) {
-        return !gpucoll_operator_replaced(later->arguments.op) && (!active || !gpucoll_stage_wanted(&call));
+        return !gpucoll_operator_replaced(later->arguments.op, later->arguments.dtype) &&
+               (!active || !gpucoll_stage_wanted(&call));
     }
     if (later->persistent || active || self->calls.state != GPUCOLL_NATIVE_READY || self->calls.posted) {
         return false;

@@ -1,9 +1,16 @@
 #include "coll_gpucoll_operator.h"
 #include "coll_gpucoll.h"
 
-ompi_op_t *gpucoll_operator_replace(const char *slot, ompi_op_t *op)
+bool gpucoll_operator_is_replaced(const ompi_op_t *op, const ompi_datatype_t *dtype)
 {
-    if (!gpucoll_operator_replaced(op)) {
+    const bool shifted = dtype->super.lb != 0 || dtype->super.true_lb != 0;
+    return ompi_op_is_commute((ompi_op_t *)op) &&
+           (shifted || mca_coll_gpucoll_component.config.deterministic);
+}
+
+ompi_op_t *gpucoll_operator_replace(const char *slot, ompi_op_t *op, const ompi_datatype_t *dtype)
+{
+    if (!gpucoll_operator_is_replaced(op, dtype)) {
         OBJ_RETAIN(op);
         return op;
     }

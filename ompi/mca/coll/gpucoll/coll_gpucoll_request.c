@@ -121,7 +121,7 @@ struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpuco
     /* For as long as the request lives: Open MPI itself keeps the application's for a nonblocking call only. */
     ompi_op_t *op = later->arguments.op;
     if (op != NULL) {
-        op = gpucoll_operator_take(later->call->name, op);
+        op = gpucoll_operator_take(later->call->name, op, later->arguments.dtype);
         if (op == NULL) {
             return NULL;
         }

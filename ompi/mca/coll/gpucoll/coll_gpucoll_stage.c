@@ -72,6 +72,17 @@ static void mark(struct gpucoll_staged *buffer)
     buffer->memory_bytes = (size_t)(high - buffer->low);
 }
 
+static bool is_empty(const struct gpucoll_region *region)
+{
+    struct gpucoll_extent extent;
+    return region->blocks == 0 || !gpucoll_region_extent(region, &extent);
+}
+
+bool gpucoll_call_is_empty(const struct gpucoll_call *call)
+{
+    return is_empty(&call->send.in) && is_empty(&call->recv.in) && is_empty(&call->recv.out);
+}
+
 bool gpucoll_stage_wanted(struct gpucoll_call *call)
 {
     bool send = wanted(&call->send);

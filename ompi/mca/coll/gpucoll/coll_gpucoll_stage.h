@@ -44,11 +44,8 @@ struct gpucoll_call {
     bool sparse; /* host memory is to be address space only, until it is needed */
 };
 
-/* Does this rank neither send nor receive? */
-static inline bool gpucoll_call_is_empty(const struct gpucoll_call *call)
-{
-    return call->send.in.blocks + call->recv.in.blocks + call->recv.out.blocks == 0;
-}
+/* Does this rank neither send nor receive a byte? Then it does not matter where its buffers are. */
+bool gpucoll_call_is_empty(const struct gpucoll_call *call);
 
 /* Each pair of steps is undone by the last one. Errors have been shown and are MPI error codes. */
 bool gpucoll_stage_wanted(struct gpucoll_call *call);

@@ -11,6 +11,7 @@
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 #include "test/mpi/values.h"
+#include "test/mpi/ways.h"
 
 /* A buffer repeats its values after PERIOD elements: a prime, so that no chunk, slot or thread sees a
  * pattern, and short, so that values are computed and checked once however long the buffer. */
@@ -23,6 +24,7 @@ struct call {
     struct test_draw draw;
     size_t count;
     bool in_place;
+    bool on_device;     /* on all ranks */
     size_t send_offset; /* of the data behind a 256-byte boundary */
     size_t recv_offset;
     enum test_memory send_kind;
@@ -205,6 +207,24 @@ static void check_send(const struct call *call, const struct test_buffer *buffer
     test_buffer_check(buffer, "send buffer");
 }
 
+static int make_call(const struct call *call, const struct test_buffer *send, const struct test_buffer *recv)
+{
+    const bool native = call->on_device && call->count > 0 && test_repr_is_native(&call->type->repr);
+    char what[120];
+    int code;
+
+    test_ways_before();
+    code = MPI_Allreduce(call->in_place ? MPI_IN_PLACE : (void *)send->data, recv->data, (int)call->count,
+                         call->type->handle, test_op_handle(call->draw.op), call->comm->comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    snprintf(what, sizeof what, "count %zu on %s", call->count, call->comm->name);
+    test_ways_after(native, what);
+    if (native)
+        test_ways_count("allreduce");
+    return code;
+}
+
 /* Calls twice: both must give the same bits. False if MPI does not offer the pair. */
 static bool run_call(struct call *call)
 {
@@ -223,8 +243,7 @@ static bool run_call(struct call *call)
             fill(call, &recv);
         else
             test_buffer_poison(&recv);
-        code = MPI_Allreduce(call->in_place ? MPI_IN_PLACE : (void *)send.data, recv.data, (int)call->count,
-                             call->type->handle, test_op_handle(call->draw.op), call->comm->comm);
+        code = make_call(call, &send, &recv);
         if (code == MPI_SUCCESS)
             hashes[run] = check_result(call, &recv);
     }
@@ -270,6 +289,7 @@ static void prepare(struct call *call, const struct test_type *type, enum test_o
     call->recv_offset = draw_offset(type, &state);
     call->send_kind = test_memory_kind(my_key);
     call->recv_kind = test_memory_kind(my_key + 1);
+    call->on_device = test_memory_all_on_device();
     call->draw = (struct test_draw){.op = op, .repr = &type->repr, .seed = key, .exact = false};
 }
 
@@ -413,6 +433,7 @@ static void test_unlike_ranks(const struct test_comm *comms, int comm_count)
             set_comm(&call, draw_comm(comms, comm_count, key));
             call.send_kind = mine == (round % 2 == 0) ? TEST_HOST : TEST_DEVICE;
             call.recv_kind = round % 3 == 0 ? TEST_HOST : call.send_kind;
+            call.on_device = false;
             if (call.comm->comm != MPI_COMM_NULL)
                 run_call(&call);
         }
@@ -445,7 +466,10 @@ int main(int argc, char **argv)
     struct test_comm comms[TEST_COMMS_MAX];
     int comm_count = 0;
 
-    test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
+    const struct test_option own[] = {TEST_WAYS_NATIVE, TEST_WAYS_EXPECT, {.name = NULL}};
+
+    test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
+    test_ways_start();
     if (test.rank == 0)
         printf("seed %llu, %d ranks\n", (unsigned long long)test.seed, test.size);
     comm_count = test_comms_make(comms);
@@ -460,5 +484,6 @@ int main(int argc, char **argv)
     if (test.huge)
         test_huge(comms);
     test_comms_free(comms, comm_count);
+    test_ways_stop();
     return test_finish();
 }

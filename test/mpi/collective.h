@@ -90,8 +90,9 @@ struct test_call {
     bool is_leaf; /* on the other side; the root of an intracommunicator is a leaf as well */
     bool in_place;
     bool alone;                /* no other call is under way */
-    bool plain;                /* integers one behind the other; of a reduction, sums of floats */
+    bool plain; /* integers one behind the other, from a boundary on; of a reduction, sums of floats */
     bool varied;               /* predefined types often, any operator, results that round, more counts */
+    bool on_device;            /* the buffers of all ranks */
     enum test_memory kinds[2]; /* of what is sent, and of what is received */
     enum test_family family;
     int count;       /* in common */
@@ -125,6 +126,8 @@ void test_choose_root(struct test_call *call, int turn);
 /* Decides arguments and makes the buffers. Row, form, comm, key, root fields, in_place and kinds are set. */
 void test_move_plan(struct test_call *call);
 void test_reduce_plan(struct test_call *call);
+/* The buffer of a side whose blocks are known. */
+void test_call_open_side(const struct test_call *call, struct test_args *args, bool sending, uint64_t key);
 /* Fills the buffers anew for a round. Afterwards the sides expect what must be there after the call. */
 void test_move_fill(struct test_call *call, int round);
 void test_reduce_fill(struct test_call *call, int round);
@@ -133,10 +136,12 @@ bool test_reduce_near(const struct test_call *call, int round);
 
 /* All of that: a call whose root, counts, types, place and memory follow from the seed, the communicator's slot and `turn`. */
 void test_call_open(struct test_call *call, const struct test_collective *row, enum test_form form,
-                    const struct test_comm *comm, int turn, int fixed_count, bool alone);
+                    const struct test_comm *comm, int turn, int fixed_count, bool alone, bool plain);
 void test_call_fill(struct test_call *call, int round);
 /* Notes what is wrong after the call. */
 bool test_call_check(struct test_call *call);
+/* Does nothing keep gpucoll from running it natively? Then all ranks say so. */
+bool test_call_is_native(const struct test_call *call);
 /* Frees what either plan made. */
 void test_call_close(struct test_call *call);
 

@@ -7,7 +7,7 @@
 #include "test/mpi/support.h"
 
 void test_call_open(struct test_call *call, const struct test_collective *row, enum test_form form,
-                    const struct test_comm *comm, int turn, int fixed_count, bool alone)
+                    const struct test_comm *comm, int turn, int fixed_count, bool alone, bool plain)
 {
     uint64_t mine;
 
@@ -16,6 +16,7 @@ void test_call_open(struct test_call *call, const struct test_collective *row, e
     call->form = form;
     call->comm = comm;
     call->alone = alone;
+    call->plain = plain;
     call->fixed_count = fixed_count;
     call->request = MPI_REQUEST_NULL;
     call->key =
@@ -24,6 +25,7 @@ void test_call_open(struct test_call *call, const struct test_collective *row, e
     call->in_place = row->may_be_in_place && !comm->inter && test_mix(call->key + 9) % 5 < 2;
     call->kinds[0] = test_memory_kind(mine);
     call->kinds[1] = test_memory_kind(mine + 1);
+    call->on_device = test_memory_all_on_device();
     test_choose_root(call, turn);
     (row->reduces ? test_reduce_plan : test_move_plan)(call);
     snprintf(call->text, sizeof call->text, "on %s, turn %d, root %d%s, count %d, %s", comm->name, turn,
@@ -32,6 +34,16 @@ void test_call_open(struct test_call *call, const struct test_collective *row, e
              : call->recv.n > 0 ? call->recv.blocks[0].layout->name
              : call->send.n > 0 ? call->send.blocks[0].layout->name
                                 : "nothing to do here");
+}
+
+void test_call_open_side(const struct test_call *call, struct test_args *args, bool sending, uint64_t key)
+{
+    const enum test_memory kind = call->kinds[sending ? 0 : 1];
+
+    if (call->plain)
+        test_side_open_at(&args->side, args->blocks, args->n, kind, 0);
+    else
+        test_side_open(&args->side, args->blocks, args->n, kind, key);
 }
 
 void test_call_fill(struct test_call *call, int round)
@@ -43,4 +55,31 @@ bool test_call_check(struct test_call *call)
 {
     return test_side_check(&call->recv.side, "receive", call->text) &&
            test_side_check(&call->send.side, "send", call->text);
+}
+
+/* Where each rank knows its own counts only, they come together for a call without data, too. */
+static bool has_data(const struct test_call *call)
+{
+    int sum = 0;
+
+    if (call->row->reduces)
+        return call->reduction.total > 0;
+    if (call->row->coll != TEST_ALLGATHERV)
+        return call->row->variant != TEST_SIMPLE || call->count > 0;
+    for (int i = 0; i < call->recv.n; i++)
+        sum += call->recv.counts[i];
+    return sum > 0;
+}
+
+bool test_call_is_native(const struct test_call *call)
+{
+    const struct test_collective *row = call->row;
+
+    if (!call->on_device || row->has_no_data || row->neighbors || call->comm->inter || !has_data(call))
+        return false;
+    if (row->coll == TEST_REDUCE_SCATTER && call->in_place)
+        return false; /* blocks of unlike length: a rank's result lies across what it has yet to send */
+    if (row->reduces)
+        return call->reduction.type != NULL && test_repr_is_native(&call->reduction.type->repr);
+    return call->comm->size > 1; /* a rank alone has no lane to pack on */
 }

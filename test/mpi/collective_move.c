@@ -151,7 +151,7 @@ static void plan_side(struct test_call *call, struct test_args *args, bool sendi
         }
     }
     place_blocks(call, args, key);
-    test_side_open(&args->side, args->blocks, args->n, call->kinds[sending ? 0 : 1], key);
+    test_call_open_side(call, args, sending, key);
 }
 
 void test_move_plan(struct test_call *call)

@@ -10,6 +10,7 @@
 
 enum { ELEMENT_MAX = 64 };
 enum { USER_DRAWS = 5 }; /* of operators, how many are users' */
+enum { PLAIN_UNIT = 64 }; /* elements: plain blocks have the same boundaries, whoever gets more */
 /* What the ranks give repeats itself after so many elements, a prime number: so results of megabytes, which are computed in wide arithmetic,
  * cost no more than those of kilobytes, and no chunk of an algorithm can be taken for another. */
 enum { PERIOD = 4099 };
@@ -126,6 +127,7 @@ static void share_elements(struct test_call *call)
     /* Uneven, with some that get nothing: neighbours give each other what they have. */
     for (int rank = 0; rank + 1 < comm->size && call->row->coll == TEST_REDUCE_SCATTER; rank += 2) {
         int given = unit == 0 ? 0 : (int)(test_mix2(call->key, (uint64_t)rank) % (unsigned)(unit + 1));
+        given -= call->plain ? given % PLAIN_UNIT : 0;
         counts[rank] += given;
         counts[rank + 1] -= given;
     }
@@ -155,7 +157,7 @@ static void plan_side(struct test_call *call, struct test_args *args, bool used,
     args->blocks[0] = (struct test_block){.layout = call->reduction.layout, .count = count};
     args->n = used ? 1 : 0;
     args->type = call->reduction.layout->type;
-    test_side_open(&args->side, args->blocks, args->n, call->kinds[sending ? 0 : 1], mine);
+    test_call_open_side(call, args, sending, mine);
 }
 
 void test_reduce_plan(struct test_call *call)

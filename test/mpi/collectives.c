@@ -10,6 +10,7 @@
 #include "test/mpi/collective.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
+#include "test/mpi/ways.h"
 
 enum { WINDOW = 3 };
 
@@ -27,6 +28,16 @@ static bool wait_calls(struct test_call *calls, int count, uint64_t key)
     return right;
 }
 
+/* How many of the calls have to run so. */
+static unsigned natively(const struct test_call *calls, int count)
+{
+    unsigned number = 0;
+
+    for (int i = 0; i < count; i++)
+        number += test_call_is_native(&calls[i]);
+    return number;
+}
+
 /* The calls of a window are under way at the same time. Persistent ones run twice; in quick tests all do, since peers get at buffers
  * themselves from their second use on. */
 static void run_window(struct test_call *calls, int count)
@@ -40,6 +51,7 @@ static void run_window(struct test_call *calls, int count)
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < count; i++)
             test_call_fill(&calls[i], round);
+        test_ways_before();
         for (int i = 0; i < count; i++) {
             int code = form == TEST_PERSISTENT_FORM ? MPI_Start(&calls[i].request) : test_issue(&calls[i]);
             if (!test_ok(code, calls[i].text))
@@ -47,6 +59,9 @@ static void run_window(struct test_call *calls, int count)
         }
         if (form != TEST_BLOCKING && !wait_calls(calls, count, calls[0].key))
             return;
+        test_ways_after(natively(calls, count), calls[0].text);
+        if (test_call_is_native(&calls[count - 1]))
+            test_ways_count(calls[0].row->name);
         for (int i = 0; i < count; i++)
             test_call_check(&calls[i]);
     }
@@ -64,7 +79,7 @@ static void run_on(const struct test_collective *row, enum test_form form, const
         struct test_call calls[WINDOW];
         count = form != TEST_BLOCKING && turn + WINDOW <= turns ? WINDOW : 1;
         for (int i = 0; i < count; i++)
-            test_call_open(&calls[i], row, form, comm, turn + i, 0, count == 1);
+            test_call_open(&calls[i], row, form, comm, turn + i, 0, count == 1, false);
         run_window(calls, count);
         for (int i = 0; i < count; i++)
             test_call_close(&calls[i]);
@@ -93,7 +108,23 @@ static void test_large(const struct test_collective *row, const struct test_comm
     for (int turn = 0; turn < (test.quick ? 1 : 4); turn++) {
         struct test_call call;
         test_call_open(&call, row, turn % 2 == 0 ? TEST_BLOCKING : TEST_NONBLOCKING, world, 900 + turn, count,
-                       true);
+                       true, false);
+        run_window(&call, 1);
+        test_call_close(&call);
+    }
+    test_end();
+}
+
+/* What every plan can run: long blocks that begin at boundaries, of whole packs, in buffers that are long enough to be shared. */
+static void test_even(const struct test_collective *row, const struct test_comm *world)
+{
+    const int count = test_memory_has_gpu() ? 1 << 19 : 1 << 14;
+
+    if (row->has_no_data || !test_collective_fits(row, world) || !test_begin("%s/even", row->name))
+        return;
+    for (int turn = 0; turn < 4; turn++) {
+        struct test_call call;
+        test_call_open(&call, row, TEST_BLOCKING, world, 1000 + turn, count, true, true);
         run_window(&call, 1);
         test_call_close(&call);
     }
@@ -138,10 +169,12 @@ static void test_bottom(void)
 
 int main(int argc, char **argv)
 {
+    const struct test_option own[] = {TEST_WAYS_NATIVE, TEST_WAYS_EXPECT, {.name = NULL}};
     struct test_comm comms[TEST_COMMS_MAX];
     int comm_count;
 
-    test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
+    test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
+    test_ways_start();
     if (test.rank == 0)
         printf("seed %llu, %d ranks\n", (unsigned long long)test.seed, test.size);
     comm_count = test_comms_make(comms);
@@ -151,8 +184,11 @@ int main(int argc, char **argv)
             test_collective(&test_collectives[i], (enum test_form)form, comms, comm_count);
     for (int i = 0; i < test_collective_count; i++)
         test_large(&test_collectives[i], &comms[0]);
+    for (int i = 0; i < test_collective_count; i++)
+        test_even(&test_collectives[i], &comms[0]);
     test_bottom();
     test_layouts_free();
     test_comms_free(comms, comm_count);
+    test_ways_stop();
     return test_finish();
 }

@@ -1,5 +1,6 @@
 #include "test/mpi/counters.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "test/mpi/support.h"
@@ -58,14 +59,51 @@ MPI_T_pvar_handle test_counter_open(const char *wanted)
     return handle;
 }
 
-unsigned long long test_counter_close(MPI_T_pvar_handle handle)
+unsigned long long test_counter_read(MPI_T_pvar_handle handle)
 {
     unsigned long long value = 0;
 
-    if (handle == NULL)
-        return 0;
-    if (MPI_T_pvar_read(test_counters_session, handle, &value) != MPI_SUCCESS)
+    if (handle != NULL && MPI_T_pvar_read(test_counters_session, handle, &value) != MPI_SUCCESS)
         test_fail("a counter cannot be read");
-    MPI_T_pvar_handle_free(test_counters_session, &handle);
     return value;
+}
+
+unsigned long long test_counter_close(MPI_T_pvar_handle handle)
+{
+    const unsigned long long value = test_counter_read(handle);
+
+    if (handle != NULL)
+        MPI_T_pvar_handle_free(test_counters_session, &handle);
+    return value;
+}
+
+int test_opened_index(const char *element)
+{
+    char pattern[100];
+    const char *list = strchr(test_opened.help, ':');
+
+    for (int i = 0; i < test_opened.values && list != NULL; i++) {
+        snprintf(pattern, sizeof pattern, " %d %s", i, element);
+        const char *found = strstr(list, pattern);
+        if (found != NULL && (found[strlen(pattern)] == ',' || found[strlen(pattern)] == ';' ||
+                              found[strlen(pattern)] == '\0'))
+            return i;
+    }
+    test_fail("there is no %s in: %s", element, test_opened.help);
+    return 0;
+}
+
+bool test_opened_state(int value, char *text, size_t bytes)
+{
+    char pattern[20];
+    const char *list = strstr(test_opened.help, "; values:");
+    const char *found;
+
+    snprintf(pattern, sizeof pattern, " %d ", value);
+    found = list != NULL ? strstr(list, pattern) : NULL;
+    if (found == NULL)
+        return false;
+    found += strlen(pattern);
+    snprintf(text, bytes, "%.*s", (int)strcspn(found, ","), found);
+    return true;
 }

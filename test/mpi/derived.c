@@ -1,7 +1,7 @@
 /*
  * Derived datatypes of device memory in blocking collectives: each of MPI's constructors on either side, what MPI itself packs
- * and unpacks being the reference. Every byte of a receive buffer that its type does not name must stay as it was. Whether all
- * ran natively is checked by derived.sh.
+ * and unpacks being the reference. Every byte of a receive buffer that its type does not name must stay as it was. With
+ * `--native` all have to run natively, of which derived.sh asks the component's summary, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
+#include "test/mpi/ways.h"
 
 enum { INTS = 12, MOST_RANKS = 16 };
 
@@ -235,7 +236,10 @@ static void run(enum coll coll, int turn, int count, const struct kind *all, int
         put(&send.place, send.kind->type, i * count, count, data);
     }
     test_buffer_write(&send.place.buffer, 0, send.place.image, send.place.bytes);
+    test_ways_before();
     test_ok(call(coll, &send, &recv, count, root), text);
+    test_ways_after(1, text);
+    test_ways_count(coll_names[coll]);
     for (int i = 0; i < recv.blocks && receives; i++) {
         make_data(key, many_received ? i : root, many_sent ? test.rank : 0, data, count * INTS);
         put(&recv.place, recv.kind->type, i * count, count, data);
@@ -334,14 +338,18 @@ int main(int argc, char **argv)
     const struct test_option options[] = {{.name = "irregular",
                                            .flag = &irregular,
                                            .help = "a type with too many irregular runs, and nothing else"},
+                                          TEST_WAYS_NATIVE,
+                                          TEST_WAYS_EXPECT,
                                           {.name = NULL}};
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, options);
+    test_ways_start();
     if (irregular) {
         if (test_begin("derived/irregular")) {
             test_irregular();
             test_end();
         }
+        test_ways_stop();
         return test_finish();
     }
     make_kinds();
@@ -350,5 +358,6 @@ int main(int argc, char **argv)
     test_many();
     for (int i = 0; i < kind_count; i++)
         MPI_Type_free(&kinds[i].type);
+    test_ways_stop();
     return test_finish();
 }

@@ -22,6 +22,7 @@
 #include "test/mpi/interrupt.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
+#include "test/mpi/ways.h"
 
 enum { CALLS = 10000, CHUNK = 2000, COMPLAINTS = 10 };
 
@@ -186,6 +187,16 @@ static void complete_calls(struct window *window, const int *members, int count,
     }
 }
 
+/* A call that can run natively has to have done so. Of several at once, on communicators that hold each other's last lanes, the ranks may
+ * decline some. */
+static void check_way(const struct test_call *call, int round)
+{
+    if (!call->alone || (round > 0 && call->form != TEST_PERSISTENT_FORM) || !test_call_is_native(call))
+        return;
+    test_ways_after(1, call->text);
+    test_ways_count(call->row->name);
+}
+
 /* The first round starts all calls, the second the persistent ones again. False if a call returned an error. */
 static bool run_round(struct window *window, int round)
 {
@@ -195,6 +206,7 @@ static bool run_round(struct window *window, int round)
     for (int i = 0; i < window->count; i++)
         if (round == 0 || window->calls[i].form == TEST_PERSISTENT_FORM)
             (window->calls[i].row->reduces ? test_reduce_fill : test_move_fill)(&window->calls[i], round);
+    test_ways_before();
     for (int i = 0; i < window->count; i++) {
         struct test_call *call = &window->calls[i];
         if (round > 0 && call->form != TEST_PERSISTENT_FORM)
@@ -208,6 +220,8 @@ static bool run_round(struct window *window, int round)
     }
     if (count > 0)
         complete_calls(window, under_way, count, round);
+    if (window->count > 0)
+        check_way(&window->calls[0], round);
     return true;
 }
 
@@ -273,12 +287,15 @@ int main(int argc, char **argv)
          .text = &from_text,
          .help = "the number of the first call, one that begins a window"},
         {.name = "interrupted", .flag = &interrupted, .help = "stop the thread at random moments"},
+        TEST_WAYS_NATIVE,
+        TEST_WAYS_EXPECT,
         {.name = NULL}};
     double began;
     uint64_t from, number, end;
 
     test_memory_parse("drawn");
     test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
+    test_ways_start();
     test.seed = setting("GPUCOLL_DIFFERENTIAL_SEED", NULL, test.seed);
     from = number = from_text != NULL ? strtoull(from_text, NULL, 0) : 0;
     end = from + setting("GPUCOLL_DIFFERENTIAL_CALLS", calls_text, CALLS);
@@ -295,5 +312,6 @@ int main(int argc, char **argv)
     if (test.rank == 0)
         printf("%llu calls in %.1f s\n", (unsigned long long)(number - from), test_seconds() - began);
     test_layouts_free();
+    test_ways_stop();
     return test_finish();
 }

@@ -164,6 +164,7 @@ static bool open_call(struct test_call *call, uint64_t number, int length, const
     test_choose_root(call, test_draw(&state, 1 << 20));
     call->fixed_count = draw_large_count(call, &state);
     placement = draw_placement(call->key);
+    call->on_device = test_memory_drawn() ? placement == ON_DEVICE : test_memory_all_on_device();
     for (int side = 0; side < 2; side++)
         call->kinds[side] = draw_kind(call, placement, side);
     (row->reduces ? test_reduce_plan : test_move_plan)(call);

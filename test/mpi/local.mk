@@ -81,7 +81,9 @@ libtestmpi_la_SOURCES = \
 	test/mpi/support.h \
 	test/mpi/types.c \
 	test/mpi/values.c \
-	test/mpi/values.h
+	test/mpi/values.h \
+	test/mpi/ways.c \
+	test/mpi/ways.h
 libtestmpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 
 mpi_test_cppflags = $(AM_CPPFLAGS) $(MPI_CFLAGS)

@@ -60,6 +60,11 @@ bool test_memory_drawn(void)
     return memory.asked == MEMORY_DRAWN;
 }
 
+bool test_memory_all_on_device(void)
+{
+    return memory.asked == TEST_DEVICE;
+}
+
 static bool host_accelerator(void)
 {
     const char *accelerator = getenv("OMPI_MCA_coll_gpucoll_accelerator");

@@ -55,6 +55,8 @@ size_t test_memory_gpu_used(void);
 enum test_memory test_memory_kind(uint64_t key);
 /* `--memory=split` on GPUs: the processes of some ranks have no device at all, so that no call runs natively. */
 bool test_memory_apart(void);
+/* Are the buffers of all ranks on the device, whatever the key? */
+bool test_memory_all_on_device(void);
 /* `--memory=drawn`: the program chooses; test_memory_kind gives any kind. */
 bool test_memory_drawn(void);
 const char *test_memory_name(enum test_memory kind);

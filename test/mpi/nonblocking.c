@@ -11,6 +11,7 @@
 #include "test/mpi/memory.h"
 #include "test/mpi/sums.h"
 #include "test/mpi/support.h"
+#include "test/mpi/ways.h"
 
 enum { MOST = 1000, COUNT = 60 };
 
@@ -104,6 +105,30 @@ static void test_mixed(void)
             sum_close(&sums[i]);
     }
     MPI_Op_free(&op);
+    test_end();
+}
+
+/* Long sums in buffers that are used again: peers get at these themselves. */
+static void test_used_again(void)
+{
+    enum { CALLS = 3, ROUNDS = 4 };
+    const int count = test_memory_has_gpu() ? 1 << 19 : 1 << 14; /* a GPU's memory is shared from 2 MiB on */
+    struct sum sums[CALLS];
+
+    if (!test_begin("outstanding/long_in_buffers_used_again"))
+        return;
+    for (int i = 0; i < CALLS; i++)
+        sum_open(&sums[i], (uint64_t)i, count, test_memory_kind((uint64_t)i));
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CALLS; i++) {
+            sum_fill(&sums[i], (uint64_t)(round * CALLS + i));
+            sum_post(&sums[i], MPI_COMM_WORLD);
+        }
+        for (int i = CALLS - 1; i >= 0; i--)
+            sum_wait(&sums[i]);
+    }
+    for (int i = 0; i < CALLS; i++)
+        sum_close(&sums[i]);
     test_end();
 }
 
@@ -440,13 +465,16 @@ int main(int argc, char **argv)
     const struct test_option own[] = {
         {"overlap", &overlap, NULL, "calls complete while the application computes"},
         {"native", &native, NULL, "calls on device memory run natively, and their arguments are compared"},
+        TEST_WAYS_EXPECT,
         {NULL, NULL, NULL, NULL},
     };
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
+    test_ways_start();
     test_outstanding(8);
     test_outstanding(64);
     test_outstanding(test.quick ? 200 : MOST);
+    test_used_again();
     test_mixed();
     test_blocking_between();
     test_crossed();
@@ -464,5 +492,6 @@ int main(int argc, char **argv)
         test_error();
     if (overlap)
         test_overlap();
+    test_ways_stop();
     return test_finish();
 }

@@ -10,23 +10,6 @@
 
 enum { CALLS = 10, COUNT = 100 };
 
-/* Of the array that was opened last: the index of an element, from the help text, where each stands behind its number. */
-static int index_of(const char *element)
-{
-    char pattern[100];
-    const char *list = strchr(test_opened.help, ':');
-
-    for (int i = 0; i < test_opened.values && list != NULL; i++) {
-        snprintf(pattern, sizeof pattern, " %d %s", i, element);
-        const char *found = strstr(list, pattern);
-        if (found != NULL && (found[strlen(pattern)] == ',' || found[strlen(pattern)] == ';' ||
-                              found[strlen(pattern)] == '\0'))
-            return i;
-    }
-    test_fail("there is no %s in: %s", element, test_opened.help);
-    return 0;
-}
-
 static void allreduces(enum test_memory kind)
 {
     struct test_buffer send, recv;
@@ -171,7 +154,7 @@ static void expect_element(const char *name, const char *element, void (*calls)(
 
     if (handle == NULL)
         return;
-    index = index_of(element);
+    index = test_opened_index(element);
     calls();
     if (MPI_T_pvar_read(test_counters_session, handle, values) != MPI_SUCCESS)
         test_fail("%s cannot be read", name);
@@ -189,7 +172,7 @@ static void expect_time(const char *name, const char *element, void (*calls)(voi
 
     if (handle == NULL)
         return;
-    index = index_of(element);
+    index = test_opened_index(element);
     began = test_seconds();
     calls();
     began = test_seconds() - began;
@@ -205,24 +188,19 @@ static void expect_time(const char *name, const char *element, void (*calls)(voi
 static void expect_plan(const char *collective, void (*calls)(void), const char *wanted)
 {
     int values[TEST_VALUES_MAX] = {0};
-    char pattern[20], plan[100] = "";
+    char plan[100] = "";
     MPI_T_pvar_handle handle = test_variable_open("coll_gpucoll_collective_plan");
-    const char *list, *found;
     int index;
 
     if (handle == NULL)
         return;
-    index = index_of(collective);
+    index = test_opened_index(collective);
     calls();
     if (MPI_T_pvar_read(test_counters_session, handle, values) != MPI_SUCCESS)
         test_fail("the plan cannot be read");
     MPI_T_pvar_handle_free(test_counters_session, &handle);
-    snprintf(pattern, sizeof pattern, " %d ", values[index]);
-    list = strstr(test_opened.help, "; values:");
-    found = list != NULL ? strstr(list, pattern) : NULL;
-    if (found != NULL)
-        snprintf(plan, sizeof plan, "%.*s", (int)strcspn(found + strlen(pattern), ","),
-                 found + strlen(pattern));
+    if (!test_opened_state(values[index], plan, sizeof plan))
+        test_fail("value %d has no name in: %s", values[index], test_opened.help);
     if (wanted != NULL ? strcmp(plan, wanted) != 0 : strchr(plan, '/') == NULL)
         test_fail("the plan of %s is %d '%s'", collective, values[index], plan);
 }

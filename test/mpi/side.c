@@ -25,22 +25,38 @@ static void find_bounds(struct test_side *side, const struct test_block *blocks,
     side->bytes = (size_t)(end - low);
 }
 
-void test_side_open(struct test_side *side, const struct test_block *blocks, int count, enum test_memory kind,
-                    uint64_t key)
+/* What it must hold, before there is a buffer. */
+static void open_image(struct test_side *side, const struct test_block *blocks, int count)
 {
-    static const size_t offsets[] = {0, 0, 0, 8, 4, 16, 1, 3};
-    size_t offset = offsets[test_mix(key) % (sizeof offsets / sizeof offsets[0])];
-
     memset(side, 0, sizeof *side);
     find_bounds(side, blocks, count);
     side->expected = test_alloc(side->bytes);
     side->ignored = test_alloc(side->bytes);
     memset(side->ignored, 0, side->bytes);
     test_side_clear(side);
-    if (side->bytes == 0 && key % 2 == 0)
-        return;
+}
+
+static void open_buffer(struct test_side *side, enum test_memory kind, size_t offset)
+{
     test_buffer_make(&side->buffer, kind, side->bytes, offset, false);
     side->origin = (void *)((uintptr_t)side->buffer.data - (uintptr_t)side->low);
+}
+
+void test_side_open(struct test_side *side, const struct test_block *blocks, int count, enum test_memory kind,
+                    uint64_t key)
+{
+    static const size_t offsets[] = {0, 0, 0, 8, 4, 16, 1, 3};
+
+    open_image(side, blocks, count);
+    if (side->bytes != 0 || key % 2 != 0)
+        open_buffer(side, kind, offsets[test_mix(key) % (sizeof offsets / sizeof offsets[0])]);
+}
+
+void test_side_open_at(struct test_side *side, const struct test_block *blocks, int count,
+                       enum test_memory kind, size_t offset)
+{
+    open_image(side, blocks, count);
+    open_buffer(side, kind, offset);
 }
 
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed)

@@ -32,6 +32,9 @@ struct test_side {
  * whether it is NULL. */
 void test_side_open(struct test_side *side, const struct test_block *blocks, int count, enum test_memory kind,
                     uint64_t key);
+/* The same at `offset` behind a 256-byte boundary, never NULL. */
+void test_side_open_at(struct test_side *side, const struct test_block *blocks, int count,
+                       enum test_memory kind, size_t offset);
 /* From now on the buffer must hold the packed elements in this block. */
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed);
 /* The value of the block does not matter; with `flags`, that of the bytes of each packed element whose flag

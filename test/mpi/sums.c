@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "test/mpi/support.h"
+#include "test/mpi/ways.h"
 
 static int value(uint64_t key, int rank, int i)
 {
@@ -68,5 +69,6 @@ void sum_post(struct sum *sum, MPI_Comm comm)
 void sum_wait(struct sum *sum)
 {
     test_ok(MPI_Wait(&sum->request, MPI_STATUS_IGNORE), "MPI_Wait");
+    test_ways_count("allreduce");
     sum_check(sum, "sum");
 }

@@ -178,7 +178,7 @@ static void call_once(const struct worker *worker, int which)
     if (!test_collective_fits(row, &worker->described) || !test_form_exists(form) ||
         (row->is_local && form != TEST_BLOCKING))
         return;
-    test_call_open(&call, row, form, &worker->described, which, 0, false);
+    test_call_open(&call, row, form, &worker->described, which, 0, false, false);
     if (form == TEST_PERSISTENT_FORM)
         right = test_ok(test_issue(&call), "the initialisation");
     for (int round = 0; right && round < (form == TEST_PERSISTENT_FORM ? 2 : 1); round++) {

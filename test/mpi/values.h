@@ -84,6 +84,8 @@ static inline bool test_type_allows(const struct test_type *type, enum test_op o
 
 /* Sets `mask[i]` to 1 for each of the `size` bytes that belong to the value, to 0 for padding. */
 void test_repr_mask(const struct test_repr *repr, unsigned char *mask);
+/* Has a GPU arithmetic for it? */
+bool test_repr_is_native(const struct test_repr *repr);
 bool test_repr_is_float(const struct test_repr *repr);
 
 void test_value_make(const struct test_draw *draw, int rank, uint64_t index, void *value);

@@ -275,5 +275,7 @@ void *gpucoll_host_malloc_pieces(size_t bytes, size_t piece_bytes, bool shared);
  * the program had better end. */
 bool gpucoll_host_remap_pieces(void *pointer);
 void gpucoll_host_free(void *pointer);
+/* Waits until no kernel of this process runs, whichever context launched it. */
+void gpucoll_host_synchronize(void);
 
 #endif

@@ -86,6 +86,15 @@ void gpucoll_host_wait_for_kernels(void)
     pthread_mutex_unlock(&kernels.lock);
 }
 
+void gpucoll_host_synchronize(void)
+{
+    pthread_mutex_lock(&kernels.lock);
+    while (kernels.running > 0) {
+        pthread_cond_wait(&kernels.changed, &kernels.lock);
+    }
+    pthread_mutex_unlock(&kernels.lock);
+}
+
 void gpucoll_host_wait_for_free(void)
 {
     pthread_mutex_lock(&kernels.lock);

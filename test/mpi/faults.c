@@ -11,6 +11,7 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
-enum { COUNT = 1000, LARGE = 1 << 20, ROUNDS = 20, LATE_S = 12, DELAY_S = 8, PATIENCE_S = 25 };
+enum { COUNT = 1000, LARGE = 1 << 20, ROUNDS = 20, LATE_S = 12, DELAY_S = 8, PATIENCE_S = 25, IDLE_S = 10 };
 
 static const char *mode = "none";
 static const struct test_option options[] = {{"mode", NULL, &mode, "what goes wrong, in the last rank"}, {0}};
@@ -91,6 +92,30 @@ static int calls_until_killed(const struct test_buffer *send, struct test_buffer
                    : MPI_Allreduce(send->data, recv->data, LARGE, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     }
     return code;
+}
+
+static atomic_int idle = -1; /* from then on not negative: an error of the driver, or none */
+
+static void *await_device(void *nothing)
+{
+    atomic_store(&idle, test_memory_synchronize());
+    return nothing;
+}
+
+/* After an error nothing may be left on the device that waits for the dead: who synchronises with it, as an application does that frees memory,
+ * would wait for ever. */
+static void report_device(void)
+{
+    double until = test_seconds() + IDLE_S;
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, await_device, NULL);
+    while (atomic_load(&idle) < 0 && test_seconds() < until)
+        test_sleep(0.01);
+    if (atomic_load(&idle) < 0)
+        printf("REPORT rank %d: its device is still busy after %d s\n", test.rank, IDLE_S);
+    else
+        printf("REPORT rank %d: its device has no work left (error %d)\n", test.rank, atomic_load(&idle));
 }
 
 /* Open MPI 5.0 has a class of errors for the end of a process. */
@@ -201,6 +226,7 @@ int main(int argc, char **argv)
         code = is_killed_inside() ? calls_until_killed(&send, &recv)
                                   : reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
         printf("REPORT rank %d: the call returned %s\n", test.rank, name_result(code));
+        report_device();
         fflush(stdout);
         await_reports(strcmp(mode, "differ") == 0 ? test.size : test.size - 1);
         MPI_Abort(MPI_COMM_WORLD, 8);

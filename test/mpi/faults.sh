@@ -88,7 +88,7 @@ if [[ late =~ $only ]]; then
 fi
 
 # told NAME MODE SECONDS ARGUMENT...: the last rank is killed. Each of those that are left has an error within that time, and says of a process
-# that has ended or a rank that gave up; someone names the rank. It has a shell for a parent, which goes on for a while: or else mpirun would
+# that has ended or a rank that gave up; someone names the rank. Their devices have no work left. It has a shell for a parent, which goes on for a while: or else mpirun would
 # end the job before them.
 # shellcheck disable=SC2016
 under_shell='if [ "$OMPI_COMM_WORLD_RANK" != "$0" ]; then exec "$@"; fi; "$@"; sleep "${LINGER:-20}"; exit 1'
@@ -101,6 +101,8 @@ told() {
         fail "$name" "the job took $took seconds"
     elif [ "$(grep -c 'the call returned an error' "$output")" -ne "$last" ]; then
         fail "$name" "not all other ranks got an error"
+    elif [ "$(grep -c 'its device has no work left' "$output")" -ne "$last" ]; then
+        fail "$name" "not all other ranks' devices came to an end of their work"
     elif [ "$(grep -c "process of rank $last ended\|connection to rank $last failed\|gave a collective up" "$output")" -lt "$last" ]; then
         fail "$name" "not all other ranks say why"
     elif ! says "\(connection to\|process of\) rank $last\b"; then

@@ -31,6 +31,7 @@ static struct {
     void *(*host_malloc_pieces)(size_t bytes, size_t piece_bytes, bool shared);
     bool (*host_remap_pieces)(void *pointer);
     void (*host_free)(void *pointer);
+    void (*host_synchronize)(void);
 } memory = {.asked = TEST_DEVICE};
 
 bool test_memory_parse(const char *text)
@@ -125,6 +126,7 @@ static void find_component(void)
             (void *(*)(size_t, size_t, bool))dlsym(library, "gpucoll_host_malloc_pieces");
         memory.host_remap_pieces = (bool (*)(void *))dlsym(library, "gpucoll_host_remap_pieces");
         memory.host_free = (void (*)(void *))dlsym(library, "gpucoll_host_free");
+        memory.host_synchronize = (void (*)(void))dlsym(library, "gpucoll_host_synchronize");
     }
     if (maps != NULL)
         fclose(maps);
@@ -188,6 +190,17 @@ void test_memory_thread(void)
         check(memory.cuda.primary_retain(&memory.context, device), "cuDevicePrimaryCtxRetain");
     }
     check(memory.cuda.set_current(memory.context), "cuCtxSetCurrent");
+}
+
+int test_memory_synchronize(void)
+{
+    if (test_memory_has_gpu()) {
+        test_memory_thread();
+        return memory.cuda.context_synchronize();
+    }
+    if (memory.host_synchronize != NULL)
+        memory.host_synchronize();
+    return 0;
 }
 
 static void vmm_alloc(struct test_buffer *buffer, cuda_pointer *pointer)

@@ -51,6 +51,9 @@ bool test_memory_gpu_is_clear(void);
 /* Of this process's GPU, by all who use it; 0 without one, or before its first buffer. */
 size_t test_memory_gpu_used(void);
 
+/* Waits until this process's device has no work left; the driver's error, 0 if it has none. */
+int test_memory_synchronize(void);
+
 /* The kind of buffer that `--memory` says for this rank; `key` decides where it says mixed. */
 enum test_memory test_memory_kind(uint64_t key);
 /* `--memory=split` on GPUs: the processes of some ranks have no device at all, so that no call runs natively. */

@@ -75,7 +75,7 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFL
 # Exported beside the component itself: the host accelerator's allocator, for tests that mix kinds of memory.
 # nodelete: Open MPI unloads components at MPI_Finalize, but callbacks of drivers and a last kernel's thread may still be on their way.
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
-	-export-symbols-regex '^(mca_coll_gpucoll_component|gpucoll_host_(malloc|malloc_pieces|remap_pieces|free))$$' -Wl,-z,defs -Wl,-z,nodelete
+	-export-symbols-regex '^(mca_coll_gpucoll_component|gpucoll_host_(malloc|malloc_pieces|remap_pieces|free|synchronize))$$' -Wl,-z,defs -Wl,-z,nodelete
 ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_LIBADD = libgpucoll.la $(OMPI_LIBS)
 
 ompi/mca/coll/gpucoll/.libs/help-mpi-coll-gpucoll.txt: ompi/mca/coll/gpucoll/help-mpi-coll-gpucoll.txt

@@ -188,6 +188,13 @@ static void run_move(enum move move, enum test_form form)
     test_buffer_free(&near);
 }
 
+/* One call was made since the counter was opened. */
+static void check_native(MPI_T_pvar_handle counter)
+{
+    if (test_counter_close(counter) != 1)
+        test_fail("the call did not run natively");
+}
+
 static void test_displacements(void)
 {
     for (int move = 0; move < MOVES; move++) {
@@ -198,8 +205,7 @@ static void test_displacements(void)
                 continue;
             native = test_counter_open("coll_gpucoll_native_calls");
             run_move((enum move)move, (enum test_form)form);
-            if (test_counter_close(native) != 1)
-                test_fail("the call did not run natively");
+            check_native(native);
             test_end();
         }
     }
@@ -239,7 +245,9 @@ enum long_coll {
     LONG_ALLGATHERV,
     ALLTOALL,
     LONG_ALLTOALLV,
-    ALLTOALLW
+    ALLTOALLW,
+    ALLREDUCE_IN_PLACE,
+    ALLGATHER_IN_PLACE
 };
 
 enum who { ALL, FIRST, LAST };
@@ -251,6 +259,7 @@ struct long_row {
     enum who senders, receivers;
     bool sends_each, gets_each;
     bool reduces;
+    bool in_place;
     bool seldom; /* only with GPUs, or if asked for: without one each takes many seconds */
 };
 
@@ -282,6 +291,9 @@ static const struct long_row long_rows[] = {
                         .seldom = true},
     /* Its places are bytes: 2 GiB are behind nothing. So the first rank sends to the last, and that is all. */
     [ALLTOALLW] = {.name = "alltoallw", .senders = FIRST, .receivers = LAST},
+    /* That the pieces are the same memory does not matter to MPI_BOR: what was reduced already may be reduced again. */
+    [ALLREDUCE_IN_PLACE] = {.name = "in_place/allreduce", .reduces = true, .in_place = true},
+    [ALLGATHER_IN_PLACE] = {.name = "in_place/allgather", .gets_each = true, .in_place = true},
 };
 
 static bool is_one(enum who who)
@@ -295,10 +307,24 @@ struct long_call {
     uint64_t *piece, *other;
 };
 
+/* Puts what this rank sends from piece `first` of the span on, `blocks` blocks. */
+static void long_fill(struct long_call *call, struct span *span, size_t first, size_t blocks)
+{
+    for (size_t i = 0; i < blocks * PIECES; i++) {
+        bool last = i % PIECES == PIECES - 1;
+        bool as_before = !last && i % PIECES > 0;
+        if (span->mapped && as_before)
+            continue;
+        if (!as_before)
+            make_piece(call->piece, test.rank, (int)(i / PIECES), last);
+        test_buffer_write(&span->buffer, (first + i) * PIECE, call->piece, PIECE);
+    }
+}
+
 /* What a rank has no part in is a piece that MPI does not look at. */
 static void long_open(struct long_call *call, const struct long_row *row)
 {
-    size_t sent = !is_one(row->senders) ? 0 : row->sends_each ? (size_t)test.size : 1;
+    size_t sent = row->in_place || !is_one(row->senders) ? 0 : row->sends_each ? (size_t)test.size : 1;
     size_t got = !is_one(row->receivers) ? 0 : row->gets_each ? (size_t)test.size : 1;
 
     call->row = row;
@@ -310,15 +336,16 @@ static void long_open(struct long_call *call, const struct long_row *row)
         span_fold(&call->send);
         span_fold(&call->recv);
     }
-    for (size_t i = 0; i < sent * PIECES; i++) {
-        bool last = i % PIECES == PIECES - 1;
-        bool as_before = !last && i % PIECES > 0;
-        if (call->send.mapped && as_before)
-            continue;
-        if (!as_before)
-            make_piece(call->piece, test.rank, (int)(i / PIECES), last);
-        test_buffer_write(&call->send.buffer, i * PIECE, call->piece, PIECE);
-    }
+    if (row->in_place)
+        long_fill(call, &call->recv, row->gets_each ? (size_t)test.rank * PIECES : 0, 1);
+    else
+        long_fill(call, &call->send, 0, sent);
+}
+
+/* As MPI is told. */
+static void *send_buffer(const struct long_call *call)
+{
+    return call->row->in_place ? MPI_IN_PLACE : call->send.buffer.data;
 }
 
 static void long_close(struct long_call *call)
@@ -349,7 +376,7 @@ static void long_check(struct long_call *call, size_t block, int from, int to, i
 static void long_reduce(enum long_coll coll, const struct long_call *call)
 {
     const enum test_form form = call->row->form;
-    void *s = call->send.buffer.data, *r = call->recv.buffer.data;
+    void *s = send_buffer(call), *r = call->recv.buffer.data;
     MPI_Datatype type = MPI_UINT64_T;
     int counts[MOST];
 
@@ -357,7 +384,7 @@ static void long_reduce(enum long_coll coll, const struct long_call *call)
         counts[i] = LONG;
     if (coll == REDUCE)
         RUN(Reduce, Ireduce, s, r, LONG, type, MPI_BOR, test.size - 1, MPI_COMM_WORLD);
-    else if (coll == ALLREDUCE)
+    else if (coll == ALLREDUCE || coll == ALLREDUCE_IN_PLACE)
         RUN(Allreduce, Iallreduce, s, r, LONG, type, MPI_BOR, MPI_COMM_WORLD);
     else if (coll == SCAN)
         RUN(Scan, Iscan, s, r, LONG, type, MPI_BOR, MPI_COMM_WORLD);
@@ -372,7 +399,7 @@ static void long_reduce(enum long_coll coll, const struct long_call *call)
 static void long_move(enum long_coll coll, const struct long_call *call)
 {
     const enum test_form form = call->row->form;
-    void *s = call->send.buffer.data, *r = call->recv.buffer.data;
+    void *s = send_buffer(call), *r = call->recv.buffer.data;
     MPI_Datatype type = MPI_UINT64_T;
 
     if (coll == BCAST)
@@ -381,7 +408,7 @@ static void long_move(enum long_coll coll, const struct long_call *call)
         RUN(Gather, Igather, s, LONG, type, r, LONG, type, test.size - 1, MPI_COMM_WORLD);
     else if (coll == SCATTER)
         RUN(Scatter, Iscatter, s, LONG, type, r, LONG, type, 0, MPI_COMM_WORLD);
-    else if (coll == ALLGATHER)
+    else if (coll == ALLGATHER || coll == ALLGATHER_IN_PLACE)
         RUN(Allgather, Iallgather, s, LONG, type, r, LONG, type, MPI_COMM_WORLD);
     else
         RUN(Alltoall, Ialltoall, s, LONG, type, r, LONG, type, MPI_COMM_WORLD);
@@ -391,7 +418,7 @@ static void long_move_v(enum long_coll coll, const struct long_call *call)
 {
     const enum test_form form = call->row->form;
     const int last = test.size - 1;
-    void *s = call->send.buffer.data, *r = call->recv.buffer.data;
+    void *s = send_buffer(call), *r = call->recv.buffer.data;
     MPI_Datatype type = MPI_UINT64_T, types[MOST];
     int counts[MOST], places[MOST], sent[MOST] = {0}, got[MOST] = {0}, none[MOST] = {0};
 
@@ -439,17 +466,20 @@ static void test_counts(bool all)
     for (size_t i = 0; i < sizeof long_rows / sizeof long_rows[0]; i++) {
         const struct long_row *row = &long_rows[i];
         enum long_coll coll = (enum long_coll)i;
+        MPI_T_pvar_handle native;
         struct long_call call;
 
         if ((row->seldom && !all && !test_memory_has_gpu()) || !test_begin("counts/%s", row->name))
             continue;
         long_open(&call, row);
+        native = test_counter_open("coll_gpucoll_native_calls");
         if (row->reduces)
             long_reduce(coll, &call);
         else if (row->name[strlen(row->name) - 1] == 'v' || coll == ALLTOALLW)
             long_move_v(coll, &call);
         else
             long_move(coll, &call);
+        check_native(native);
         long_check_all(coll, &call);
         long_close(&call);
         test_end();

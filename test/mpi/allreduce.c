@@ -386,6 +386,27 @@ static void test_big(const struct test_comm *comms)
     }
 }
 
+/* What every plan can run: whole packs at boundaries, in buffers that are long enough to be shared. */
+static void test_even(const struct test_comm *comms)
+{
+    const struct test_type *type = test_types;
+
+    if (!test_begin("allreduce/even"))
+        return;
+    while (type->handle != MPI_FLOAT)
+        type++;
+    for (int variant = 0; variant < 4; variant++) {
+        struct call call;
+        prepare(&call, type, TEST_SUM, test_memory_has_gpu() ? 1 << 19 : 1 << 14,
+                test_mix3(test.seed, 5000, (uint64_t)variant));
+        call.in_place = variant % 2 == 1;
+        call.send_offset = call.recv_offset = 0;
+        set_comm(&call, &comms[0]);
+        run_call(&call);
+    }
+    test_end();
+}
+
 /* Frees buffers and makes others, of other sizes and kinds, where they stood: nothing kept about an address
  * may outlive the allocation. */
 static void test_remade(const struct test_comm *comms)
@@ -479,6 +500,7 @@ int main(int argc, char **argv)
                 test_pair(&test_types[type], (enum test_op)op, comms, comm_count);
     name_missing_types();
     test_big(comms);
+    test_even(comms);
     test_remade(comms);
     test_unlike_ranks(comms, comm_count);
     if (test.huge)

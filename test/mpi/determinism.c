@@ -7,6 +7,7 @@
 
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
+#include "test/mpi/ways.h"
 
 /* Numbers under test, and how many others stand before and after them. */
 enum { NUMBERS = 1000 };
@@ -112,16 +113,21 @@ static void run(enum which which, int place, bool wide, bool in_place)
         put(wide, values, i, number(test.rank, embedded(place, i)));
     test_buffer_make(&send, test_memory_kind((uint64_t)(place * 2 + wide)), bytes, 0, false);
     test_buffer_make(&recv, test_memory_kind((uint64_t)(place * 2 + wide)), bytes, 0, false);
-    test_buffer_write(in_place ? &recv : &send, 0, values, bytes);
-    test_ok(call(which, in_place ? MPI_IN_PLACE : send.data, recv.data, all, wide ? MPI_DOUBLE : MPI_FLOAT),
-            names[which]);
     received(which, all, &first, &count, &ranks);
-    test_buffer_read(&recv, 0, got, bytes);
     for (int i = 0; i < count; i++)
         expect(wide, wanted, i, ranks, embedded(place, first + i));
-    if (memcmp(got, wanted, (size_t)count * element) != 0)
-        test_fail("other bits than in rank order, %d elements, %d before", all, places[place].before);
-    test_buffer_check(&recv, "recv");
+    /* Twice: peers get at buffers themselves from their second use on. */
+    for (int use = 0; use < 2; use++) {
+        test_buffer_write(in_place ? &recv : &send, 0, values, bytes);
+        test_ok(
+            call(which, in_place ? MPI_IN_PLACE : send.data, recv.data, all, wide ? MPI_DOUBLE : MPI_FLOAT),
+            names[which]);
+        test_ways_count(names[which]);
+        test_buffer_read(&recv, 0, got, bytes);
+        if (memcmp(got, wanted, (size_t)count * element) != 0)
+            test_fail("other bits than in rank order, %d elements, %d before", all, places[place].before);
+        test_buffer_check(&recv, "recv");
+    }
     test_buffer_free(&send);
     test_buffer_free(&recv);
     free(values);
@@ -131,7 +137,10 @@ static void run(enum which which, int place, bool wide, bool in_place)
 
 int main(int argc, char **argv)
 {
-    test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
+    const struct test_option own[] = {TEST_WAYS_EXPECT, {.name = NULL}};
+
+    test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
+    test_ways_start();
     for (int which = 0; which < COLLECTIVES; which++) {
         for (int wide = 0; wide < 2; wide++) {
             if (!test_begin("determinism/%s/%s", names[which], wide ? "MPI_DOUBLE" : "MPI_FLOAT"))
@@ -144,5 +153,6 @@ int main(int argc, char **argv)
             test_end();
         }
     }
+    test_ways_stop();
     return test_finish();
 }

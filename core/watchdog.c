@@ -341,7 +341,7 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
         if (request->state == GPUCOLL_RUNNING && request->plan.algorithm->stop != NULL) {
             request->plan.algorithm->stop(request);
         }
-        /* When the caller has the error, the buffers are its own again. */
+        /* When the caller has the error, the buffers are its own again. (But for kernels that have not begun by then: docs/design.md.) */
         request->gpu->device->accel->ops->stream_stop(request->lane->stream);
     }
     publish(request);

@@ -273,6 +273,9 @@ void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 
 /* Is there a way between hosts for this collective, or GPUCOLL_BARRIER? */
 bool gpucoll_cluster_has(enum gpucoll_coll coll);
+/* The collectives that the ranks of a host call, before what goes between hosts and after it: twice the same if there is but one. False: none. Of
+ * calls that are not to be in the order of ranks. */
+bool gpucoll_cluster_local(enum gpucoll_coll coll, enum gpucoll_coll local[2]);
 /* In gpucoll_post: notes what the call is. Without memory for that, request->stages is NULL, and the others learn it from the post. */
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 /* As gpucoll_exchange_is_able. */

@@ -48,6 +48,17 @@ bool gpucoll_cluster_has(enum gpucoll_coll coll)
     return coll == GPUCOLL_BARRIER || families[coll] != NULL;
 }
 
+bool gpucoll_cluster_local(enum gpucoll_coll coll, enum gpucoll_coll local[2])
+{
+    const struct gpucoll_cluster_family *family = families[coll];
+    if (family == NULL || family->between == GPUCOLL_BETWEEN_RANKS) {
+        return false;
+    }
+    local[0] = family->local[0];
+    local[1] = family->local[1];
+    return true;
+}
+
 /* The blocks that all ranks name alike; NULL: this collective has none. */
 static const struct gpucoll_block *common_blocks(const struct gpucoll_coll_args *args)
 {

@@ -47,6 +47,13 @@ enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uin
     return cheapest(coll, size, bytes)->algorithm;
 }
 
+uint64_t gpucoll_rail_cost(enum gpucoll_rail_coll coll, enum gpucoll_rail_algorithm algorithm, uint32_t size,
+                           uint64_t bytes)
+{
+    const struct gpucoll_rail_row *row = forced(coll, algorithm);
+    return row != NULL ? row->cost(size, bytes) : 0;
+}
+
 enum gpucoll_rail_algorithm gpucoll_rail_named(const char *name)
 {
     return strcmp(name, "doubling") == 0 ? GPUCOLL_RAIL_DOUBLING

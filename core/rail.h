@@ -94,6 +94,10 @@ bool gpucoll_rail_keeps_blocks(const struct gpucoll_rail *rail, const struct gpu
 /* By the name that coll_gpucoll_rail_algorithm has for it. */
 enum gpucoll_rail_algorithm gpucoll_rail_named(const char *name);
 
+/* The nanoseconds by which AUTO compares; 0: this collective has no such algorithm. `size` and `bytes` as below. */
+uint64_t gpucoll_rail_cost(enum gpucoll_rail_coll coll, enum gpucoll_rail_algorithm algorithm, uint32_t size,
+                           uint64_t bytes);
+
 /* What AUTO takes for `bytes` of data (with blocks: of all of them) of `size` ranks. */
 enum gpucoll_rail_algorithm gpucoll_rail_choose(enum gpucoll_rail_coll coll, uint32_t size, uint64_t bytes);
 

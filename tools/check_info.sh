@@ -114,7 +114,19 @@ OMPI_MCA_coll_gpucoll_topology_file=$folder/nothing ends 1 '^gpucoll_info: coll_
 echo '<banana/>' >"$folder/banana.xml"
 ends 1 "^gpucoll_info: --topology: .*banana.xml: line 1: " --topology "$folder/banana.xml"
 ends 0 '16 ranks on 2 hosts, between which a rank has' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
-ends 0 'among those of the first host, 8 ranks, links' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 'on the first host, 8 ranks, links' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 '^  before what goes between the hosts: reduce_scatter' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+says_nothing '^    twoshot' "a call of several hosts"
+grep -q '^  after what goes between the hosts: allgatherv' "$out" || fail "no collective after what goes between the hosts"
+grep -q '524288 bytes along each of 8 rails' "$out" || fail "nothing goes between the hosts"
+[ "$(grep -c '^  \* ' "$out")" -eq 3 ] || fail "not one choice for each of three stages"
+ends 0 '^  before and after what goes between the hosts: alltoallv' --explain alltoall 1M --topology "$samples/two-hosts.xml" --ranks 16
+grep -q '^  between the hosts from rank to rank' "$out" || fail "an all-to-all goes along rails"
+ends 0 'along a chain of all ranks' --explain scan 1K --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 '^ *64M  ' --select coll=bcast,ranks=16 --topology "$samples/two-hosts.xml"
+OMPI_MCA_coll_gpucoll_allreduce_algorithm=ring ends 0 '=ring is of calls within one host: here those of reduce_scatter and allgatherv' \
+    --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+OMPI_MCA_coll_gpucoll_rail_algorithm=tree ends 0 '^  \* tree' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
 ends 0 '^ *64M  pipes ' --select coll=alltoall,ranks=3,peer_access=no
 ends 2 'expected yes (GPUs can store' --explain allreduce 4M --peer-access maybe
 OMPI_MCA_coll_gpucoll_transports=shm ends 0 '^  choice: pipes by host' --explain alltoall 4M

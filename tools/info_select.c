@@ -10,6 +10,7 @@
 #include "core/topology/topology.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
+#include "tools/info_hosts.h"
 #include "tools/info_query.h"
 #include "ucx_tl/tl.h"
 
@@ -230,7 +231,7 @@ static void print_team(const struct query *query)
     if (query->hosts > 1) {
         printf(", %u ranks on %d hosts, between which a rank has %.2f us and %.1f GB/s\n", query->nranks,
                query->hosts, query->net_latency_us, query->net_bandwidth / 1e9);
-        printf("  before and after what goes between hosts, among those of the first host");
+        printf("  on the first host");
     }
     printf(", %u ranks%s", input->nranks,
            input->sharers < 2  ? ""
@@ -290,6 +291,9 @@ static bool select_by(struct info *info, const char *option, const char *text)
         return true;
     }
     info_print_source(info, &machine, entry);
+    if (query.hosts > 1) {
+        return info_select_hosts(info, &query, input->bytes ? select_one : select_range);
+    }
     return input->bytes ? select_one(info, &query) : select_range(info, &query);
 }
 

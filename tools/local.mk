@@ -12,6 +12,8 @@ gpucoll_info_SOURCES = \
 	tools/info_collectives.c \
 	tools/info_constants.c \
 	tools/info_gpus.c \
+	tools/info_hosts.c \
+	tools/info_hosts.h \
 	tools/info_messages.c \
 	tools/info_parameters.c \
 	tools/info_query.c \

@@ -32,6 +32,10 @@ holds() {
     fi
 }
 
+lacks() {
+    [ -s "$2" ] && ! grep -q -e "$1" "$2"
+}
+
 if ! command -v python3 >/dev/null; then
     skip bench "there is no python3"
     exit 0
@@ -120,6 +124,8 @@ fi
 
 # Every plan forced beside the choice.
 bench_plans=("$bench/bench_plans" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built" --max 4K --iterations 2)
+expect plans_more 0 "${bench_plans[@]}" --collectives scan,gatherv --max 8 --json "$LOGS/plans_more.json"
+holds plans_more_are_native "a forced plan is taken for a staged call" lacks '"staged"' "$LOGS/plans_more.json"
 expect plans 0 "${bench_plans[@]}" --collectives allreduce,alltoall --json "$LOGS/plans.json"
 for plan in oneshot/ll twoshot/ll128 phased/simple exchange/simple; do
     holds "plans_$plan" "not measured" grep -Eq "\"$plan\": \{[^}]*\"times_us\": \[[0-9]" "$LOGS/plans.json"

@@ -1,6 +1,6 @@
 /* coll_gpucoll_deterministic: reductions of numbers whose sum depends on the order have the bits of ((r0 + r1) + r2) ..., whatever the
  * message's size, the place of the numbers in it, the kinds of memory and the parameters that this program is run
- * with. */
+ * with. And without it (--beside): the bits of a call do not depend on the calls that are under way with it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,13 +135,89 @@ static void run(enum which which, int place, bool wide, bool in_place)
     free(wanted);
 }
 
+static int start(enum which which, const struct test_buffer *send, const struct test_buffer *recv, int count,
+                 MPI_Request *request)
+{
+    int counts[64];
+
+    for (int i = 0; i < test.size; i++)
+        counts[i] = count / test.size;
+    switch (which) {
+    case ALLREDUCE:
+        return MPI_Iallreduce(send->data, recv->data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, request);
+    case REDUCE:
+        return MPI_Ireduce(send->data, recv->data, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD, request);
+    case REDUCE_SCATTER:
+        return MPI_Ireduce_scatter(send->data, recv->data, counts, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+                                   request);
+    default:
+        return MPI_Ireduce_scatter_block(send->data, recv->data, count / test.size, MPI_FLOAT, MPI_SUM,
+                                         MPI_COMM_WORLD, request);
+    }
+}
+
+/* A call by itself, then one behind others of its kind that are under way. Large enough for more CTAs than calls have that overlap. */
+static void run_beside(enum which which)
+{
+    enum { COUNT = 1 << 20, OTHERS = 3, ALONE = 3 };
+    const size_t bytes = COUNT * sizeof(float);
+    const bool has = which != REDUCE || test.rank == 0;
+    const size_t result = !has                                    ? 0
+                          : which == ALLREDUCE || which == REDUCE ? bytes
+                                                                  : bytes / (size_t)test.size;
+    struct test_buffer send, recv, other[OTHERS];
+    MPI_Request request[OTHERS + 1];
+    float *values = test_alloc(bytes);
+    char *alone = test_alloc(bytes), *beside = test_alloc(bytes);
+
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)number(test.rank, i);
+    test_buffer_make(&send, test_memory_kind(0), bytes, 0, false);
+    test_buffer_make(&recv, test_memory_kind(1), bytes, 0, false);
+    test_buffer_write(&send, 0, values, bytes);
+    for (int i = 0; i < OTHERS; i++)
+        test_buffer_make(&other[i], test_memory_kind((uint64_t)i), bytes, 0, false);
+    for (int use = 0; use < ALONE; use++) { /* the first ones are not yet direct */
+        test_ok(start(which, &send, &recv, COUNT, &request[0]), names[which]);
+        test_ok(MPI_Wait(&request[0], MPI_STATUS_IGNORE), "MPI_Wait");
+        test_ways_count(names[which]);
+    }
+    test_buffer_read(&recv, 0, alone, result);
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < OTHERS; i++)
+            test_ok(start(which, &send, &other[i], COUNT, &request[i]), names[which]);
+        test_ok(start(which, &send, &recv, COUNT, &request[OTHERS]), names[which]);
+        test_ok(MPI_Waitall(OTHERS + 1, request, MPI_STATUSES_IGNORE), "MPI_Waitall");
+        test_buffer_read(&recv, 0, beside, result);
+        if (memcmp(alone, beside, result) != 0)
+            test_fail("turn %d: other bits beside %d calls than alone", turn, OTHERS);
+    }
+    for (int i = 0; i < OTHERS; i++)
+        test_buffer_free(&other[i]);
+    test_buffer_free(&recv);
+    test_buffer_free(&send);
+    free(values);
+    free(alone);
+    free(beside);
+}
+
 int main(int argc, char **argv)
 {
-    const struct test_option own[] = {TEST_WAYS_EXPECT, {.name = NULL}};
+    bool beside = false;
+    const struct test_option own[] = {
+        {.name = "beside", .flag = &beside, .help = "calls that overlap, and nothing else"},
+        TEST_WAYS_EXPECT,
+        {.name = NULL}};
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
     test_ways_start();
-    for (int which = 0; which < COLLECTIVES; which++) {
+    for (int which = 0; which < SCAN && beside; which++) {
+        if (test_begin("determinism/%s/beside", names[which])) {
+            run_beside((enum which)which);
+            test_end();
+        }
+    }
+    for (int which = 0; which < COLLECTIVES && !beside; which++) {
         for (int wide = 0; wide < 2; wide++) {
             if (!test_begin("determinism/%s/%s", names[which], wide ? "MPI_DOUBLE" : "MPI_FLOAT"))
                 continue;

@@ -107,7 +107,8 @@ static void store_float(enum test_format format, void *to, wide value)
 
 bool test_repr_is_native(const struct test_repr *repr)
 {
-    return repr->format[0] != TEST_FLONG && repr->format[1] != TEST_FLONG;
+    const bool half_complex = repr->shape == TEST_COMPLEX && repr->format[0] == TEST_F16;
+    return !half_complex && repr->format[0] != TEST_FLONG && repr->format[1] != TEST_FLONG;
 }
 
 bool test_repr_is_float(const struct test_repr *repr)

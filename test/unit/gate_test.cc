@@ -109,13 +109,13 @@ TEST(gate, kernels_beside_each_other_fit_on_the_gpu_with_those_of_all_lanes)
 {
     for (const char *algorithm : {"oneshot", "twoshot", "ring"}) {
         const Settings settings = {
-            {"allreduce_algorithm", algorithm}, {"lanes", "4"}, {"host_resident", "12"}};
+            {"allreduce_algorithm", algorithm}, {"lanes", "4"}, {"host_resident", "16"}};
         twins_on_threads(3, settings, [](Rank &rank, gpucoll_team *other) {
             Sum first(rank, 60000, 1);
             Sum second(rank, 60000, 2);
-            call_beside(rank, other, first, second, [] { EXPECT_EQ(test_launches().ctas_with_gate, 3u); });
-            EXPECT_GT(test_launches().ctas_without_gate, 3u);
-            EXPECT_LE(test_launches().ctas_without_gate, 12u);
+            call_beside(rank, other, first, second, [] { EXPECT_EQ(test_launches().ctas_with_gate, 4u); });
+            EXPECT_GT(test_launches().ctas_without_gate, 4u);
+            EXPECT_LE(test_launches().ctas_without_gate, 16u);
         });
     }
 }

@@ -51,14 +51,14 @@ TEST(resident, a_plan_has_no_more_ctas_than_any_gpu_holds)
         on_threads(
             3, {{"allreduce_algorithm", algorithm}, {"protocol", "simple"}, {"channels", "64"}},
             [](Rank &rank) {
-                rank.set("host_resident", rank.number == 1 ? "3" : "7");
+                rank.set("host_resident", rank.number == 1 ? "4" : "7");
                 ASSERT_EQ(rank.open(), GPUCOLL_OK);
                 Sum sum(rank, 100000, 1);
                 EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
                 EXPECT_TRUE(sum.right());
                 const std::vector<std::string> lines = rank.log.lines();
                 const auto is_plan = [](const std::string &line) {
-                    return line.find(" by simple, 3 CTAs of ") != std::string::npos;
+                    return line.find(" by simple, 4 CTAs of ") != std::string::npos;
                 };
                 EXPECT_EQ(std::any_of(lines.begin(), lines.end(), is_plan), rank.number == 0);
                 rank.close();

@@ -71,15 +71,21 @@ static void wait_for_free(void)
     }
 }
 
+/* Likewise. */
+static void wait_for_running(void)
+{
+    while (kernels.running > 0) {
+        pthread_cond_wait(&kernels.changed, &kernels.lock);
+    }
+}
+
 void gpucoll_host_wait_for_kernels(void)
 {
     pthread_mutex_lock(&kernels.lock);
     if (kernels.frees_wait) {
         wait_for_free();
         kernels.freeing = true;
-        while (kernels.running > 0) {
-            pthread_cond_wait(&kernels.changed, &kernels.lock);
-        }
+        wait_for_running();
         kernels.freeing = false;
         pthread_cond_broadcast(&kernels.changed);
     }
@@ -89,9 +95,7 @@ void gpucoll_host_wait_for_kernels(void)
 void gpucoll_host_synchronize(void)
 {
     pthread_mutex_lock(&kernels.lock);
-    while (kernels.running > 0) {
-        pthread_cond_wait(&kernels.changed, &kernels.lock);
-    }
+    wait_for_running();
     pthread_mutex_unlock(&kernels.lock);
 }
 

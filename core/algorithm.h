@@ -14,7 +14,8 @@ struct gpucoll_request;
 #define GPUCOLL_ANY_EXCHANGE (GPUCOLL_COLL_COUNT + 1)  /* every collective but all-reduce */
 #define GPUCOLL_ANY_MOVE (GPUCOLL_COLL_COUNT + 2)      /* those that reduce nothing */
 #define GPUCOLL_ANY_REDUCTION (GPUCOLL_COLL_COUNT + 3) /* those that reduce, all-reduce among them */
-#define GPUCOLL_ANY_RING (GPUCOLL_COLL_COUNT + 4)      /* those that go round a ring or along a chain */
+#define GPUCOLL_ANY_RING (GPUCOLL_COLL_COUNT + 4)      /* those that go round a ring, or from or to a root */
+#define GPUCOLL_ANY_SCAN (GPUCOLL_COLL_COUNT + 5)
 
 struct gpucoll_algorithm {
     const char *name;     /* as typed in coll_gpucoll_<collective>_algorithm */

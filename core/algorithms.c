@@ -17,6 +17,9 @@
     ROW(ring_ll)                                                                                             \
     ROW(ring_ll128)                                                                                          \
     ROW(ring_simple)                                                                                         \
+    ROW(chain_ll)                                                                                            \
+    ROW(chain_ll128)                                                                                         \
+    ROW(chain_simple)                                                                                        \
     ROW(tree_ll)                                                                                             \
     ROW(tree_ll128)                                                                                          \
     ROW(tree_simple)                                                                                         \
@@ -71,6 +74,8 @@ bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_co
         return coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_ALLGATHER || coll == GPUCOLL_ALLGATHERV ||
                coll == GPUCOLL_BCAST || coll == GPUCOLL_REDUCE || coll == GPUCOLL_REDUCE_SCATTER ||
                coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+    case GPUCOLL_ANY_SCAN:
+        return coll == GPUCOLL_SCAN || coll == GPUCOLL_EXSCAN;
     default:
         return row->coll == (int)coll;
     }
@@ -87,6 +92,8 @@ const char *gpucoll_algorithm_colls(const struct gpucoll_algorithm *row)
         return "all that reduce";
     case GPUCOLL_ANY_RING:
         return "allreduce, allgather(v), bcast, reduce, reduce_scatter(_block)";
+    case GPUCOLL_ANY_SCAN:
+        return "scan, exscan";
     default:
         return gpucoll_coll_name((enum gpucoll_coll)row->coll);
     }

@@ -37,6 +37,10 @@ static enum gpucoll_relay_flow flow_of(enum gpucoll_coll coll, bool tree)
         return GPUCOLL_RELAY_BCAST;
     case GPUCOLL_REDUCE:
         return GPUCOLL_RELAY_REDUCE;
+    case GPUCOLL_SCAN:
+        return GPUCOLL_RELAY_SCAN;
+    case GPUCOLL_EXSCAN:
+        return GPUCOLL_RELAY_EXSCAN;
     default:
         return GPUCOLL_RELAY_ALLGATHER;
     }
@@ -88,6 +92,8 @@ static struct load load_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_
     case GPUCOLL_RELAY_BCAST: /* the first pieces of a connection are handed on while the rest of them comes */
         return (struct load){n > 1 ? all : 0, n - 1, n > 2 ? (n - 2) * first / 2 : 0};
     case GPUCOLL_RELAY_REDUCE:
+    case GPUCOLL_RELAY_SCAN:
+    case GPUCOLL_RELAY_EXSCAN:
         return (struct load){n > 1 ? all : 0, n - 1, n > 2 ? (n - 2) * first : 0};
     default:
         return (struct load){(n - 1) * all, n - 1, 0};
@@ -98,7 +104,7 @@ static struct load load_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_
 static struct gpucoll_plan_input along(const struct gpucoll_plan_input *input, bool tree)
 {
     struct gpucoll_plan_input used = *input;
-    if (!tree && input->ring_bandwidth > 0) {
+    if (!tree && !gpucoll_relay_is_scan(flow_of(input->coll, tree)) && input->ring_bandwidth > 0) {
         used.whole_lines = input->ring_whole_lines;
         used.latency_us = input->ring_latency_us;
         used.bandwidth = input->ring_bandwidth;
@@ -176,7 +182,7 @@ static const char *unusable(const struct gpucoll_plan_input *input, bool tree,
 
 /* ---- the call ---- */
 
-/* The ranks in the order of the ring, from the root on where there is one. */
+/* The ranks in the order of the ring, from the root on where there is one; of a scan in their own. */
 static void fill_order(const struct gpucoll_request *request, enum gpucoll_relay_flow flow, uint32_t *order)
 {
     const uint32_t n = request->team->size;
@@ -187,7 +193,7 @@ static void fill_order(const struct gpucoll_request *request, enum gpucoll_relay
         first++;
     }
     for (uint32_t position = 0; position < n; position++) {
-        order[position] = ring[(position + first) % n];
+        order[position] = gpucoll_relay_is_scan(flow) ? position : ring[(position + first) % n];
     }
 }
 
@@ -239,6 +245,11 @@ static struct gpucoll_kernel_run whole_run(const struct gpucoll_request *request
     } else if (flow == GPUCOLL_RELAY_REDUCE) {
         block.send = runs[root].send;
         block.recv = is_root ? runs[root].recv : NULL;
+    } else if (gpucoll_relay_is_scan(flow)) {
+        const uint32_t own = request->team->rank;
+        const uint32_t last = request->team->size - 1;
+        block.send = runs[own < last ? own + 1 : own].send; /* an exscan has none for the own rank */
+        block.recv = runs[own].recv;
     }
     return block;
 }
@@ -278,7 +289,7 @@ static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpu
 
 /* ---- the rows ---- */
 
-#define ROW(shaped, kind, collectives, is_tree, way, letters, text)                                          \
+#define ROW(shaped, kind, collectives, is_tree, ordered, way, letters, text)                                 \
     static const char *unusable_##kind##_##letters(const struct gpucoll_plan_input *input)                   \
     {                                                                                                        \
         const struct gpucoll_plan_input used = along(input, is_tree);                                        \
@@ -298,6 +309,7 @@ static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpu
         .protocol = #letters,                                                                                \
         .help = text,                                                                                        \
         .coll = collectives,                                                                                 \
+        .rank_order = ordered,                                                                               \
         .waits = true,                                                                                       \
         .unusable = unusable_##kind##_##letters,                                                             \
         .shape = shape_##kind##_##letters,                                                                   \
@@ -308,15 +320,25 @@ static gpucoll_status start(struct gpucoll_request *request, bool tree, enum gpu
 #define RING_HELP                                                                                            \
     "one kernel: each rank hands on what it gets to the next one of a ring, or of a chain from or to the "   \
     "root; "
+#define CHAIN_HELP "one kernel: each rank adds its part to what the rank before it hands on; "
 #define TREE_HELP                                                                                            \
     "one kernel: up and down two binary trees, each with half of the message; fewer steps than a ring; "
 #define LL_HELP "words carry their flags; for small messages"
 #define LL128_HELP "lines of 128 bytes carry their flags; over NVLink"
 #define SIMPLE_HELP "pieces with a flag each; for large messages"
 
-ROW(gpucoll_ring_ll, ring, GPUCOLL_ANY_RING, false, GPUCOLL_RELAY_LL, ll, RING_HELP LL_HELP);
-ROW(gpucoll_ring_ll128, ring, GPUCOLL_ANY_RING, false, GPUCOLL_RELAY_LL128, ll128, RING_HELP LL128_HELP);
-ROW(gpucoll_ring_simple, ring, GPUCOLL_ANY_RING, false, GPUCOLL_RELAY_SIMPLE, simple, RING_HELP SIMPLE_HELP);
-ROW(gpucoll_tree_ll, tree, GPUCOLL_ALLREDUCE, true, GPUCOLL_RELAY_LL, ll, TREE_HELP LL_HELP);
-ROW(gpucoll_tree_ll128, tree, GPUCOLL_ALLREDUCE, true, GPUCOLL_RELAY_LL128, ll128, TREE_HELP LL128_HELP);
-ROW(gpucoll_tree_simple, tree, GPUCOLL_ALLREDUCE, true, GPUCOLL_RELAY_SIMPLE, simple, TREE_HELP SIMPLE_HELP);
+ROW(gpucoll_ring_ll, ring, GPUCOLL_ANY_RING, false, false, GPUCOLL_RELAY_LL, ll, RING_HELP LL_HELP);
+ROW(gpucoll_ring_ll128, ring, GPUCOLL_ANY_RING, false, false, GPUCOLL_RELAY_LL128, ll128,
+    RING_HELP LL128_HELP);
+ROW(gpucoll_ring_simple, ring, GPUCOLL_ANY_RING, false, false, GPUCOLL_RELAY_SIMPLE, simple,
+    RING_HELP SIMPLE_HELP);
+ROW(gpucoll_chain_ll, chain, GPUCOLL_ANY_SCAN, false, true, GPUCOLL_RELAY_LL, ll, CHAIN_HELP LL_HELP);
+ROW(gpucoll_chain_ll128, chain, GPUCOLL_ANY_SCAN, false, true, GPUCOLL_RELAY_LL128, ll128,
+    CHAIN_HELP LL128_HELP);
+ROW(gpucoll_chain_simple, chain, GPUCOLL_ANY_SCAN, false, true, GPUCOLL_RELAY_SIMPLE, simple,
+    CHAIN_HELP SIMPLE_HELP);
+ROW(gpucoll_tree_ll, tree, GPUCOLL_ALLREDUCE, true, false, GPUCOLL_RELAY_LL, ll, TREE_HELP LL_HELP);
+ROW(gpucoll_tree_ll128, tree, GPUCOLL_ALLREDUCE, true, false, GPUCOLL_RELAY_LL128, ll128,
+    TREE_HELP LL128_HELP);
+ROW(gpucoll_tree_simple, tree, GPUCOLL_ALLREDUCE, true, false, GPUCOLL_RELAY_SIMPLE, simple,
+    TREE_HELP SIMPLE_HELP);

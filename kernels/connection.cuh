@@ -203,6 +203,9 @@ struct over_ll {
                 const gpucoll_relay_end &from = k == 0 ? step.from[0] : step.from[1];
                 const pack value = k >= step.sources ? piece.own.load(piece.begin + at)
                                                      : receive(channel, from, step.received, at);
+                if (step.keeps && k > 0 && !channel.failed) {
+                    piece.user.store(piece.begin + at, sum);
+                }
                 sum = fold(op, k == 0, sum, value);
             }
             if (channel.failed) {
@@ -278,6 +281,9 @@ struct over_ll128 {
                 value = receive(channel, k == 0 ? step.from[0] : step.from[1], step.received, line, present);
             } else if (holds_data) {
                 value = piece.own.load(piece.begin + at);
+            }
+            if (step.keeps && k > 0 && holds_data && !channel.failed) {
+                piece.user.store(piece.begin + at, sum);
             }
             sum = fold(op, k == 0, sum, value);
         }

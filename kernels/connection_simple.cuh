@@ -35,6 +35,17 @@ struct over_simple {
         }
     }
 
+    static __device__ __forceinline__ void store_packs(char *to, const pack (&value)[unroll], uint32_t start, uint32_t fast)
+    {
+#pragma unroll
+        for (uint32_t i = 0; i < unroll; i++) {
+            const uint32_t at = start + i * movers();
+            if (at < fast) {
+                store_pack(to + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, value[i]);
+            }
+        }
+    }
+
     /* The loads of two operands are on their way together; a third one, which only trees have, comes after them. */
     template <typename Op>
     static __device__ __forceinline__ void fast_packs(const Op &op, const relay_channel &channel, const gpucoll_relay_step &step,
@@ -69,14 +80,21 @@ struct over_simple {
 #pragma unroll 1
             for (uint32_t k = 0; k < results; k++) {
                 char *const to = k >= step.targets ? piece.user.at(piece.begin) : k == 0 ? target[0] : target[1];
-#pragma unroll
-                for (uint32_t i = 0; i < unroll; i++) {
-                    const uint32_t at = start + i * movers();
-                    if (at < fast) {
-                        store_pack(to + static_cast<size_t>(at) * GPUCOLL_PACK_BYTES, sum[i]);
-                    }
-                }
+                store_packs(to, sum, start, fast);
             }
+        }
+    }
+
+    /* What came, as it is: once more from the slot, since all forms of a step would pay for the registers of a result beside the outcome.
+     * After the thread has read its own packs, in whose place they may come. */
+    static __device__ __forceinline__ void keep_packs(const relay_channel &channel, const gpucoll_relay_step &step,
+                                                      const relay_piece &piece, uint32_t fast)
+    {
+        const char *const source = channel.slot<protocol>(channel.args.rank, step.from[0].end, step.received);
+        for (uint32_t start = mover(); start < fast; start += unroll * movers()) {
+            pack value[unroll];
+            load_packs(value, source, start, fast);
+            store_packs(piece.user.at(piece.begin), value, start, fast);
         }
     }
 
@@ -94,6 +112,9 @@ struct over_simple {
                 const pack value = k >= step.sources
                                        ? piece.own.load(piece.begin + at)
                                        : load_pack(channel.slot<protocol>(channel.args.rank, from.end, step.received) + place);
+                if (step.keeps && k > 0) {
+                    piece.user.store(piece.begin + at, sum);
+                }
                 sum = fold(op, k == 0, sum, value);
             }
 #pragma unroll 1
@@ -111,7 +132,7 @@ struct over_simple {
     {
         uint64_t end = piece.begin + piece.length;
         end = step.reads && piece.own.fast_end() < end ? piece.own.fast_end() : end;
-        end = step.writes && piece.user.fast_end() < end ? piece.user.fast_end() : end;
+        end = (step.writes || step.keeps) && piece.user.fast_end() < end ? piece.user.fast_end() : end;
         return end > piece.begin ? static_cast<uint32_t>(end - piece.begin) : 0;
     }
 };
@@ -166,6 +187,9 @@ template <typename Op> struct simple_steps {
         const uint32_t fast = over_simple::fast_length(piece, steps.step);
         const Op op(channel.args);
         over_simple::fast_packs(op, channel, steps.step, piece, fast);
+        if (steps.step.keeps) {
+            over_simple::keep_packs(channel, steps.step, piece, fast);
+        }
         over_simple::slow_packs(op, channel, steps.step, piece, fast);
     }
 };

@@ -4,7 +4,7 @@
  * common: where the pieces lie, and the order of the steps. Plain C.
  *
  * Ranks are *positions* here: the host gives the kernel its ranks in the order of the ring, so that position p passes on to p + 1. Odd
- * channels, which have the second half of each block, go the other way round. What belongs to a position: args.peer[p], and its block, runs.run[p], where `send` is what
+ * channels, which have the second half of each block, go the other way round, but in scans, where the order of the ranks is the way. What belongs to a position: args.peer[p], and its block, runs.run[p], where `send` is what
  * this rank has for the block and `recv` where the block goes on this rank; both have the block's length, the same on all
  * ranks. args.bytes is the length of the longest block; position 0 is the root where there is one.
  *
@@ -13,6 +13,8 @@
  *   ALLGATHER       ring: the second half
  *   BCAST           chain from position 0; one block, run[0]
  *   REDUCE          chain that ends in position 0
+ *   SCAN            chain from position 0 to the last, run[0]: each keeps what it hands on
+ *   EXSCAN          likewise, but each keeps what it was handed
  *   TREE            all-reduce of run[0] along two binary trees, half of the channels each
  *
  * A *connection* leads from one position to another in one channel. It has GPUCOLL_RELAY_SLOTS slots in the lane of the receiver, and
@@ -32,6 +34,7 @@
  *     yes     -    yes       -    recv       yes     -    yes      yes   recv_copy_send
  *      -     yes   yes      yes   copy_send  yes    yes   yes       -    recv_reduce_copy
  *      -     yes   yes       -    copy       yes    yes   yes      yes   recv_reduce_copy_send
+ *                                            yes    yes   what came yes  recv_copy_reduce_send
  *
  * Nobody waits in a circle. Ring: a rank sends its pieces of a step before it needs those of the next step, and they are never more
  * than half of the slots. Chain: the order of the chain. Tree: see gpucoll_relay_next.
@@ -47,6 +50,8 @@ enum gpucoll_relay_flow {
     GPUCOLL_RELAY_ALLGATHER,
     GPUCOLL_RELAY_BCAST,
     GPUCOLL_RELAY_REDUCE,
+    GPUCOLL_RELAY_SCAN,
+    GPUCOLL_RELAY_EXSCAN,
     GPUCOLL_RELAY_TREE,
     GPUCOLL_RELAY_FLOWS
 };
@@ -79,6 +84,11 @@ static inline GPUCOLL_HD bool gpucoll_relay_is_ring(uint32_t flow)
 static inline GPUCOLL_HD uint32_t gpucoll_relay_connections(uint32_t flow)
 {
     return flow == GPUCOLL_RELAY_TREE ? 3 : 1;
+}
+
+static inline GPUCOLL_HD bool gpucoll_relay_is_scan(uint32_t flow)
+{
+    return flow == GPUCOLL_RELAY_SCAN || flow == GPUCOLL_RELAY_EXSCAN;
 }
 
 /* Steps of a ring; a chain or tree is one. */
@@ -254,13 +264,14 @@ struct gpucoll_relay_step {
     uint32_t received; /* pieces that came before over each of the connections from the sources */
     uint32_t sent;     /* and went to the targets */
     bool reads;        /* the own part */
-    bool writes;       /* the user's buffer */
+    bool writes;       /* the outcome to the user's buffer */
+    bool keeps;        /* or what came, of its single source, without the own part: never both */
 };
 
 /* The steps of one channel, one after the other. */
 struct gpucoll_relay_walk {
     uint32_t flow;
-    uint32_t rank; /* position; of an odd channel of a ring or chain: counted the other way round */
+    uint32_t rank; /* position; if reversed, counted the other way round */
     uint32_t nranks;
     bool reversed;
     uint32_t tree;
@@ -280,7 +291,7 @@ static inline GPUCOLL_HD struct gpucoll_relay_walk gpucoll_relay_begin(uint32_t 
     struct gpucoll_relay_walk walk;
     const bool odd = channel % 2 != 0;
     walk.flow = flow;
-    walk.reversed = odd && flow != GPUCOLL_RELAY_TREE;
+    walk.reversed = odd && flow != GPUCOLL_RELAY_TREE && !gpucoll_relay_is_scan(flow);
     walk.rank = walk.reversed && rank > 0 ? nranks - rank : rank;
     walk.nranks = nranks;
     walk.tree = odd ? 1 : 0;
@@ -309,8 +320,8 @@ static inline GPUCOLL_HD bool gpucoll_relay_next_round(struct gpucoll_relay_walk
     const uint32_t first = walk->flow == GPUCOLL_RELAY_REDUCE ? 1 : 0;
     const uint32_t done = ring ? s : walk->rank >= first ? walk->rank - first : n - 1;
     const uint32_t last = ring ? steps - 1 : n - 1;
-    if (walk->turn * walk->parts >= walk->pieces) {
-        return false;
+    if (walk->turn * walk->parts >= walk->pieces || (walk->flow == GPUCOLL_RELAY_EXSCAN && n == 1)) {
+        return false; /* the exscan of one rank has nothing to send, and no result */
     }
     step->piece = walk->turn * walk->parts + walk->part;
     step->sources = done > 0;
@@ -335,6 +346,17 @@ static inline GPUCOLL_HD bool gpucoll_relay_next_round(struct gpucoll_relay_walk
     case GPUCOLL_RELAY_BCAST:
         step->reads = done == 0;
         step->writes = done > 0;
+        step->block = 0;
+        break;
+    case GPUCOLL_RELAY_SCAN:
+        step->reads = true;
+        step->writes = true;
+        step->block = 0;
+        break;
+    case GPUCOLL_RELAY_EXSCAN:
+        step->reads = done < last;
+        step->writes = done > 0 && done == last; /* there it has nothing of its own to add */
+        step->keeps = done > 0 && done < last;
         step->block = 0;
         break;
     default:
@@ -413,6 +435,7 @@ static inline GPUCOLL_HD bool gpucoll_relay_next_tree(struct gpucoll_relay_walk 
 /* The step that comes next; false: there is none. */
 static inline GPUCOLL_HD bool gpucoll_relay_next(struct gpucoll_relay_walk *walk, struct gpucoll_relay_step *step)
 {
+    step->keeps = false;
     return walk->flow == GPUCOLL_RELAY_TREE ? gpucoll_relay_next_tree(walk, step)
                                             : gpucoll_relay_next_round(walk, step);
 }

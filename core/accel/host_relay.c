@@ -169,6 +169,9 @@ static bool carry_part(const struct relay *relay, const struct gpucoll_relay_ste
         } else if (!protocol->take(relay, step, k, part, to)) {
             return false;
         }
+        if (k > 0 && step->keeps) {
+            memcpy((char *)run->recv + part.user_at, sum, part.bytes);
+        }
         if (k > 0) {
             gpucoll_host_reduce(relay->functor, sum, sum, term,
                                 part.bytes / gpucoll_host_functor_size(relay->functor));

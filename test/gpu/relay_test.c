@@ -20,7 +20,8 @@ static const unsigned char poison = 0xA5;
 static const char *const flow_names[GPUCOLL_RELAY_FLOWS] = {
     [GPUCOLL_RELAY_ALLREDUCE] = "ring_allreduce", [GPUCOLL_RELAY_REDUCE_SCATTER] = "ring_reduce_scatter",
     [GPUCOLL_RELAY_ALLGATHER] = "ring_allgather", [GPUCOLL_RELAY_BCAST] = "chain_bcast",
-    [GPUCOLL_RELAY_REDUCE] = "chain_reduce",      [GPUCOLL_RELAY_TREE] = "tree_allreduce",
+    [GPUCOLL_RELAY_REDUCE] = "chain_reduce",      [GPUCOLL_RELAY_SCAN] = "chain_scan",
+    [GPUCOLL_RELAY_EXSCAN] = "chain_exscan",      [GPUCOLL_RELAY_TREE] = "tree_allreduce",
 };
 static const char *const protocol_names[GPUCOLL_RELAY_PROTOCOLS] = {"ll", "ll128", "simple"};
 
@@ -136,10 +137,14 @@ static void expect(struct bench *bench)
     const struct relay_expected *call = &bench->expected;
     const uint32_t blocks = has_one_block(call->flow) ? 1 : call->nranks;
     for (uint32_t b = 0; b < blocks; b++) {
-        relay_expect(call, b, bench->result);
+        bool known = false;
         for (uint32_t r = 0; r < call->nranks; r++) {
             struct gpucoll_kernel_run *run = &bench->runs[r].run[b];
             if (relay_wants(call->flow, r, b)) {
+                if (!known || gpucoll_relay_is_scan(call->flow)) {
+                    relay_expect(call, r, b, bench->result);
+                    known = true;
+                }
                 memcpy(bench->wanted[r] + ((char *)run->recv - bench->ranks.rank[r].recv), bench->result,
                        call->bytes[b]);
             }

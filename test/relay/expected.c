@@ -26,6 +26,7 @@ bool relay_wants(enum gpucoll_relay_flow flow, uint32_t position, uint32_t block
     case GPUCOLL_RELAY_REDUCE_SCATTER:
         return position == block;
     case GPUCOLL_RELAY_BCAST:
+    case GPUCOLL_RELAY_EXSCAN:
         return block == 0 && position != 0;
     case GPUCOLL_RELAY_REDUCE:
         return block == 0 && position == 0;
@@ -67,6 +68,14 @@ static void along_ring(const struct range *range, uint32_t last)
     }
 }
 
+/* The first `count` positions, one after the other. */
+static void in_order(const struct range *range, uint32_t count)
+{
+    for (uint32_t position = 0; position < count; position++) {
+        take(range, position, position == 0);
+    }
+}
+
 /* The nodes after `base`, `size` of them: in order, with the root at the largest power of two. */
 static void up_tree(const struct range *range, uint32_t base, uint32_t size)
 {
@@ -94,7 +103,7 @@ static void up_tree(const struct range *range, uint32_t base, uint32_t size)
 }
 
 /* Its first half goes one way and its second the other, however many channels share them; a single channel has one way only. */
-void relay_expect(const struct relay_expected *call, uint32_t block, void *result)
+void relay_expect(const struct relay_expected *call, uint32_t position, uint32_t block, void *result)
 {
     const uint64_t all = call->bytes[block];
     const uint64_t packs = (all + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
@@ -108,6 +117,8 @@ void relay_expect(const struct relay_expected *call, uint32_t block, void *resul
         const struct range range = {call, block, way, at, bytes, (char *)result + at};
         if (call->flow == GPUCOLL_RELAY_TREE) {
             up_tree(&range, 0, call->nranks);
+        } else if (gpucoll_relay_is_scan(call->flow)) {
+            in_order(&range, position + (call->flow == GPUCOLL_RELAY_SCAN ? 1 : 0));
         } else if (call->flow == GPUCOLL_RELAY_ALLGATHER || call->flow == GPUCOLL_RELAY_BCAST) {
             take(&range, block, true);
         } else {

@@ -129,10 +129,12 @@ class Call
             }
         }
         for (uint32_t b = 0; b < blocks; b++) {
-            Bytes result(expected.bytes[b] + 1, '\x33');
-            relay_expect(&expected, b, result.data());
             for (uint32_t r = 0; r < form.ranks; r++) {
                 const bool wants = relay_wants(form.flow, r, b);
+                Bytes result(expected.bytes[b] + 1, '\x33');
+                if (wants) {
+                    relay_expect(&expected, r, b, result.data());
+                }
                 const Bytes untouched(expected.bytes[b] + 1, '\x33');
                 EXPECT_EQ(got[r * blocks + b], wants ? result : untouched)
                     << "flow " << form.flow << " protocol " << form.protocol << " functor "
@@ -258,6 +260,8 @@ Settings forced(const char *algorithm, const char *protocol)
             {"reduce_algorithm", "ring"},
             {"reduce_scatter_algorithm", "ring"},
             {"reduce_scatter_block_algorithm", "ring"},
+            {"scan_algorithm", "chain"},
+            {"exscan_algorithm", "chain"},
             {"protocol", protocol},
             {"max_ctas", "5"}};
 }
@@ -265,7 +269,13 @@ Settings forced(const char *algorithm, const char *protocol)
 bool goes_round(gpucoll_coll coll)
 {
     return coll == GPUCOLL_ALLGATHER || coll == GPUCOLL_ALLGATHERV || coll == GPUCOLL_BCAST ||
-           coll == GPUCOLL_REDUCE || coll == GPUCOLL_REDUCE_SCATTER || coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+           coll == GPUCOLL_REDUCE || coll == GPUCOLL_REDUCE_SCATTER || coll == GPUCOLL_REDUCE_SCATTER_BLOCK ||
+           coll == GPUCOLL_SCAN || coll == GPUCOLL_EXSCAN;
+}
+
+uint32_t roots_of(const Kind &kind, uint32_t ranks)
+{
+    return kind.shape == TO_ROOT || kind.shape == FROM_ROOT ? ranks : 1;
 }
 
 /* One all-reduce; the same bits on all ranks. */
@@ -315,8 +325,8 @@ TEST_P(forced_relay, collectives_of_every_root_and_size)
         for (const Kind &kind : kinds) {
             for (size_t count : {0, 1, 17, 1000, 40009}) {
                 ExchangeCall call = call_of(kind, count);
-                const uint32_t roots = kind.shape == ALL_TO_ALL ? 1 : rank.meeting.size;
-                for (call.root = 0; goes_round(kind.coll) && call.root < roots; call.root++) {
+                const uint32_t roots = goes_round(kind.coll) ? roots_of(kind, rank.meeting.size) : 0;
+                for (call.root = 0; call.root < roots; call.root++) {
                     check_both_places(rank, call);
                 }
             }
@@ -348,7 +358,7 @@ TEST(relay_order, may_be_any)
             check_allreduce(rank, GPUCOLL_SUM, GPUCOLL_INT32, 20011, true, 0);
             for (const Kind &kind : kinds) {
                 ExchangeCall call = call_of(kind, 3001);
-                for (call.root = 0; goes_round(kind.coll) && call.root < 4; call.root++) {
+                for (call.root = 0; goes_round(kind.coll) && call.root < roots_of(kind, 4); call.root++) {
                     check(rank, call);
                 }
             }

@@ -41,7 +41,7 @@ struct Input : gpucoll_plan_input {
 /* Does it go along a ring or tree? */
 inline bool is_relay(const gpucoll_algorithm *row)
 {
-    return strcmp(row->name, "ring") == 0 || strcmp(row->name, "tree") == 0;
+    return strcmp(row->name, "ring") == 0 || strcmp(row->name, "tree") == 0 || row->coll == GPUCOLL_ANY_SCAN;
 }
 
 inline gpucoll_plan plan_of(const gpucoll_plan_input &input)

@@ -13,8 +13,8 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     if (!input->whole_lines) {
         return "a link between the GPUs may tear a line of 128 bytes";
     }
-    if (gpucoll_ll128_lines(input->bytes, 1) > gpucoll_ll128_swap_capacity()) {
-        return "the message is larger than the LL128 area of a lane";
+    if (gpucoll_ll128_lines(input->bytes, 1) > GPUCOLL_STREAM_MOST_LINES) {
+        return "the message has too many packs";
     }
     return NULL;
 }
@@ -33,6 +33,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .stored = flags * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
         .together = 3,
+        .most_ctas = gpucoll_stream_ctas(gpucoll_whole_warps(input->config->threads)),
         .kernel = GPUCOLL_KERNEL_SWAP_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

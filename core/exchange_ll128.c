@@ -11,7 +11,8 @@ static const char *unusable(const struct gpucoll_plan_input *input)
         return "a link between the GPUs may tear a line of 128 bytes";
     }
     if (gpucoll_ll128_lines(input->bytes, 1) > gpucoll_ll128_run_capacity(input->nranks)) {
-        return "a part of the message is larger than the LL128 area of a lane";
+        return input->nranks == 2 ? "a part of the message has too many packs"
+                                  : "a part of the message is larger than the LL128 area of a lane";
     }
     return NULL;
 }
@@ -36,6 +37,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .stored = sent,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
         .together = one_by_one || peers > 3 ? peers : 3,
+        .most_ctas = peers == 1 ? gpucoll_stream_ctas(gpucoll_whole_warps(input->config->threads)) : 0,
         .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL128 : GPUCOLL_KERNEL_MOVE_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

@@ -16,6 +16,8 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_loops_body.h \
 	core/accel/host_loops_plain.c \
 	core/accel/host_pack.c \
+	core/accel/host_pair.c \
+	core/accel/host_pair.h \
 	core/accel/host_reduce.c \
 	core/accel/host_relay.c \
 	core/accel/host_stream.c \

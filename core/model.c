@@ -226,8 +226,11 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
 {
     const struct gpucoll_model *model = input->model;
     const struct gpucoll_config *config = input->config;
-    const double most = gpucoll_most_ctas(input);
     const double stored = lines->stored;
+    double most = gpucoll_most_ctas(input);
+    if (lines->most_ctas > 0) {
+        most = least(most, lines->most_ctas);
+    }
     plan->threads = gpucoll_whole_warps(config->threads);
     /* A CTA for every pack that each thread can take. The prediction takes part of a CTA for what it is, or it would
      * fall at each new one. */

@@ -103,6 +103,7 @@ struct gpucoll_lines {
     double stored; /* bytes that leave each rank */
     double cta_bandwidth; /* of many peers: */
     uint32_t together;    /* packs of a thread that are on their way at once, as many peers would make them */
+    unsigned most_ctas;   /* 0: as many as the call may have */
     enum gpucoll_kernel kernel; /* which tells whether of a crew that lingers the leader does it by itself */
 };
 

@@ -37,20 +37,25 @@
 #endif
 
 enum {
-    GPUCOLL_MAX_LOCAL = 32,    /* ranks of one kernel */
+    GPUCOLL_MAX_LOCAL = 32,     /* ranks of one kernel */
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
-    GPUCOLL_CREW_CTAS = 32,    /* of a lingering kernel, at most */
-    GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
-    GPUCOLL_SERVICE_THREADS = 64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
+    GPUCOLL_CREW_CTAS = 32,     /* of a lingering kernel, at most */
+    GPUCOLL_MAX_THREADS = 512,  /* of a CTA; leaves each thread the registers for several packs in flight */
+    GPUCOLL_SERVICE_THREADS =
+        64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
     GPUCOLL_LEAST_SERVED_THREADS = GPUCOLL_SERVICE_THREADS + 32,
-    GPUCOLL_PACK_BYTES = 16,   /* unit of work of one thread; whole elements of every type */
-    GPUCOLL_LINE_PACKS = 7,    /* of data in a line of LL128 */
+    GPUCOLL_PACK_BYTES = 16, /* unit of work of one thread; whole elements of every type */
+    GPUCOLL_LINE_PACKS = 7,  /* of data in a line of LL128 */
     GPUCOLL_LINE_BYTES = 128,
+    GPUCOLL_STREAM_BATCH = 4,       /* of LL128 between two ranks: rows that a thread works on at once, */
+    GPUCOLL_STREAM_LEAST_ROWS = 20, /* that must have room, */
+    GPUCOLL_STREAM_MOST_LINES = 1 << 28, /* and lines of a message: its packs are counted by 32 bits */
     GPUCOLL_PHASES = 2,
     GPUCOLL_SLOTS = 2,
-    GPUCOLL_BULK_GROUPS = 2,             /* of four warps, that reduce, in a CTA of REDUCE_BULK */
+    GPUCOLL_BULK_GROUPS = 2, /* of four warps, that reduce, in a CTA of REDUCE_BULK */
     GPUCOLL_BULK_THREADS = 64 + GPUCOLL_BULK_GROUPS * 128, /* with the two warps that ask for copies */
-    GPUCOLL_BULK_SHARED_BYTES = 208 << 10, /* its tiles: most of what an SM has, so that it keeps enough in flight */
+    GPUCOLL_BULK_SHARED_BYTES =
+        208 << 10, /* its tiles: most of what an SM has, so that it keeps enough in flight */
     GPUCOLL_BULK_MAX_TILE = 8 << 10,
     GPUCOLL_BULK_LEAST_STAGES = 6,
     GPUCOLL_BULK_MAX_STAGES = 16,
@@ -341,21 +346,26 @@ static inline GPUCOLL_HD uint32_t gpucoll_ll128_capacity(uint32_t nranks)
     return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) / (2 * nranks);
 }
 
-/* Between two ranks one peer has the whole area: its lines begin at (0, 0), and there may be so many (SWAP_LL128). */
-static inline GPUCOLL_HD uint32_t gpucoll_ll128_swap_capacity(void)
+/*
+ * Between two ranks one peer has the whole area, from (0, 0) on, and uses it again and again (kernels/line_stream.cuh): a thread takes one
+ * line of each row, a row has so many lines as there are threads for, and so many rows find room.
+ */
+static inline GPUCOLL_HD uint32_t gpucoll_stream_rows(uint32_t row)
 {
-    return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES);
+    return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) / row / GPUCOLL_STREAM_BATCH *
+           GPUCOLL_STREAM_BATCH;
 }
 
-/* Of an exchange: the source whose place in part 0 the lines of `source` have, and how many lines a run may have. */
-static inline GPUCOLL_HD uint32_t gpucoll_ll128_run_place(uint32_t nranks, uint32_t source)
+/* The most CTAs with whose rows there are enough of them. */
+static inline GPUCOLL_HD uint32_t gpucoll_stream_ctas(uint32_t threads)
 {
-    return nranks > 2 ? source : 0;
+    return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) / GPUCOLL_STREAM_LEAST_ROWS / (threads / 8);
 }
 
+/* Lines that a run of an exchange may have. */
 static inline GPUCOLL_HD uint32_t gpucoll_ll128_run_capacity(uint32_t nranks)
 {
-    return nranks > 2 ? gpucoll_ll128_capacity(nranks) : gpucoll_ll128_swap_capacity();
+    return nranks > 2 ? gpucoll_ll128_capacity(nranks) : (uint32_t)GPUCOLL_STREAM_MOST_LINES;
 }
 
 /* Where line 0 of (part, source) starts in a lane; part 0 is input, part 1 is result. */

@@ -6,6 +6,12 @@
  * of either rank the same threads, one warp, send and take a line, both in ascending order, and a line is sent before one of its
  * number or above is waited for; so of two such warps that wait for each other one waits for a line that has been sent.
  *
+ * A warp's lines take the places of its lines of rows before (kernel_abi.h), and carry beside the epoch how many those were, the wave. No place is
+ * used again before the peer has taken what was there, and no flag tells of that: a line of row k is sent when all of the rows up to k - 8 have
+ * been taken, in whichever batches, and waited for before row k + 8 is sent. So who sends row k knows that the peer has taken row k - 16. Where one
+ * message is shorter than the other, or there is none, its rows go on with nothing but a line in every fourth row, a credit: then it is row
+ * k - 19 that is known of.
+ *
  * Lines with packs that are not aligned or not whole come last, and one at a time: what loads those is called, and costs a batch its registers.
  */
 #ifndef GPUCOLL_KERNELS_LINE_STREAM_CUH
@@ -16,7 +22,6 @@
 namespace gpucoll
 {
 
-constexpr uint32_t stream_batch = 4; /* lines */
 constexpr uint32_t stream_ahead = 1; /* batches that are sent before the first is waited for */
 constexpr uint32_t no_line = 0xffffffffu;
 
@@ -75,52 +80,84 @@ class line_message
     const uint32_t packs_;
 };
 
+/* A line of this thread's, and where it lies. */
+struct line_cursor {
+    uint32_t line;
+    uint32_t place; /* in the area, in lines */
+    uint32_t wave;  /* the lines that have been there before */
+
+    __device__ __forceinline__ void advance(uint32_t lines, uint32_t window)
+    {
+        line += lines;
+        place += lines;
+        if (place >= window) {
+            place -= window;
+            wave++;
+        }
+    }
+};
+
 struct line_stream {
     __device__ __forceinline__ line_stream(const gpucoll_kernel_args &args, uint32_t peer,
                                            const line_message &send, const line_message &recv,
                                            line_share share)
-        : send(send), recv(recv), share(share), peer(peer), to_epoch(args.peer[peer].epoch),
-          epoch(args.peer[args.rank].epoch),
-          to(ll128_layout(args.nranks)
-                 .at(args.peer[peer].lane, 0, gpucoll_ll128_run_place(args.nranks, args.rank), 0)),
-          from(ll128_layout(args.nranks)
-                   .at(args.peer[args.rank].lane, 0, gpucoll_ll128_run_place(args.nranks, peer), 0)),
-          wait(args.status)
+        : send(send), recv(recv), share(share), peer(peer), window(gpucoll_stream_rows(share.step) * share.step),
+          credits(max(send.lines, recv.lines) > window ? max(send.lines, recv.lines) : 0),
+          to_epoch(args.peer[peer].epoch), epoch(args.peer[args.rank].epoch),
+          to(ll128_layout(args.nranks).at(args.peer[peer].lane, 0, args.nranks > 2 ? args.rank : 0, 0)),
+          from(ll128_layout(args.nranks).at(args.peer[args.rank].lane, 0, args.nranks > 2 ? peer : 0, 0)), wait(args.status)
     {
     }
 
-    /* A batch: `Lines` lines from `line` on, of those below `end`. */
-    template <uint32_t Lines, bool Plain>
-    __device__ __forceinline__ void send_batch(uint32_t line, uint32_t end) const
+    /* The thread's first line at or above `line`. */
+    __device__ __forceinline__ line_cursor at(uint32_t line) const
     {
+        const uint32_t row = line > share.begin ? (line - share.begin + share.step - 1) / share.step : 0;
+        const uint32_t rows = window / share.step;
+        return {share.begin + row * share.step, share.begin + row % rows * share.step, row / rows};
+    }
+
+    /* Up to which line there is something to send or to take, of those below `end`, credits among it. */
+    __device__ __forceinline__ uint32_t end_of(const line_message &message, uint32_t end) const
+    {
+        return min(max(message.lines, credits), end);
+    }
+
+    /* A batch: `Lines` rows from where `next` is, lines below `end`. */
+    template <uint32_t Lines, bool Plain>
+    __device__ __forceinline__ void send_batch(const line_cursor &next, uint32_t end) const
+    {
+        const uint32_t data = min(send.lines, end);
         pack value[Lines];
 #pragma unroll
         for (uint32_t i = 0; i < Lines; i++) {
-            const uint32_t at = line + i * share.step;
-            value[i] = at < end ? send.load<Plain>(at) : make_uint4(0, 0, 0, 0);
+            const uint32_t line = next.line + i * share.step;
+            value[i] = line < data ? send.load<Plain>(line) : make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
         for (uint32_t i = 0; i < Lines; i++) {
-            const uint32_t at = line + i * share.step;
-            store_line(to + at * GPUCOLL_LINE_BYTES, value[i], to_epoch, at < end);
+            store_line_of_wave(to + (next.place + i * share.step) * GPUCOLL_LINE_BYTES, value[i], to_epoch, next.wave,
+                               is_sent<Lines>(next, i, data, end));
         }
     }
 
     /* Loads a batch when it is complete; to be called by whole warps. False if the wait was given up. */
     template <uint32_t Lines>
-    __device__ __forceinline__ bool receive(uint32_t line, uint32_t end, pack (&value)[Lines])
+    __device__ __forceinline__ bool receive(const line_cursor &next, uint32_t end, pack (&value)[Lines])
     {
+        const uint32_t data = min(recv.lines, end);
         for (;;) {
             bool complete = true;
-            look(line, end, value);
+            look(next, value);
 #pragma unroll
             for (uint32_t i = 0; i < Lines; i++) {
-                if (line + i * share.step < end && carries_epoch() && value[i].x != epoch) {
+                if (is_sent<Lines>(next, i, data, end) && carries_epoch() &&
+                    (value[i].x != epoch || value[i].y != next.wave)) {
                     complete = false;
                 }
             }
             if (__all_sync(whole_warp, complete)) {
-                look(line, end, value);
+                look(next, value);
                 return true;
             }
             const bool on = complete || wait.again(peer);
@@ -134,21 +171,36 @@ struct line_stream {
     const line_message &recv;
     const line_share share;
     const uint32_t peer;
+    const uint32_t window;  /* lines that find room */
+    const uint32_t credits; /* if there are more: how many the longer message has; else 0 */
     const uint32_t to_epoch;
     const uint32_t epoch;
     char *const to; /* this thread's 16 bytes of line 0, in the peer's lane and in the own one */
-    const char *const from;
+    char *const from;
     waiter wait;
 
   private:
-    /* The last line in place of those from `end` on, since a branch could part the threads of a line. */
+    /* Data; or where a message has ended and the other goes on, a credit of each fourth row: the same for who sends and who takes, in whichever
+     * batches. */
     template <uint32_t Lines>
-    __device__ __forceinline__ void look(uint32_t line, uint32_t end, pack (&value)[Lines]) const
+    __device__ __forceinline__ bool is_sent(const line_cursor &next, uint32_t i, uint32_t data, uint32_t end) const
+    {
+        const uint32_t line = next.line + i * share.step;
+        if (line < data) {
+            return true;
+        }
+        const bool fourth = Lines == GPUCOLL_STREAM_BATCH ? i == 0 : next.place / share.step % GPUCOLL_STREAM_BATCH == 0;
+        return line < min(credits, end) && fourth;
+    }
+
+    /* Also where nothing is sent, since a branch could part the threads of a line. */
+    template <uint32_t Lines>
+    __device__ __forceinline__ void look(const line_cursor &next, pack (&value)[Lines]) const
     {
         __syncwarp();
 #pragma unroll
         for (uint32_t i = 0; i < Lines; i++) {
-            value[i] = load_line(from + min(line + i * share.step, end - 1) * GPUCOLL_LINE_BYTES);
+            value[i] = load_line(from + (next.place + i * share.step) * GPUCOLL_LINE_BYTES);
         }
     }
 };
@@ -190,48 +242,50 @@ template <typename Op> struct taking_reduced {
 };
 
 template <uint32_t Lines, bool Plain, typename Taking>
-__device__ __forceinline__ bool take_batch(line_stream &stream, const Taking &taking, uint32_t line,
+__device__ __forceinline__ bool take_batch(line_stream &stream, const Taking &taking, const line_cursor &next,
                                            uint32_t end)
 {
     const uint32_t step = stream.share.step;
+    const uint32_t data = min(stream.recv.lines, end);
     pack own[Lines];
     pack other[Lines];
 #pragma unroll
     for (uint32_t i = 0; i < Lines; i++) {
-        const uint32_t at = line + i * step;
-        own[i] = at < end ? taking.template load<Plain>(at) : make_uint4(0, 0, 0, 0);
+        const uint32_t line = next.line + i * step;
+        own[i] = line < data ? taking.template load<Plain>(line) : make_uint4(0, 0, 0, 0);
     }
-    if (!stream.receive(line, end, other)) {
+    if (!stream.receive(next, end, other)) {
         return false;
     }
 #pragma unroll
     for (uint32_t i = 0; i < Lines; i++) {
-        const uint32_t at = line + i * step;
+        const uint32_t line = next.line + i * step;
         const pack value = taking.result(own[i], other[i]);
-        if (at < end) {
-            stream.recv.store<Plain>(at, value);
+        if (line < data) {
+            stream.recv.store<Plain>(line, value);
         }
     }
+    asm volatile("" ::: "memory"); /* these stores stay before the lines that tell of them */
     return true;
 }
 
-/* The lines from `line` on, this thread's first, and below `end`. */
+/* The thread's lines from `line` on and below `end`. */
 template <uint32_t Lines, bool Plain, typename Taking, typename Beside>
 __device__ __forceinline__ bool stream_part(line_stream &stream, const Taking &taking, Beside &beside,
                                             uint32_t line, uint32_t end)
 {
     const uint32_t batch = Lines * stream.share.step;
-    const uint32_t sends = min(stream.send.lines, end);
-    const uint32_t takes = min(stream.recv.lines, end);
-    const uint32_t sends_end = whole_warps(sends);
-    const uint32_t takes_end = whole_warps(takes);
-    uint32_t ahead = line;
-    for (; line < sends_end || line < takes_end; line += batch) {
-        for (; ahead < sends_end && ahead <= line + stream_ahead * batch; ahead += batch) {
-            stream.send_batch<Lines, Plain>(ahead, sends);
+    const uint32_t sends_end = whole_warps(stream.end_of(stream.send, end));
+    const uint32_t takes_end = whole_warps(stream.end_of(stream.recv, end));
+    line_cursor next = stream.at(line);
+    line_cursor ahead = next;
+    for (; next.line < sends_end || next.line < takes_end; next.advance(batch, stream.window)) {
+        for (; ahead.line < sends_end && ahead.line <= next.line + stream_ahead * batch;
+             ahead.advance(batch, stream.window)) {
+            stream.send_batch<Lines, Plain>(ahead, end);
         }
         beside();
-        if (line < takes_end && !take_batch<Lines, Plain>(stream, taking, line, takes)) {
+        if (next.line < takes_end && !take_batch<Lines, Plain>(stream, taking, next, end)) {
             return false;
         }
     }
@@ -244,17 +298,10 @@ __device__ __forceinline__ bool run_stream(line_stream &stream, const Taking &ta
 {
     const uint32_t plain = min(min(stream.send.plain(), stream.recv.plain()), taking.plain());
     const uint32_t batched = plain == no_line ? no_line : plain / lines_per_warp * lines_per_warp;
-    if (!stream_part<stream_batch, true>(stream, taking, beside, stream.share.begin, batched)) {
+    if (!stream_part<GPUCOLL_STREAM_BATCH, true>(stream, taking, beside, 0, batched)) {
         return false;
     }
-    if (batched == no_line) {
-        return true;
-    }
-    uint32_t rest = stream.share.begin;
-    if (rest < batched) {
-        rest += (batched - rest + stream.share.step - 1) / stream.share.step * stream.share.step;
-    }
-    return stream_part<1, false>(stream, taking, beside, rest, no_line);
+    return batched == no_line || stream_part<1, false>(stream, taking, beside, batched, no_line);
 }
 
 /* Nothing to do beside. */

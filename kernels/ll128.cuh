@@ -76,10 +76,10 @@ static __device__ __noinline__ void store_parted_line(char *to, words line)
     }
 }
 
-/* By whole warps; threads whose line is not `present` only keep step. */
-__device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch, bool present)
+/* By whole warps; threads whose line is not `present` only keep step. `wave`: what goes with the epoch. */
+__device__ __forceinline__ void store_line_of_wave(char *to, pack value, uint32_t epoch, uint32_t wave, bool present)
 {
-    const pack out = carries_epoch() ? make_uint4(epoch, epoch, epoch, epoch) : value;
+    const pack out = carries_epoch() ? make_uint4(epoch, wave, epoch, epoch) : value;
     const words line = {static_cast<uint64_t>(out.y) << 32 | out.x, static_cast<uint64_t>(out.w) << 32 | out.z};
     __syncwarp();
     if (__activemask() == whole_warp) {
@@ -87,6 +87,11 @@ __device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch,
     } else if (present) {
         store_parted_line(to, line);
     }
+}
+
+__device__ __forceinline__ void store_line(char *to, pack value, uint32_t epoch, bool present)
+{
+    store_line_of_wave(to, value, epoch, epoch, present);
 }
 
 /* Where the lines lie in a lane, the same in every lane. */

@@ -6,6 +6,7 @@
 #include "core/accel/accel.h"
 #include "core/accel/host_kernels.h"
 #include "core/accel/host_lines.h"
+#include "core/accel/host_pair.h"
 
 struct exchange {
     const struct gpucoll_kernel_args *args;
@@ -55,22 +56,20 @@ static void copy_own(const struct exchange *exchange)
 static void ll128_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
                        struct span span)
 {
-    const uint32_t place = gpucoll_ll128_run_place(args->nranks, args->rank);
     const char *from = (const char *)message + span.begin;
     for (uint64_t at = 0; at < span.bytes; at += LINE_DATA) {
         const uint64_t rest = span.bytes - at;
-        line_fill(line_at(args, peer, 0, place, (span.begin + at) / LINE_DATA), from + at,
+        line_fill(line_at(args, peer, 0, args->rank, (span.begin + at) / LINE_DATA), from + at,
                   rest < LINE_DATA ? rest : LINE_DATA, args->peer[peer].epoch);
     }
 }
 
 static bool ll128_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to)
 {
-    const uint32_t place = gpucoll_ll128_run_place(args->nranks, source);
     for (uint64_t at = 0; at < span.bytes; at += LINE_DATA) {
         const uint64_t rest = span.bytes - at;
         const char *line =
-            line_wait(args, source, line_at(args, args->rank, 0, place, (span.begin + at) / LINE_DATA));
+            line_wait(args, source, line_at(args, args->rank, 0, source, (span.begin + at) / LINE_DATA));
         if (line == NULL) {
             return false;
         }
@@ -164,6 +163,28 @@ static bool carried_exchange(const struct exchange *exchange, const struct carri
     }
     copy_own(exchange);
     return exchange->reduces ? carried_reduce(exchange, by) : carried_move(exchange, by);
+}
+
+/* Between two ranks, over LL128. */
+static bool pair_exchange(const struct exchange *exchange)
+{
+    const struct gpucoll_kernel_args *args = exchange->args;
+    const struct gpucoll_kernel_run *mine = &exchange->runs->run[args->rank];
+    const struct gpucoll_kernel_run *other = &exchange->runs->run[1 - args->rank];
+    struct gpucoll_host_pair pair = {args,        exchange->functor, exchange->channel, exchange->channels,
+                                     other->send, other->send_bytes, other->recv,       other->recv_bytes,
+                                     NULL};
+    if (exchange->reduces) {
+        pair.recv = mine->recv;
+        pair.recv_bytes = other->recv_bytes > 0 ? mine->recv_bytes : 0;
+        pair.own = mine->send_bytes > 0 ? mine->send : NULL;
+    }
+    if (exchange->reduces && other->recv_bytes == 0 && mine->send_bytes > 0 && mine->send != mine->recv) {
+        const struct span share = share_in(exchange, GPUCOLL_LINE_PACKS, mine->recv_bytes);
+        memcpy((char *)mine->recv + share.begin, (const char *)mine->send + share.begin, share.bytes);
+    }
+    copy_own(exchange);
+    return gpucoll_host_pair(&pair);
 }
 
 /* ---- Simple ---- */
@@ -356,7 +377,7 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
         return carried_exchange(&exchange, &by_ll);
     case GPUCOLL_KERNEL_MOVE_LL128:
     case GPUCOLL_KERNEL_REDUCE_LL128:
-        return carried_exchange(&exchange, &by_ll128);
+        return args->nranks == 2 ? pair_exchange(&exchange) : carried_exchange(&exchange, &by_ll128);
     default:
         return simple_exchange(&exchange);
     }

@@ -4,6 +4,7 @@
 #include "core/accel/host_kernels.h"
 #include "core/accel/accel.h"
 #include "core/accel/host_lines.h"
+#include "core/accel/host_pair.h"
 
 /* ---- one-shot: LL ---- */
 
@@ -132,30 +133,12 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
 
 /* ---- one-shot of two ranks: LL128 ---- */
 
-/* The peer alone stores into the lane: its lines begin where those of (0, 0) do. */
 static bool swap_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
                          uint32_t channels)
 {
-    const uint64_t lines = gpucoll_ll128_lines(args->bytes, 1);
-    const uint32_t peer = 1 - args->rank;
-    for (uint64_t line = channel; line < lines; line += channels) {
-        const struct span span = line_span(args->bytes, line);
-        line_fill(line_at(args, peer, 0, 0, line), (const char *)args->send + span.begin, span.bytes,
-                  args->peer[peer].epoch);
-    }
-    for (uint64_t line = channel; line < lines; line += channels) {
-        const struct span span = line_span(args->bytes, line);
-        const char *other = line_wait(args, peer, line_at(args, args->rank, 0, 0, line));
-        if (other == NULL) {
-            return false;
-        }
-        const char *own = (const char *)args->send + span.begin;
-        _Alignas(GPUCOLL_PACK_BYTES) char sum[LINE_DATA];
-        gpucoll_host_reduce(functor, sum, args->rank == 0 ? own : other, args->rank == 0 ? other : own,
-                            span.bytes / gpucoll_host_functor_size(functor));
-        keep_line(args, &span, sum);
-    }
-    return true;
+    const struct gpucoll_host_pair pair = {args,        functor,    channel,     channels,  args->send,
+                                           args->bytes, args->recv, args->bytes, args->send};
+    return gpucoll_host_pair(&pair);
 }
 
 /* ---- two-shot: Simple ---- */

@@ -296,8 +296,6 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
     size_t unit = gpucoll_host_functor_size(functor);
     uint32_t size = bench->ranks.size;
     size_t capacity = kernel == GPUCOLL_KERNEL_ONESHOT ? gpucoll_ll_capacity(size)
-                      : kernel == GPUCOLL_KERNEL_SWAP_LL128
-                          ? (size_t)gpucoll_ll128_swap_capacity() * line_data
                       : kernel == GPUCOLL_KERNEL_TWOSHOT_LL128
                           ? gpucoll_ll128_capacity(size) * size * line_data
                           : SIZE_MAX;
@@ -433,6 +431,9 @@ static void run_tests(struct gpus *gpus, const struct test_options *options)
     }
     if (is_exchange(options)) {
         test_exchanges(gpus, options);
+    }
+    if (!quick && runs_ranks(options, gpus, 2)) { /* compute-sanitizer would take minutes */
+        test_streams(gpus, options);
     }
     if (runs_kernel(options, GPUCOLL_KERNEL_RELAY)) {
         test_relays(gpus, options);

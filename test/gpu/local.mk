@@ -23,6 +23,7 @@ test_gpu_kernels_test_SOURCES = \
 	test/gpu/ranks.h \
 	test/gpu/relay_test.c \
 	test/gpu/speed.c \
+	test/gpu/stream_test.c \
 	test/gpu/tests.h \
 	test/relay/expected.c \
 	test/relay/expected.h

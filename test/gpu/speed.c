@@ -263,8 +263,7 @@ static bool fits(const struct options *options, enum gpucoll_kernel kernel, uint
         return bytes <= options->most && bytes * n <= SCRATCH_BYTES && bytes >= 256 << 10;
     }
     return bytes <= options->most && (kernel != GPUCOLL_KERNEL_ONESHOT || bytes <= gpucoll_ll_capacity(n)) &&
-           (kernel != GPUCOLL_KERNEL_SWAP_LL128 ||
-            (n == 2 && gpucoll_ll128_lines(bytes, 1) <= gpucoll_ll128_swap_capacity())) &&
+           (kernel != GPUCOLL_KERNEL_SWAP_LL128 || n == 2) &&
            (kernel != GPUCOLL_KERNEL_TWOSHOT_LL128 ||
             gpucoll_ll128_lines(bytes, n) <= gpucoll_ll128_capacity(n)) &&
            (kernel != GPUCOLL_KERNEL_TWOSHOT || bytes >= 32 << 10);

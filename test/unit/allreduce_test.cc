@@ -159,17 +159,30 @@ INSTANTIATE_TEST_SUITE_P(two_ranks, allreduce,
 
 /* ---- sizes ---- */
 
+/* Between two ranks the area is used again and again. */
+TEST(allreduce_sizes, of_more_than_the_area_of_ll128_holds)
+{
+    on_threads(2, {{"allreduce_algorithm", "oneshot"}, {"protocol", "ll128"}}, [](Rank &rank) {
+        for (bool in_place : {false, true}) {
+            Call call;
+            call.type = GPUCOLL_INT32;
+            call.in_place = in_place;
+            call.count = ((in_place ? 2 : 3) * GPUCOLL_LL128_BYTES + 1000) / 4;
+            check(rank, call);
+        }
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
 /* The last sizes that the areas of LL and LL128 hold, and the first that they do not. */
 TEST(allreduce_sizes, around_the_capacities_of_ll_and_ll128)
 {
     size_t ll128 = gpucoll_ll128_capacity(3) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES * 3;
     EXPECT_EQ(gpucoll_ll128_lines(ll128, 3), gpucoll_ll128_capacity(3));
     EXPECT_GT(gpucoll_ll128_lines(ll128 + 1, 3), gpucoll_ll128_capacity(3));
-    size_t swap = size_t{gpucoll_ll128_swap_capacity()} * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
     const std::tuple<uint32_t, const char *, const char *, size_t> cases[] = {
         {3, "oneshot", "ll", gpucoll_ll_capacity(3)},
         {3, "twoshot", "ll128", ll128},
-        {2, "oneshot", "ll128", swap},
     };
     for (const auto &[ranks, algorithm, protocol, capacity] : cases) {
         const Settings settings = {{"allreduce_algorithm", algorithm}, {"protocol", protocol}};

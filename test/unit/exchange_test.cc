@@ -150,9 +150,23 @@ TEST(exchange_sizes, around_the_capacity_of_ll)
 
 TEST(exchange_sizes, around_the_capacity_of_ll128)
 {
-    for (uint32_t ranks : {2, 3}) {
-        check_capacity(ranks, "ll128", gpucoll_ll128_run_capacity(ranks) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES);
-    }
+    check_capacity(3, "ll128", gpucoll_ll128_run_capacity(3) * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES);
+}
+
+/* Between two ranks the area is used again and again, also where one has less to send than the other, or nothing. */
+TEST(exchange_sizes, of_more_than_the_area_of_ll128_holds)
+{
+    on_threads(2, {{"protocol", "ll128"}}, [](Rank &rank) {
+        for (const Kind &kind : kinds) {
+            Call call =
+                call_of(kind, (GPUCOLL_LL128_BYTES + 1001) / gpucoll_type_size(call_of(kind, 1).type));
+            check(rank, call);
+            call.root = 1;
+            call.in_place = true;
+            check(rank, call);
+        }
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
 }
 
 TEST(exchange_order, of_collectives_is_free_and_lanes_are_reused)

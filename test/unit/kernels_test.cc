@@ -207,6 +207,21 @@ TEST(lane, ll_areas_and_flags_stay_inside)
               GPUCOLL_FLAG_BYTES);
 }
 
+TEST(lane, rows_of_two_ranks_find_room)
+{
+    const size_t most = GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES;
+    for (uint32_t threads = 32; threads <= GPUCOLL_MAX_THREADS; threads += 32) {
+        const uint32_t ctas = std::min<uint32_t>(gpucoll_stream_ctas(threads), GPUCOLL_MAX_CHANNELS);
+        for (uint32_t row : {1u, threads / 8, ctas * (threads / 8)}) {
+            const size_t rows = gpucoll_stream_rows(row);
+            EXPECT_GE(rows, size_t{GPUCOLL_STREAM_LEAST_ROWS}) << row;
+            EXPECT_EQ(rows % GPUCOLL_STREAM_BATCH, 0u) << row;
+            EXPECT_LE(rows * row, most);
+            EXPECT_GT((rows + GPUCOLL_STREAM_BATCH) * row, most);
+        }
+    }
+}
+
 TEST(lane, ll128_blocks_stay_inside_and_hold_what_the_capacity_says)
 {
     for (uint32_t ranks = 1; ranks <= GPUCOLL_MAX_LOCAL; ranks++) {
@@ -221,9 +236,6 @@ TEST(lane, ll128_blocks_stay_inside_and_hold_what_the_capacity_says)
             }
         }
         EXPECT_LE(end, GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
-        EXPECT_LE(gpucoll_ll128_offset(ranks, 0, 0) +
-                      size_t{gpucoll_ll128_swap_capacity()} * GPUCOLL_LINE_BYTES,
-                  GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES + GPUCOLL_LL128_BYTES);
         for (uint64_t bytes : {0u, 1u, 16u, 1000u, 1u << 20, (1u << 22) + 4}) {
             uint64_t held =
                 gpucoll_ll128_lines(bytes, ranks) * ranks * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;

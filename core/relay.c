@@ -22,6 +22,8 @@ static const uint64_t least_slot_bytes = 1024;
 static const double lines_turns = 1.19, simple_turns = 1.02, simple_pair_reduce_turns = 0.97;
 /* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
 static const double simple_hop = 2;
+/* And each piece along a chain or a tree, beside (plans of 2 H200; those of 4 lie above it). */
+static const double simple_piece_us = 0.3;
 /* Between two ranks a ring does what an exchange does in one step, and takes longer by so much (plans of 2 H200). */
 static const double pair_us = 3, simple_pair_us = 8;
 
@@ -114,7 +116,9 @@ static struct gpucoll_plan_input along(const struct gpucoll_plan_input *input, b
 
 static double turns_of(const struct gpucoll_plan_input *input, enum gpucoll_relay_protocol protocol)
 {
-    const bool sends_alone = input->coll == GPUCOLL_REDUCE && input->nranks == 2;
+    const bool sends_alone =
+        input->nranks == 2 &&
+        (input->coll == GPUCOLL_REDUCE || input->coll == GPUCOLL_SCAN || input->coll == GPUCOLL_EXSCAN);
     return protocol != GPUCOLL_RELAY_SIMPLE ? lines_turns
            : sends_alone                    ? simple_pair_reduce_turns
                                             : simple_turns;
@@ -153,6 +157,8 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
                      protocol == GPUCOLL_RELAY_LL ? model->ll_cta_bandwidth : model->ll128_cta_bandwidth, 1);
     /* Over LL and LL128 the threads of a CTA meet for nothing else than slots that are used again. */
     const double again = cut.total > GPUCOLL_RELAY_SLOTS ? cut.total - GPUCOLL_RELAY_SLOTS : 0;
+    const double pieces_us =
+        cut.pieces > 1 && !gpucoll_relay_is_ring(flow) ? simple_piece_us * (cut.pieces - 1) : 0;
     plan->predicted_us =
         model->agree_us + model->launch_us +
         (input->nranks > 2 ? 0
@@ -161,7 +167,7 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
         turns_of(input, protocol) * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits),
                                                               share, (double)most, cta_bandwidth) +
-        (simple ? 0 : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
+        (simple ? pieces_us : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
 }
 
 static const char *unusable(const struct gpucoll_plan_input *input, bool tree,

@@ -1,5 +1,6 @@
 /*
- * Calls of a communicator of one rank: there is nobody to agree with, and nothing to exchange. What the rank sends to itself is copied. Where a
+ * Calls of a communicator of one rank: there is nobody to agree with, and nothing to exchange. What the rank sends to itself is copied, by a
+ * copy engine beside the application if nobody waits in the call (state RUNNING). Where a
  * datatype is not contiguous, it is packed before that and unpacked after it, on a lane that is taken for its stream only: as by a reduction of one
  * process (core/reduce_local.c), which says how long a lane is waited for, and why no longer.
  */
@@ -17,6 +18,39 @@ static gpucoll_status copy(const struct gpucoll_request *request, void *to, cons
 {
     struct gpucoll_accel *accel = request->team->context->accel;
     return to == from || bytes == 0 ? GPUCOLL_OK : accel->ops->copy(accel, to, from, bytes);
+}
+
+/* Less than this is copied as soon as it is looked for. */
+static const uint64_t least_beside = 64 << 10;
+
+/* Both are memory of one GPU that stays there, and the GPU is this process's to use: the request's. */
+static bool find_gpu(struct gpucoll_request *request, const void *to, const void *from)
+{
+    struct gpucoll_context *context = request->team->context;
+    const struct gpucoll_accel_ops *ops = context->accel->ops;
+    struct gpucoll_buffer buffer;
+    struct gpucoll_buffer other;
+    ops->classify(context->accel, to, &buffer);
+    ops->classify(context->accel, from, &other);
+    if (buffer.memory != GPUCOLL_MEMORY_DEVICE || other.memory != GPUCOLL_MEMORY_DEVICE ||
+        buffer.device != other.device || buffer.migrates || other.migrates ||
+        (context->config->sync_device && ops->synchronize(context->accel, to) != GPUCOLL_OK)) {
+        return false;
+    }
+    request->gpu = gpucoll_context_bind(context, &buffer, to);
+    return request->gpu != NULL;
+}
+
+/* The only step of the call. */
+static gpucoll_status copy_beside(struct gpucoll_request *request, void *to, const void *from, uint64_t bytes)
+{
+    if (request->form == GPUCOLL_FORM_BLOCKING || bytes < least_beside || to == from ||
+        !find_gpu(request, to, from)) {
+        return copy(request, to, from, bytes);
+    }
+    request->state = GPUCOLL_RUNNING;
+    gpucoll_status status = gpucoll_copy(request->gpu, 0, 0, to, from, bytes, &request->pipeline.sending[0]);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
 static gpucoll_status copy_run(const struct gpucoll_request *request)
@@ -75,7 +109,8 @@ static gpucoll_status open(struct gpucoll_request *request)
         return decline(request, on_device ? GPUCOLL_REASON_OVERLAP : GPUCOLL_REASON_MEMORY);
     }
     if (request->packing == NULL || request->packing->bytes == 0) {
-        return copy_run(request);
+        const struct gpucoll_kernel_run *run = &request->runs.run[0];
+        return copy_beside(request, run->recv, run->send, run->send_bytes);
     }
     if (context->config->sync_device && accel->ops->synchronize(accel, pointer) != GPUCOLL_OK) {
         return decline(request, GPUCOLL_REASON_GPU);
@@ -86,8 +121,11 @@ static gpucoll_status open(struct gpucoll_request *request)
 
 gpucoll_status gpucoll_alone_test(struct gpucoll_request *request)
 {
+    if (request->state == GPUCOLL_RUNNING) {
+        return gpucoll_copy_done(request->gpu, request->pipeline.sending[0]);
+    }
     if (!gpucoll_is_exchange(request->coll)) {
-        return copy(request, request->recv, request->send, request->bytes);
+        return copy_beside(request, request->recv, request->send, request->bytes);
     }
     if (request->gpu == NULL) {
         return open(request);

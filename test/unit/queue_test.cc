@@ -275,3 +275,27 @@ TEST(lanes_of_calls, go_to_the_earlier_call_of_a_team)
         }
     });
 }
+
+/* Of one rank: what nobody waits in goes on by itself, but not where that would take longer than the copy, or somebody waits. */
+TEST(calls_of_one_rank, go_on_beside_the_application)
+{
+    on_threads(1, {}, [](Rank &rank) {
+        for (size_t count : {size_t{100}, size_t{1} << 18}) {
+            for (gpucoll_form form :
+                 {GPUCOLL_FORM_BLOCKING, GPUCOLL_FORM_NONBLOCKING, GPUCOLL_FORM_PERSISTENT}) {
+                Sum sum(rank, count, 1);
+                sum.args.form = form;
+                gpucoll_request *request = nullptr;
+                ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+                gpucoll_status status = gpucoll_test(request);
+                const bool beside = count > 100 && form != GPUCOLL_FORM_BLOCKING;
+                EXPECT_EQ(status, beside ? GPUCOLL_IN_PROGRESS : GPUCOLL_OK) << count << ' ' << form;
+                while (status == GPUCOLL_IN_PROGRESS) {
+                    status = gpucoll_test(request);
+                }
+                EXPECT_EQ(status, GPUCOLL_OK);
+                EXPECT_TRUE(sum.right());
+            }
+        }
+    });
+}

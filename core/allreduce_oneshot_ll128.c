@@ -34,6 +34,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
         .together = 3,
         .most_ctas = gpucoll_stream_ctas(gpucoll_whole_warps(input->config->threads)),
+        .alike = gpucoll_ll128_lines(input->bytes, 1) > gpucoll_stream_room(),
         .kernel = GPUCOLL_KERNEL_SWAP_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

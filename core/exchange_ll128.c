@@ -49,6 +49,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
         .together = one_by_one || peers > 3 ? peers : 3,
         .most_ctas = peers == 1 ? gpucoll_stream_ctas(gpucoll_whole_warps(input->config->threads)) : 0,
+        .alike = peers == 1 && gpucoll_ll128_lines(input->bytes, 1) > gpucoll_stream_room(),
         .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL128 : GPUCOLL_KERNEL_MOVE_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);

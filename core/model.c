@@ -242,7 +242,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     plan->predicted_us = steps + model->launch_us + gpucoll_model_crowd_us(ctas, most) +
                          gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
-    if (config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
+    if (config->linger == 0 || lines->alike || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
         return;
     }
     try_crews(input, lines, ctas, steps, plan);

@@ -104,6 +104,7 @@ struct gpucoll_lines {
     double cta_bandwidth; /* of many peers: */
     uint32_t together;    /* packs of a thread that are on their way at once, as many peers would make them */
     unsigned most_ctas;   /* 0: as many as the call may have */
+    bool alike;           /* all ranks must run it by as many CTAs: a launch of its own */
     enum gpucoll_kernel kernel; /* which tells whether of a crew that lingers the leader does it by itself */
 };
 

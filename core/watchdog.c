@@ -6,6 +6,7 @@
 #include "core/algorithm.h"
 #include "core/base/clock.h"
 #include "core/cluster.h"
+#include "core/pipeline.h"
 
 /* Polls between two looks at the clock: some tens of microseconds when nothing else is turned in between. */
 static const uint32_t polls_per_look = 1024;
@@ -343,6 +344,8 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
         }
         /* When the caller has the error, the buffers are its own again. (But for kernels that have not begun by then: docs/design.md.) */
         request->gpu->device->accel->ops->stream_stop(request->lane->stream);
+    } else if (request->state == GPUCOLL_RUNNING && request->gpu != NULL) { /* of one rank (core/alone.c) */
+        gpucoll_pipeline_stop(request);
     }
     publish(request);
 }

@@ -356,6 +356,16 @@ static inline GPUCOLL_HD uint32_t gpucoll_stream_rows(uint32_t row)
            GPUCOLL_STREAM_BATCH;
 }
 
+/*
+ * Lines of a message that find room whatever the row. Only then may the ranks have different rows: one launches more CTAs than linger on the other
+ * (core/request.c). Where places are used again, rows are part of what both have agreed on.
+ */
+static inline GPUCOLL_HD uint32_t gpucoll_stream_room(void)
+{
+    return (uint32_t)(GPUCOLL_LL128_BYTES / GPUCOLL_LINE_BYTES) /
+           (GPUCOLL_STREAM_LEAST_ROWS + GPUCOLL_STREAM_BATCH) * GPUCOLL_STREAM_LEAST_ROWS;
+}
+
 /* The most CTAs with whose rows there are enough of them. */
 static inline GPUCOLL_HD uint32_t gpucoll_stream_ctas(uint32_t threads)
 {

@@ -10,7 +10,8 @@
  * used again before the peer has taken what was there, and no flag tells of that: a line of row k is sent when all of the rows up to k - 8 have
  * been taken, in whichever batches, and waited for before row k + 8 is sent. So who sends row k knows that the peer has taken row k - 16. Where one
  * message is shorter than the other, or there is none, its rows go on with nothing but a line in every fourth row, a credit: then it is row
- * k - 19 that is known of.
+ * k - 19 that is known of. For that both ranks must have the same rows, so no kernel lingers for a message that does not find room at once; of one
+ * that does, each line has a place of its own, whatever the rows.
  *
  * Lines with packs that are not aligned or not whole come last, and one at a time: what loads those is called, and costs a batch its registers.
  */

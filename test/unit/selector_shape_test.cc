@@ -48,6 +48,37 @@ TEST(selector, crews_grow_with_the_message)
 }
 
 /* Every collective whose kernel is of LL, and none whose kernel is not. */
+/* Between two ranks over LL128: a rank whose kernel lingers has other CTAs than one that launches, and where the area for lines is used again, places
+ * depend on their number. */
+TEST(selector, no_kernel_lingers_where_both_ranks_must_have_as_many_ctas)
+{
+    const uint64_t room = uint64_t{gpucoll_stream_room()} * GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES;
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_EXSCAN, GPUCOLL_ALLTOALL}) {
+        for (const char *ctas : {"8", "48", "64"}) {
+            for (uint64_t bytes : {room, room + 1, room * 5 / 4, room * 100}) {
+                Input input(bytes, 2);
+                input.coll = coll;
+                ASSERT_EQ(gpucoll_config_set(&input.settings, "max_ctas", ctas), GPUCOLL_OK);
+                const gpucoll_algorithm *row;
+                for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+                    if (!gpucoll_algorithm_runs(row, coll) || strcmp(row->protocol, "ll128") != 0 ||
+                        gpucoll_unusable(row, &input) != nullptr) {
+                        continue;
+                    }
+                    gpucoll_plan plan = {};
+                    gpucoll_shape(row, &input, &plan);
+                    EXPECT_FALSE(plan.linger && bytes > room) << row->name << ' ' << bytes << ' ' << ctas;
+                    EXPECT_TRUE(plan.linger || strcmp(ctas, "8") != 0 || bytes > room || is_relay(row))
+                        << row->name << ' ' << bytes;
+                }
+            }
+        }
+    }
+    for (uint32_t row = 4; row <= gpucoll_stream_ctas(512) * 64; row += 4) {
+        EXPECT_GE(gpucoll_stream_rows(row) * row, gpucoll_stream_room()) << row;
+    }
+}
+
 TEST(selector, small_exchanges_linger_too)
 {
     for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {

@@ -227,6 +227,15 @@ def summary(lines):
     return 0, "NO TARGET applies to this run; results right"
 
 
+def price_of(line):
+    """What coll_gpucoll_deterministic costs: its time over that of plans chosen freely, if there is one of a run that, as its own, has no NCCL in its
+    processes; None: it was not measured."""
+    times = line["times"]
+    if "deterministic" not in times:
+        return None
+    return times["deterministic"]["median_us"] / times["alone" if "alone" in times else "gpucoll"]["median_us"]
+
+
 def library_order(lines):
     """gpucoll first, NCCL next, whatever else last."""
     names = {library for line in lines for library in line["times"]}

@@ -18,7 +18,7 @@ import struct
 import sys
 
 sys.dont_write_bytecode = True  # the folder may be one that is only read
-from figures import BadInput, FORMS, groups_of, library_order, merge, published, read, size_text
+from figures import BadInput, FORMS, groups_of, library_order, merge, price_of, published, read, size_text
 
 # A library looks alike in every picture; the colours are told apart by the colour-blind as well (Okabe and Ito, 2008).
 STYLES = {"gpucoll": ("#d55e00", "o", "-"), "nccl": ("#0072b2", "s", "--"), "nccl-symmetric": ("#009e73", "^", ":"),
@@ -59,10 +59,10 @@ def chosen_groups(lines, form, in_place):
 def points_of(group, library, kind):
     """[(bytes, value)] of one curve."""
     if kind == "ratio":
-        points = [(line["bytes"], line["ratios"][library]) for line in group if library in line["ratios"]]
         if library != PRICED:
-            return points
-        return [(size, 1 / ratio) for size, ratio in points] if group[0]["collective"] in REDUCTIONS else []
+            return [(line["bytes"], line["ratios"][library]) for line in group if library in line["ratios"]]
+        priced = [(line["bytes"], price_of(line)) for line in group if group[0]["collective"] in REDUCTIONS]
+        return [(size, price) for size, price in priced if price is not None]
     value = {"time": "median_us", "bandwidth": "busbw"}[kind]
     return [(line["bytes"], line["times"][library][value]) for line in group if library in line["times"]]
 

@@ -75,7 +75,7 @@ bool gpucoll_algorithm_runs(const struct gpucoll_algorithm *row, enum gpucoll_co
                coll == GPUCOLL_BCAST || coll == GPUCOLL_REDUCE || coll == GPUCOLL_REDUCE_SCATTER ||
                coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
     case GPUCOLL_ANY_SCAN:
-        return coll == GPUCOLL_SCAN || coll == GPUCOLL_EXSCAN;
+        return gpucoll_coll_is_scan(coll);
     default:
         return row->coll == (int)coll;
     }

@@ -26,8 +26,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double leaves = (double)peers * (double)input->bytes;
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, gathers ? 1 : peers, 0) + within;
     if (peers == 1) {
-        const double bytes_us = leaves / input->bandwidth * 1e6;
-        plan->predicted_us -= bytes_us * pair_share < pair_us ? bytes_us * pair_share : pair_us;
+        plan->predicted_us -= gpucoll_model_hidden_us(input, leaves, pair_share, pair_us);
     }
 }
 

@@ -25,13 +25,6 @@ static const double one_by_one_hop_us = 1.3;
  * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */
 static const double one_way_share = 0.1, one_way_us = 2, kept_bandwidth = 1e12;
 
-static double one_way(const struct gpucoll_plan_input *input, double stored)
-{
-    const double hidden_us = one_way_share * stored / input->bandwidth * 1e6;
-    const double kept_us = input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
-    return kept_us - (hidden_us < one_way_us ? hidden_us : one_way_us);
-}
-
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
  * source is reduced, a line at a time. (2 H100, docs/design.md; of more ranks these are estimates.) */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -53,9 +46,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL128 : GPUCOLL_KERNEL_MOVE_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
-    if (peers == 1 &&
-        (input->coll == GPUCOLL_REDUCE || input->coll == GPUCOLL_SCAN || input->coll == GPUCOLL_EXSCAN)) {
-        plan->predicted_us += one_way(input, sent);
+    if (gpucoll_goes_one_way(input)) {
+        plan->predicted_us -= gpucoll_model_hidden_us(input, sent, one_way_share, one_way_us);
+        plan->predicted_us += input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
     }
 }
 

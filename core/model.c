@@ -248,6 +248,12 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     try_crews(input, lines, ctas, steps, plan);
 }
 
+double gpucoll_model_hidden_us(const struct gpucoll_plan_input *input, double bytes, double share,
+                               double most_us)
+{
+    return least(share * bytes / input->bandwidth * 1e6, most_us);
+}
+
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops)
 {

@@ -91,6 +91,10 @@ double gpucoll_model_lines_bandwidth(double cta_bandwidth, uint32_t peers);
 /* Microseconds that a launch of `ctas` CTAs of at most `most` takes over LL or LL128 beside its steps and bytes. */
 double gpucoll_model_crowd_us(double ctas, double most);
 
+/* Microseconds that are not seen of the time in which `bytes` leave a rank: such a share of it, at most `most_us`. */
+double gpucoll_model_hidden_us(const struct gpucoll_plan_input *input, double bytes, double share,
+                               double most_us);
+
 /* Microseconds of a call in which `leaves` bytes leave each rank by `copies` copies at a time, `hops` one after another. */
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops);

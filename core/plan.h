@@ -98,6 +98,12 @@ static inline uint32_t gpucoll_turns(const struct gpucoll_plan_input *input)
     return input->concurrent ? 1 : gpucoll_sharers(input);
 }
 
+/* Two ranks, of which one sends and the other alone reduces? */
+static inline bool gpucoll_goes_one_way(const struct gpucoll_plan_input *input)
+{
+    return input->nranks == 2 && (input->coll == GPUCOLL_REDUCE || gpucoll_coll_is_scan(input->coll));
+}
+
 /* A number of threads without the last, incomplete warp. */
 static inline uint32_t gpucoll_whole_warps(int threads)
 {

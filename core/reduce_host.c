@@ -46,7 +46,7 @@ static void describe(struct gpucoll_request *request, struct gpucoll_staging *st
     const uint32_t size = request->team->size;
     const uint32_t rank = request->team->rank;
     sum->scatter = is_scatter(request->coll);
-    sum->prefix = request->coll == GPUCOLL_SCAN || request->coll == GPUCOLL_EXSCAN;
+    sum->prefix = gpucoll_coll_is_scan(request->coll);
     sum->nblocks = sum->scatter ? size : 1;
     sum->contributors = request->coll == GPUCOLL_EXSCAN ? size - 1 : size;
     sum->block_bytes[0] = request->bytes;

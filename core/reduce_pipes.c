@@ -21,7 +21,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double chunk = (double)gpucoll_reduce_host_chunk(input->config, input->bytes);
     const double bytes = (double)gpucoll_reduce_host_blocks(input) * (double)input->bytes;
     const double first = bytes < chunk ? bytes : chunk;
-    const bool prefix = input->coll == GPUCOLL_SCAN || input->coll == GPUCOLL_EXSCAN;
+    const bool prefix = gpucoll_coll_is_scan(input->coll);
     const bool fetched = input->coll == GPUCOLL_ALLREDUCE || input->coll == GPUCOLL_REDUCE;
     const double reads = bytes * (input->nranks - 1) / (prefix ? 1 : input->nranks);
     const double ctas = gpucoll_wanted_ctas(input, CTAS);

@@ -116,11 +116,8 @@ static struct gpucoll_plan_input along(const struct gpucoll_plan_input *input, b
 
 static double turns_of(const struct gpucoll_plan_input *input, enum gpucoll_relay_protocol protocol)
 {
-    const bool sends_alone =
-        input->nranks == 2 &&
-        (input->coll == GPUCOLL_REDUCE || input->coll == GPUCOLL_SCAN || input->coll == GPUCOLL_EXSCAN);
     return protocol != GPUCOLL_RELAY_SIMPLE ? lines_turns
-           : sends_alone                    ? simple_pair_reduce_turns
+           : gpucoll_goes_one_way(input)    ? simple_pair_reduce_turns
                                             : simple_turns;
 }
 

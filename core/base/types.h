@@ -85,6 +85,11 @@ const char *gpucoll_op_name(enum gpucoll_op op);
 const char *gpucoll_coll_name(enum gpucoll_coll coll);
 bool gpucoll_coll_reduces(enum gpucoll_coll coll); /* has an operator and a type */
 
+static inline bool gpucoll_coll_is_scan(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_SCAN || coll == GPUCOLL_EXSCAN;
+}
+
 /* The functor (an index into kernels/functors.h) that does `op` on `type`, or -1 where there is none.
  * Types that an operator cannot tell apart share a functor: signed and unsigned sums, for example. */
 int gpucoll_functor(enum gpucoll_op op, enum gpucoll_type type);

@@ -18,15 +18,6 @@ uint32_t exchange_below(struct exchange *exchange, uint32_t limit)
     return (uint32_t)(next_random(&exchange->random) % limit);
 }
 
-static void copy(const struct exchange *exchange, void *to, const void *from, size_t bytes)
-{
-    struct gpucoll_accel *accel = exchange->ranks.gpus->accel;
-    if (accel->ops->copy(accel, to, from, bytes) != GPUCOLL_OK) {
-        printf("FAIL %s: a copy failed\n", exchange->name);
-        exit(1);
-    }
-}
-
 static size_t some_length(struct exchange *exchange, size_t most, size_t unit)
 {
     static const size_t lengths[] = {0, 1, 16, 17, 1000, 8191, SIZE_MAX};
@@ -137,9 +128,11 @@ void exchange_fill(struct exchange *exchange, int functor)
         if (exchange->in_place) {
             memcpy(exchange->expected[r], exchange->sent[r], exchange_buffer_bytes());
         }
-        copy(exchange, rank->recv, exchange->expected[r], exchange_buffer_bytes());
+        gpus_copy(exchange->ranks.gpus, exchange->name, rank->recv, exchange->expected[r],
+                  exchange_buffer_bytes());
         if (!exchange->in_place) {
-            copy(exchange, rank->send, exchange->sent[r], exchange_buffer_bytes());
+            gpus_copy(exchange->ranks.gpus, exchange->name, rank->send, exchange->sent[r],
+                      exchange_buffer_bytes());
         }
     }
 }
@@ -169,7 +162,8 @@ void exchange_expect(struct exchange *exchange, int functor, bool reduces)
 bool exchange_verify(struct exchange *exchange, const struct call *call)
 {
     for (uint32_t r = 0; r < exchange->ranks.size; r++) {
-        copy(exchange, exchange->got, exchange->ranks.rank[r].recv, exchange_buffer_bytes());
+        gpus_copy(exchange->ranks.gpus, exchange->name, exchange->got, exchange->ranks.rank[r].recv,
+                  exchange_buffer_bytes());
         for (size_t i = 0; i < exchange_buffer_bytes(); i++) {
             if (exchange->got[i] != exchange->expected[r][i]) {
                 printf("# %s: rank %u differs at %zu: %02x, not %02x; longest %lu ctas %u threads %u "
@@ -227,7 +221,9 @@ void exchange_fill_all(struct exchange *exchange)
     for (uint32_t r = 0; r < exchange->ranks.size; r++) {
         fill_elements(GPUCOLL_FN_sum_u8, exchange->sent[r], exchange_buffer_bytes(), &exchange->random);
         memset(exchange->expected[r], poison, exchange_buffer_bytes());
-        copy(exchange, exchange->ranks.rank[r].send, exchange->sent[r], exchange_buffer_bytes());
-        copy(exchange, exchange->ranks.rank[r].recv, exchange->expected[r], exchange_buffer_bytes());
+        gpus_copy(exchange->ranks.gpus, exchange->name, exchange->ranks.rank[r].send, exchange->sent[r],
+                  exchange_buffer_bytes());
+        gpus_copy(exchange->ranks.gpus, exchange->name, exchange->ranks.rank[r].recv, exchange->expected[r],
+                  exchange_buffer_bytes());
     }
 }

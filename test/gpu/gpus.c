@@ -6,6 +6,14 @@
 #include <string.h>
 #include "core/accel/cuda.h"
 
+void gpus_copy(const struct gpus *gpus, const char *name, void *to, const void *from, size_t bytes)
+{
+    if (gpus->accel->ops->copy(gpus->accel, to, from, bytes) != GPUCOLL_OK) {
+        printf("FAIL %s: a copy failed\n", name);
+        exit(1);
+    }
+}
+
 void gpus_report(struct gpus *gpus, bool passed, const char *name, ...)
 {
     char text[512];

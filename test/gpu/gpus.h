@@ -22,6 +22,9 @@ struct gpus {
 /* One line "PASS name" or "FAIL name", counted. */
 void gpus_report(struct gpus *gpus, bool passed, const char *name, ...) __attribute__((format(printf, 3, 4)));
 
+/* Between memory of any kind; ends the program with a FAIL line for the test `name` if that fails. */
+void gpus_copy(const struct gpus *gpus, const char *name, void *to, const void *from, size_t bytes);
+
 /* False, with a line that says why, if there is no GPU to test on. */
 bool gpus_open(struct gpus *gpus);
 void gpus_close(struct gpus *gpus);

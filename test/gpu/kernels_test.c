@@ -77,15 +77,6 @@ static void close_bench(struct bench *bench)
     ranks_close(&bench->ranks);
 }
 
-static void copy(const struct bench *bench, void *to, const void *from, size_t bytes)
-{
-    struct gpucoll_accel *accel = bench->ranks.gpus->accel;
-    if (accel->ops->copy(accel, to, from, bytes) != GPUCOLL_OK) {
-        printf("FAIL %s: a copy failed\n", bench->name);
-        exit(1);
-    }
-}
-
 /* Random messages into the send buffers, poison everywhere else. */
 static void fill(struct bench *bench, const struct call *call)
 {
@@ -97,9 +88,9 @@ static void fill(struct bench *bench, const struct call *call)
         fill_elements(call->functor, bench->sent[r] + GUARD, call->bytes, &bench->random);
         char *from = call->in_place ? rank->recv + call->recv_at : rank->send + call->send_at;
         if (!call->in_place) {
-            copy(bench, rank->recv + call->recv_at - GUARD, bench->got, bytes);
+            gpus_copy(bench->ranks.gpus, bench->name, rank->recv + call->recv_at - GUARD, bench->got, bytes);
         }
-        copy(bench, from - GUARD, bench->sent[r], bytes);
+        gpus_copy(bench->ranks.gpus, bench->name, from - GUARD, bench->sent[r], bytes);
     }
 }
 
@@ -132,11 +123,11 @@ static bool verify(struct bench *bench, const struct call *call)
     }
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
         const struct rank *rank = &bench->ranks.rank[r];
-        copy(bench, bench->got, rank->recv + call->recv_at - GUARD, bytes);
+        gpus_copy(bench->ranks.gpus, bench->name, bench->got, rank->recv + call->recv_at - GUARD, bytes);
         if (differ(bench, call, r, "the result", bench->expected)) {
             return false;
         }
-        copy(bench, bench->got, rank->send + call->send_at - GUARD, bytes);
+        gpus_copy(bench->ranks.gpus, bench->name, bench->got, rank->send + call->send_at - GUARD, bytes);
         if (!call->in_place && differ(bench, call, r, "the send buffer", bench->sent[r])) {
             return false;
         }
@@ -228,7 +219,7 @@ static void run_brought(struct bench *bench, const struct call *call)
                 rank->lane[s] = rank->recv + call->recv_at;
             }
             if (s != r) {
-                copy(bench, rank->lane[s], bench->sent[s] + GUARD, call->bytes);
+                gpus_copy(bench->ranks.gpus, bench->name, rank->lane[s], bench->sent[s] + GUARD, call->bytes);
             }
         }
     }

@@ -51,14 +51,6 @@ static void add_random(struct bench *bench, struct gpucoll_layout_builder *build
     }
 }
 
-static void copy(struct bench *bench, void *to, const void *from, size_t bytes)
-{
-    if (bench->ops->copy(bench->gpus->accel, to, from, bytes) != GPUCOLL_OK) {
-        printf("FAIL packing: a copy failed\n");
-        exit(1);
-    }
-}
-
 /* Waits for the latest launch; half a minute is for ever. */
 static void wait_for(struct bench *bench)
 {
@@ -155,8 +147,8 @@ static bool run_plan(struct bench *bench, struct plan *plan)
     char *to = plan->unpack ? bench->user : bench->packed;
     fill_elements(0, bench->before, room, &bench->random);
     memset(bench->wanted, 0x5a, room);
-    copy(bench, from, bench->before, room);
-    copy(bench, to, bench->wanted, room);
+    gpus_copy(bench->gpus, "packing", from, bench->before, room);
+    gpus_copy(bench->gpus, "packing", to, bench->wanted, room);
     struct gpucoll_kernel_status status = {0};
     struct gpucoll_pack_args args = plan->unpack ? make_args(plan, bench->wanted, bench->before)
                                                  : make_args(plan, bench->before, bench->wanted);
@@ -164,11 +156,12 @@ static bool run_plan(struct bench *bench, struct plan *plan)
     gpucoll_host_pack(&args);
     args = make_args(plan, bench->user, bench->packed);
     if (plan->layout->list) {
-        copy(bench, bench->list, plan->layout->list, plan->layout->view.runs * sizeof(*bench->list));
+        gpus_copy(bench->gpus, "packing", bench->list, plan->layout->list,
+                  plan->layout->view.runs * sizeof(*bench->list));
         args.view.list = bench->list;
     }
     launch(bench, &args);
-    copy(bench, bench->got, to, room);
+    gpus_copy(bench->gpus, "packing", bench->got, to, room);
     return memcmp(bench->got, bench->wanted, room) == 0;
 }
 
@@ -247,9 +240,9 @@ static void test_huge(struct bench *bench)
     args.job[0] =
         (struct gpucoll_pack_job){(void *)(uintptr_t)user, (void *)(uintptr_t)packed, layout->bytes};
     fill_elements(0, bench->before, rows * STRIDE, &bench->random);
-    copy(bench, last, bench->before, rows * STRIDE);
+    gpus_copy(bench->gpus, "packing", last, bench->before, rows * STRIDE);
     launch(bench, &args);
-    copy(bench, bench->got, last_packed, rows * ROW);
+    gpus_copy(bench->gpus, "packing", bench->got, last_packed, rows * ROW);
     bool right = true;
     for (size_t i = 0; i < rows; i++) {
         right = right && memcmp(bench->got + i * ROW, bench->before + i * STRIDE, ROW) == 0;
@@ -257,10 +250,10 @@ static void test_huge(struct bench *bench)
         memset(bench->wanted + i * STRIDE, 0x77, STRIDE);
     }
     gpus_report(bench->gpus, right, "a vector of more than 4 GiB is packed");
-    copy(bench, last, bench->wanted, rows * STRIDE);
+    gpus_copy(bench->gpus, "packing", last, bench->wanted, rows * STRIDE);
     args.unpack = 1;
     launch(bench, &args);
-    copy(bench, bench->got, last, rows * STRIDE);
+    gpus_copy(bench->gpus, "packing", bench->got, last, rows * STRIDE);
     gpus_report(bench->gpus, memcmp(bench->got, bench->before, rows * STRIDE) == 0,
                 "a vector of more than 4 GiB is unpacked");
     gpucoll_layout_release(layout);

@@ -44,15 +44,6 @@ static uint32_t below(struct bench *bench, uint32_t limit)
     return (uint32_t)(next_random(&bench->random) % limit);
 }
 
-static void copy(const struct bench *bench, void *to, const void *from, size_t bytes)
-{
-    struct gpucoll_accel *accel = bench->ranks.gpus->accel;
-    if (accel->ops->copy(accel, to, from, bytes) != GPUCOLL_OK) {
-        printf("FAIL %s: a copy failed\n", bench->name);
-        exit(1);
-    }
-}
-
 static bool has_one_block(enum gpucoll_relay_flow flow)
 {
     return !gpucoll_relay_is_ring(flow);
@@ -127,8 +118,8 @@ static void fill(struct bench *bench)
         if (bench->in_place) {
             memcpy(bench->wanted[r], bench->sent[r], bench->used);
         }
-        copy(bench, rank->send, bench->sent[r], bench->used);
-        copy(bench, rank->recv, bench->wanted[r], bench->used);
+        gpus_copy(bench->ranks.gpus, bench->name, rank->send, bench->sent[r], bench->used);
+        gpus_copy(bench->ranks.gpus, bench->name, rank->recv, bench->wanted[r], bench->used);
     }
 }
 
@@ -168,7 +159,7 @@ static void forget_places(struct bench *bench)
 static bool verify(struct bench *bench, const struct call *call)
 {
     for (uint32_t r = 0; r < bench->ranks.size; r++) {
-        copy(bench, bench->got, bench->ranks.rank[r].recv, bench->used);
+        gpus_copy(bench->ranks.gpus, bench->name, bench->got, bench->ranks.rank[r].recv, bench->used);
         if (memcmp(bench->got, bench->wanted[r], bench->used) == 0) {
             continue;
         }

@@ -32,15 +32,6 @@ static uint32_t below(struct stream *stream, uint32_t limit)
     return (uint32_t)(next_random(&stream->random) % limit);
 }
 
-static void copy(const struct stream *stream, void *to, const void *from, size_t bytes)
-{
-    struct gpucoll_accel *accel = stream->ranks.gpus->accel;
-    if (accel->ops->copy(accel, to, from, bytes) != GPUCOLL_OK) {
-        printf("FAIL %s: a copy failed\n", stream->name);
-        exit(1);
-    }
-}
-
 /* Mostly more than finds room, if that may be; of whole elements. */
 static size_t some_length(struct stream *stream, size_t unit)
 {
@@ -96,7 +87,7 @@ static void plan_swap(struct stream *stream, const struct call *call)
 static bool verify(struct stream *stream, const struct call *call)
 {
     for (uint32_t r = 0; r < 2; r++) {
-        copy(stream, stream->got, stream->ranks.rank[r].recv, ROOM);
+        gpus_copy(stream->ranks.gpus, stream->name, stream->got, stream->ranks.rank[r].recv, ROOM);
         if (memcmp(stream->got, stream->wanted[r], ROOM) != 0) {
             size_t at = 0;
             while (stream->got[at] == stream->wanted[r][at]) {
@@ -127,7 +118,7 @@ static void plan(struct stream *stream, struct call *call)
         const bool swaps = call->kernel == GPUCOLL_KERNEL_SWAP_LL128;
         fill_elements(call->functor, stream->sent[r] + (swaps ? call->send_at : send_at[r]), call->bytes,
                       &stream->random);
-        copy(stream, stream->ranks.rank[r].send, stream->sent[r], ROOM);
+        gpus_copy(stream->ranks.gpus, stream->name, stream->ranks.rank[r].send, stream->sent[r], ROOM);
     }
     if (call->kernel == GPUCOLL_KERNEL_SWAP_LL128) {
         plan_swap(stream, call);
@@ -162,7 +153,7 @@ static bool run_case(struct stream *stream, enum gpucoll_kernel kernel, int func
     other.ctas = !stream->differ ? call.ctas : call.ctas == 32 ? 48 : 32;
     for (uint32_t r = 0; r < 2; r++) {
         memset(stream->got, poison, ROOM);
-        copy(stream, stream->ranks.rank[r].recv, stream->got, ROOM);
+        gpus_copy(stream->ranks.gpus, stream->name, stream->ranks.rank[r].recv, stream->got, ROOM);
     }
     ranks_begin(&stream->ranks);
     for (uint32_t r = 0; r < 2; r++) {

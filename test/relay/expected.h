@@ -21,7 +21,7 @@ struct relay_expected {
 bool relay_has_own(enum gpucoll_relay_flow flow, uint32_t position, uint32_t block);
 bool relay_wants(enum gpucoll_relay_flow flow, uint32_t position, uint32_t block);
 
-/* The block as this position gets it, which wants it; but in scans all get the same. */
+/* The block as this position gets it, which wants it: all that do get the same, except in scans. */
 void relay_expect(const struct relay_expected *call, uint32_t position, uint32_t block, void *result);
 
 #endif

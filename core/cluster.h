@@ -276,6 +276,17 @@ bool gpucoll_cluster_has(enum gpucoll_coll coll);
 /* The collectives that the ranks of a host call, before what goes between hosts and after it: twice the same if there is but one. False: none. Of
  * calls that are not to be in the order of ranks. */
 bool gpucoll_cluster_local(enum gpucoll_coll coll, enum gpucoll_coll local[2]);
+
+enum gpucoll_cluster_way {
+    GPUCOLL_CLUSTER_STAGES,  /* by calls of the ranks of a host before and after what goes between hosts */
+    GPUCOLL_CLUSTER_CARRIED, /* along with what the hosts tell each other before any call */
+    GPUCOLL_CLUSTER_FLAT,    /* along the rail of all ranks, of few bytes */
+    GPUCOLL_CLUSTER_ORDERED  /* along the rail of all ranks, in their order */
+};
+/* How a call of a collective that gpucoll_cluster_has will go among `size` ranks, as equally many on each host as can be, with a message of
+ * `bytes`, or blocks of so many each. */
+enum gpucoll_cluster_way gpucoll_cluster_foresee(const struct gpucoll_config *config, enum gpucoll_coll coll,
+                                                 uint64_t bytes, uint32_t hosts, uint32_t size);
 /* In gpucoll_post: notes what the call is. Without memory for that, request->stages is NULL, and the others learn it from the post. */
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
 /* As gpucoll_exchange_is_able. */

@@ -152,6 +152,12 @@ struct gpucoll_cluster_call {
     struct gpucoll_stage_slot slot[GPUCOLL_STAGE_SLOTS];
 };
 
+/* That of calls in the order of ranks, if they are to be that, else the collective's usual one. */
+const struct gpucoll_cluster_family *gpucoll_cluster_family_of(const struct gpucoll_cluster *cluster,
+                                                               enum gpucoll_coll coll);
+/* When family, bytes and blocks are known: whether it goes flat, which replaces the family, or is carried. */
+enum gpucoll_cluster_way gpucoll_cluster_find_way(struct gpucoll_cluster_call *call, enum gpucoll_coll coll);
+
 extern const struct gpucoll_cluster_family gpucoll_cluster_allreduce;
 extern const struct gpucoll_cluster_family gpucoll_cluster_reduce;
 extern const struct gpucoll_cluster_family gpucoll_cluster_bcast;

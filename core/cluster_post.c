@@ -9,56 +9,6 @@
 #include "core/cluster_pairs.h"
 #include "core/watchdog.h"
 
-static const struct gpucoll_cluster_family *const families[GPUCOLL_COLL_COUNT] = {
-    [GPUCOLL_ALLREDUCE] = &gpucoll_cluster_allreduce,
-    [GPUCOLL_ALLGATHER] = &gpucoll_cluster_allgather,
-    [GPUCOLL_ALLGATHERV] = &gpucoll_cluster_allgather,
-    [GPUCOLL_ALLTOALL] = &gpucoll_cluster_move,
-    [GPUCOLL_ALLTOALLV] = &gpucoll_cluster_move,
-    [GPUCOLL_ALLTOALLW] = &gpucoll_cluster_move,
-    [GPUCOLL_BCAST] = &gpucoll_cluster_bcast,
-    [GPUCOLL_EXSCAN] = &gpucoll_cluster_exscan,
-    [GPUCOLL_GATHER] = &gpucoll_cluster_move,
-    [GPUCOLL_GATHERV] = &gpucoll_cluster_move,
-    [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce,
-    [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter,
-    [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter,
-    [GPUCOLL_SCAN] = &gpucoll_cluster_scan,
-    [GPUCOLL_SCATTER] = &gpucoll_cluster_move,
-    [GPUCOLL_SCATTERV] = &gpucoll_cluster_move,
-};
-
-/* Where reductions are to be in the order of ranks, instead of those. Scans always are. */
-static const struct gpucoll_cluster_family *const ordered_families[GPUCOLL_COLL_COUNT] = {
-    [GPUCOLL_ALLREDUCE] = &gpucoll_cluster_allreduce_ordered,
-    [GPUCOLL_REDUCE] = &gpucoll_cluster_reduce_ordered,
-    [GPUCOLL_REDUCE_SCATTER] = &gpucoll_cluster_reduce_scatter_ordered,
-    [GPUCOLL_REDUCE_SCATTER_BLOCK] = &gpucoll_cluster_reduce_scatter_ordered,
-};
-
-static const struct gpucoll_cluster_family *family_of(const struct gpucoll_cluster *cluster,
-                                                      enum gpucoll_coll coll)
-{
-    const bool ordered = cluster->context->config->deterministic && ordered_families[coll] != NULL;
-    return ordered ? ordered_families[coll] : families[coll];
-}
-
-bool gpucoll_cluster_has(enum gpucoll_coll coll)
-{
-    return coll == GPUCOLL_BARRIER || families[coll] != NULL;
-}
-
-bool gpucoll_cluster_local(enum gpucoll_coll coll, enum gpucoll_coll local[2])
-{
-    const struct gpucoll_cluster_family *family = families[coll];
-    if (family == NULL || family->between == GPUCOLL_BETWEEN_RANKS) {
-        return false;
-    }
-    local[0] = family->local[0];
-    local[1] = family->local[1];
-    return true;
-}
-
 /* The blocks that all ranks name alike; NULL: this collective has none. */
 static const struct gpucoll_block *common_blocks(const struct gpucoll_coll_args *args)
 {
@@ -151,7 +101,7 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
         return call !=
                NULL; /* a warm-up connects the ranks of this host; either ends when all hosts have agreed */
     }
-    call->family = family_of(cluster, args->coll);
+    call->family = gpucoll_cluster_family_of(cluster, args->coll);
     call->cluster = cluster;
     call->index = request->team->rank;
     call->size = request->team->size;
@@ -163,14 +113,8 @@ static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll
         return false;
     }
     request->bytes = call->bytes;
-    const struct gpucoll_cluster_family *flat = gpucoll_cluster_flat(cluster, args->coll, call->bytes);
-    if (flat != NULL && call->family == families[args->coll]) { /* not in the order of ranks */
-        call->family = flat;
-    }
+    gpucoll_cluster_find_way(call, args->coll);
     call->family->shape(call);
-    if (call->family == families[args->coll]) {
-        gpucoll_carry_note(call, args->coll);
-    }
     return true;
 }
 

@@ -72,6 +72,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster_allgather.c \
 	core/cluster_bcast.c \
 	core/cluster_call.c \
+	core/cluster_families.c \
 	core/cluster_call.h \
 	core/cluster_carry.c \
 	core/cluster_move.c \

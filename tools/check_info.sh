@@ -46,6 +46,8 @@ ends 0 '^launch = [0-9.]* us ' --tune --seconds 0.5 --max 4K
 ends 2 '--tune knows --ranks' --tune --pigeon 3
 ends 2 'expected 2 to 32' --tune --ranks 1
 ends 2 'lacks its value' --tune --output
+ends 2 '--tune: --output lacks its value' --tune --output --ranks
+ends 2 '--tune knows --ranks .* not --pigeon' --tune --pigeon
 ends 1 'No such file or directory' --tune --seconds 0.1 --max 1K --output "$folder/nowhere/file"
 says_nothing 'predictions are within' "a file that cannot be written"
 if [ -e /dev/full ]; then
@@ -75,12 +77,19 @@ ends 2 '--explain: --ranks lacks its value' --explain allreduce 4M --ranks
 says_nothing choice "an option that lacks its value"
 ends 2 '--banana: no such option' --build --banana
 says_nothing Build "an option behind it that does not exist"
+ends 2 '--topology-xml lacks its value' --topology-xml --gpus
+[ ! -e --gpus ] || fail "an option is taken for the name of a file"
+ends 0 '' --build
+says_nothing 'arch=' "the list of architectures"
+ends 0 '^  allreduce: oneshot by ll128$' --algorithms
 ends 2 'expected 1 to 32' --explain allreduce 4M --ranks 99
 for value in inf nan 1e999 -1 x; do
     ends 2 '--select: .*expected GB/s' --select "ranks=4,bytes=8,bandwidth=$value"
 done
 ends 2 'coll, ranks, .* or bandwidth, each' --select=pigeon
 ends 0 '^  choice: ' --select=bytes=4K
+ends 0 'links of 1.50 us and 25 GB/s or through host memory' --select link=pcie,bytes=4K
+ends 0 'links of 3.00 us and 10 GB/s or through' --select latency_us=3,link=pcie,bandwidth=10,bytes=4K
 for key in coll ranks bytes op type shared_gpu direct in_place peer_access link crew resident latency_us bandwidth; do
     ends 0 "^  *$key  *[a-zG0-9]" --help
 done
@@ -96,6 +105,11 @@ says_nothing accepted "an option that takes no settings"
 ends 1 'coll_gpucoll_chunk = 0 (the environment.s "banana" is not accepted)' --parameters
 says_nothing '^gpucoll_info: OMPI' "--parameters, which marks values"
 unset OMPI_MCA_coll_gpucoll_chunk
+OMPI_MCA_coll_gpucoll_lane=8 ends 0 '^gpucoll_info: OMPI_MCA_coll_gpucoll_lane: there is no such parameter' --explain allreduce 4M
+OMPI_MCA_coll_gpucoll_lane=8 ends 1 '^  OMPI_MCA_coll_gpucoll_lane: there is no such parameter' --parameters
+OMPI_MCA_coll_gpucoll_transports=p2p,pigeon ends 1 'coll_gpucoll_transports=p2p,pigeon: there is no such transport' --transports
+OMPI_MCA_coll_gpucoll_transports=p2p,pigeon ends 0 'coll_gpucoll_transports=p2p,pigeon: there is no such transport' --explain allreduce 4M
+OMPI_MCA_coll_gpucoll_tuning_file=$folder/nothing ends 1 '^  choice: ' --explain allreduce 4M
 OMPI_MCA_coll_gpucoll_protocol=banana ends 0 'protocol=banana is not accepted (.*ll128' --select bytes=8
 
 # By what the ranks reach each other: peer access, the links of a topology file, coll_gpucoll_transports.
@@ -122,7 +136,20 @@ grep -q '524288 bytes along each of 8 rails' "$out" || fail "nothing goes betwee
 [ "$(grep -c '^  \* ' "$out")" -eq 3 ] || fail "not one choice for each of three stages"
 ends 0 '^  before and after what goes between the hosts: alltoallv' --explain alltoall 1M --topology "$samples/two-hosts.xml" --ranks 16
 grep -q '^  between the hosts from rank to rank' "$out" || fail "an all-to-all goes along rails"
-ends 0 'along a chain of all ranks' --explain scan 1K --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 'along a rail of all ranks, in their order' --explain scan 1K --topology "$samples/two-hosts.xml" --ranks 16
+grep -q '^  \* doubling  *[0-9.]* us' "$out" || fail "a scan of few bytes goes along a chain"
+ends 0 '^  \* ring' --explain scan 4M --topology "$samples/two-hosts.xml" --ranks 16
+OMPI_MCA_coll_gpucoll_deterministic=1 ends 0 '^  \* ring' --explain scan 1K --topology "$samples/two-hosts.xml" --ranks 16
+OMPI_MCA_coll_gpucoll_deterministic=1 ends 0 'up and down a chain of all' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+OMPI_MCA_coll_gpucoll_deterministic=1 ends 0 'coll_gpucoll_carry' --explain bcast 64 --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 'along with what the hosts tell each other' --explain allreduce 64 --topology "$samples/two-hosts.xml" --ranks 16
+OMPI_MCA_coll_gpucoll_carry=0 ends 0 '^  before what goes between the hosts: reduce_scatter' --explain allreduce 64 --topology "$samples/two-hosts.xml" --ranks 16
+# Two GPUs of each host.
+awk '/<host /{n = 0} /<gpu /{n++; skip = n > 2} !skip{print} /<\/gpu>/{skip = 0}' "$samples/two-hosts.xml" >"$folder/pairs.xml"
+ends 0 'of few bytes (coll_gpucoll_flat)' --explain allreduce 12K --topology "$folder/pairs.xml" --ranks 4
+ends 0 '^  up to 16384 bytes along a rail of all ranks' --select coll=allreduce,ranks=4 --topology "$folder/pairs.xml"
+OMPI_MCA_coll_gpucoll_transports=p2p ends 0 'it is left to the next component' --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16
+ends 0 '^  up to [0-9]* bytes along with what the hosts tell' --select coll=allgather,ranks=16 --topology "$samples/two-hosts.xml"
 ends 0 '^ *64M  ' --select coll=bcast,ranks=16 --topology "$samples/two-hosts.xml"
 OMPI_MCA_coll_gpucoll_allreduce_algorithm=ring ends 0 '=ring is of calls within one host: here those of reduce_scatter and allgatherv' \
     --explain allreduce 4M --topology "$samples/two-hosts.xml" --ranks 16

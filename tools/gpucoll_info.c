@@ -115,10 +115,11 @@ static int show_collectives(struct info *info, char **argv)
 
 static int count_xml(char **argv)
 {
-    if (argv[1] == NULL) {
+    const bool given = argv[1] != NULL && strncmp(argv[1], "--", 2) != 0;
+    if (!given) {
         fprintf(stderr, "gpucoll_info: --topology-xml lacks its value, a file or \"-\"\n");
     }
-    return argv[1] != NULL ? 2 : 0;
+    return given ? 2 : 0;
 }
 
 static int write_xml(struct info *info, char **argv)
@@ -231,7 +232,7 @@ int main(int argc, char **argv)
     }
     info_read_environment(&info);
     if (settings) {
-        info_say_unaccepted();
+        info_say_unaccepted(&info);
     }
     for (int i = 1; i < argc; i++) { /* wherever it stands, it is for all options */
         if (info_names_topology(&argv[i])) {

@@ -40,9 +40,9 @@ void info_parameters_markdown(void);
 /* docs/collectives.md. */
 void info_collectives_markdown(void);
 /* Sets what the environment has set. A value that is not accepted leaves the default: the listing shows which, and
- * info_say_unaccepted says it on standard error, for what the other options answer by. */
+ * info_say_unaccepted says it on standard error, for what the other options answer by, and names that are no parameter's. */
 void info_read_environment(struct info *info);
-void info_say_unaccepted(void);
+void info_say_unaccepted(const struct info *info);
 
 /* The GPUs of this machine as the cost model knows them. */
 struct info_machine {
@@ -57,6 +57,8 @@ void info_machine(const struct info *info, struct info_machine *machine);
 /* The constants that count for such GPUs: built in, or set by the tuning file. Returns the index of the entry built in. */
 int info_model(struct info *info, const char *gpu, bool whole_lines, struct gpucoll_model *model);
 void info_print_source(const struct info *info, const struct info_machine *machine, int entry);
+/* False: a tuning file is named, but nothing of it counts, which info_model has said. */
+bool info_constants_count(const struct info *info);
 
 /* Options with arguments. *_count checks them before anything is answered: how many there are, the option included; 0 if they are not
  * understood, which it has said. Then the other answers: 0 fine, 1 something failed. */
@@ -78,6 +80,9 @@ bool info_names_topology(char **argv);
 struct gpucoll_topology_links;
 bool info_topology_links(const struct info *info, uint32_t *nranks, uint32_t *local,
                          struct gpucoll_topology_links *links, bool *fine);
+
+/* What this machine's GPUs have, with a rank for each. False: it is not known. */
+bool info_machine_links(struct gpucoll_topology_links *links);
 
 /* Writes the topology that info_topology prints as XML; "-" is standard output. */
 bool info_topology_xml(struct info *info, const char *path);

@@ -27,8 +27,9 @@ static void print_architectures(const char *flags)
 {
     printf("  %-*s", NAME_COLUMNS, "CUDA kernels");
 #ifdef HAVE_CUDA_KERNELS
-    for (const char *at = strstr(flags, "code="); at; at = strstr(at, "code=")) {
-        at += strlen("code=");
+    static const char before[] = ",code=";
+    for (const char *at = strstr(flags, before); at; at = strstr(at, before)) {
+        at += strlen(before);
         size_t length = strcspn(at, " ,");
         bool portable = strncmp(at, "compute_", strlen("compute_")) == 0;
         printf(" %.*s%s", (int)length, at, portable ? " (PTX: newer GPUs)" : "");
@@ -106,7 +107,7 @@ bool info_transports(struct info *info)
     }
     print_row(GPUCOLL_TL_RDMA, gpucoll_tl_rdma_help);
     printf("  %-*s %s (coll_gpucoll_transports)\n", NAME_COLUMNS, "allowed", info->config.transports);
-    return true;
+    return gpucoll_tl_all_known(info->config.transports);
 }
 
 bool info_network(struct info *info)
@@ -119,7 +120,7 @@ bool info_algorithms(struct info *info)
     const struct gpucoll_algorithm *row;
     (void)info;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != NULL; i++) {
-        printf("  %s: %s\n", gpucoll_algorithm_colls(row), row->name);
+        printf("  %s: %s by %s\n", gpucoll_algorithm_colls(row), row->name, row->protocol);
         info_print_wrapped(row->help, NAME_COLUMNS + 3, WIDTH);
     }
     return true;

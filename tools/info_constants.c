@@ -92,6 +92,11 @@ void info_print_source(const struct info *info, const struct info_machine *machi
     }
 }
 
+bool info_constants_count(const struct info *info)
+{
+    return info->tuned || info->config.tuning_file[0] == '\0';
+}
+
 bool info_constants(struct info *info)
 {
     struct info_machine machine;
@@ -103,5 +108,5 @@ bool info_constants(struct info *info)
         printf("  %-20s = %8.4g %-5s %s\n", constant->name,
                *gpucoll_model_field(&model, constant) / constant->scale, constant->unit, constant->help);
     }
-    return info->tuned || !info->config.tuning_file[0];
+    return info_constants_count(info);
 }

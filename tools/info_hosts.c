@@ -7,8 +7,9 @@
 #include <string.h>
 #include "core/cluster.h"
 #include "core/rail.h"
+#include "ucx_tl/tl.h"
 
-/* Of a collective, along a rail: one rank of each host. */
+/* Of a collective, along a rail. */
 static bool find_rail(enum gpucoll_coll coll, enum gpucoll_rail_coll *rail)
 {
     switch (coll) {
@@ -29,6 +30,12 @@ static bool find_rail(enum gpucoll_coll coll, enum gpucoll_rail_coll *rail)
     case GPUCOLL_REDUCE_SCATTER_BLOCK:
         *rail = GPUCOLL_RAIL_REDUCE_SCATTER;
         return true;
+    case GPUCOLL_SCAN:
+        *rail = GPUCOLL_RAIL_SCAN;
+        return true;
+    case GPUCOLL_EXSCAN:
+        *rail = GPUCOLL_RAIL_EXSCAN;
+        return true;
     default:
         return false;
     }
@@ -40,29 +47,70 @@ static bool goes_in_parts(enum gpucoll_coll coll)
     return coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_REDUCE || coll == GPUCOLL_BCAST;
 }
 
-static void explain_rail(const struct info *info, const struct query *query, enum gpucoll_rail_coll coll,
-                         uint64_t part)
+/* A rail and what goes along it. */
+struct rail {
+    enum gpucoll_rail_coll coll;
+    uint32_t size;
+    uint64_t bytes;
+    enum gpucoll_rail_algorithm forced; /* AUTO: none is */
+};
+
+static void print_cost(const struct rail *rail, enum gpucoll_rail_algorithm algorithm, const char *name,
+                       bool chosen)
+{
+    const uint64_t cost = gpucoll_rail_cost(rail->coll, algorithm, rail->size, rail->bytes);
+    if (cost > 0) {
+        printf("  %c %-8s        %10.1f us\n", chosen ? '*' : ' ', name, (double)cost / 1e3);
+    }
+}
+
+static void explain_rail(const struct info *info, const struct rail *rail)
 {
     static const char *const names[] = {"doubling", "ring", "tree"};
-    const uint32_t hosts = (uint32_t)query->hosts;
-    const uint64_t bytes = goes_in_parts(query->input.coll) ? part : part * hosts;
-    const enum gpucoll_rail_algorithm forced = gpucoll_rail_named(info->config.rail_algorithm);
-    const enum gpucoll_rail_algorithm chosen =
-        forced != GPUCOLL_RAIL_AUTO && gpucoll_rail_cost(coll, forced, hosts, bytes) > 0
-            ? forced
-            : gpucoll_rail_choose(coll, hosts, bytes);
-    printf("  between the hosts, %llu bytes along each of %u rails, as by a network card of 100 Gbit/s:\n",
-           (unsigned long long)bytes, query->input.nranks);
+    const bool can = gpucoll_rail_cost(rail->coll, rail->forced, rail->size, rail->bytes) > 0;
+    const enum gpucoll_rail_algorithm chosen = rail->forced != GPUCOLL_RAIL_AUTO && can
+                                                   ? rail->forced
+                                                   : gpucoll_rail_choose(rail->coll, rail->size, rail->bytes);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const enum gpucoll_rail_algorithm algorithm = gpucoll_rail_named(names[i]);
-        const uint64_t cost = gpucoll_rail_cost(coll, algorithm, hosts, bytes);
-        if (cost > 0) {
-            printf("  %c %-8s        %10.1f us\n", algorithm == chosen ? '*' : ' ', names[i],
-                   (double)cost / 1e3);
-        }
+        print_cost(rail, algorithm, names[i], algorithm == chosen);
     }
-    if (forced != GPUCOLL_RAIL_AUTO) {
+    if (strcmp(info->config.rail_algorithm, "auto") != 0) {
         printf("  (set: coll_gpucoll_rail_algorithm=%s)\n", info->config.rail_algorithm);
+    }
+}
+
+/* Between the hosts, after calls of the ranks of a host: a rail has one rank of each host, and a part of the message or a block for each host. */
+static void explain_stage(const struct info *info, const struct query *query, enum gpucoll_rail_coll coll,
+                          uint64_t part)
+{
+    const uint32_t hosts = (uint32_t)query->hosts;
+    const struct rail rail = {
+        .coll = coll,
+        .size = hosts,
+        .bytes = goes_in_parts(query->input.coll) ? part : part * hosts,
+        .forced = gpucoll_rail_named(info->config.rail_algorithm),
+    };
+    printf("  between the hosts, %llu bytes along each of %u rails, as by a network card of 100 Gbit/s:\n",
+           (unsigned long long)rail.bytes, query->input.nranks);
+    explain_rail(info, &rail);
+}
+
+/* Along the rail of all ranks, of few bytes, or of scans, which are in the order of ranks. */
+static void explain_all(const struct info *info, const struct query *query, const char *why)
+{
+    const enum gpucoll_coll coll = query->input.coll;
+    const bool chain = gpucoll_coll_is_scan(coll) && info->config.deterministic;
+    struct rail rail = {
+        .size = query->nranks,
+        .bytes = query->input.bytes,
+        .forced = chain ? GPUCOLL_RAIL_RING : gpucoll_rail_named(info->config.rail_algorithm),
+    };
+    (void)find_rail(coll, &rail.coll);
+    printf("  along a rail of all ranks, %s, without calls within a host%s\n", why,
+           rail.bytes > 0 ? ", as by a network card of 100 Gbit/s:" : "");
+    if (rail.bytes > 0) {
+        explain_rail(info, &rail);
     }
 }
 
@@ -77,7 +125,36 @@ static void say_what_is_set(const struct info *info, enum gpucoll_coll coll, con
     }
 }
 
-bool info_select_hosts(const struct info *info, const struct query *query, info_select_fn *select)
+/* Up to which size calls go so, if there is one: of those that are asked without a size. */
+static uint64_t most_bytes(const struct info *info, const struct query *query, enum gpucoll_cluster_way way)
+{
+    uint64_t most = 0;
+    for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes *= 2) {
+        most = gpucoll_cluster_foresee(&info->config, query->input.coll, bytes, (uint32_t)query->hosts,
+                                       query->nranks) == way
+                   ? bytes
+                   : most;
+    }
+    return most;
+}
+
+/* What of them is not as what follows. */
+static void print_small(const struct info *info, const struct query *query)
+{
+    const uint64_t carried = most_bytes(info, query, GPUCOLL_CLUSTER_CARRIED);
+    const uint64_t flat = most_bytes(info, query, GPUCOLL_CLUSTER_FLAT);
+    if (carried > 0) {
+        printf("  up to %llu bytes along with what the hosts tell each other (coll_gpucoll_carry)\n",
+               (unsigned long long)carried);
+    }
+    if (flat > 0) {
+        printf(
+            "  up to %llu bytes along a rail of all ranks, without calls within a host (coll_gpucoll_flat)\n",
+            (unsigned long long)flat);
+    }
+}
+
+static bool explain_stages(const struct info *info, const struct query *query, info_select_fn *select)
 {
     const enum gpucoll_coll coll = query->input.coll;
     const uint64_t bytes = query->input.bytes;
@@ -87,7 +164,6 @@ bool info_select_hosts(const struct info *info, const struct query *query, info_
     enum gpucoll_coll local[2];
     bool fine = true;
     if (!gpucoll_cluster_local(coll, local)) {
-        printf("  along a chain of all ranks, host by host: nothing is chosen within a host\n");
         return true;
     }
     say_what_is_set(info, coll, local);
@@ -104,9 +180,46 @@ bool info_select_hosts(const struct info *info, const struct query *query, info_
         fine = select(info, &stage);
     }
     if (bytes > 0 && find_rail(coll, &rail)) {
-        explain_rail(info, query, rail, part);
+        explain_stage(info, query, rail, part);
     } else if (bytes > 0) {
         printf("  between the hosts from rank to rank\n");
     }
     return fine;
+}
+
+bool info_select_hosts(const struct info *info, const struct query *query, info_select_fn *select)
+{
+    const enum gpucoll_coll coll = query->input.coll;
+    const uint64_t bytes = query->input.bytes;
+    if (!gpucoll_tl_spans(info->config.transports)) {
+        printf("  nothing goes between hosts (coll_gpucoll_transports=%s, without " GPUCOLL_TL_RDMA
+               "): it is left to the next component\n",
+               info->config.transports);
+        return true;
+    }
+    if (bytes == 0) {
+        print_small(info, query);
+    }
+    switch (gpucoll_cluster_foresee(&info->config, coll, bytes, (uint32_t)query->hosts, query->nranks)) {
+    case GPUCOLL_CLUSTER_CARRIED:
+        printf("  along with what the hosts tell each other before any call, by no kernel and no message of "
+               "its own "
+               "(coll_gpucoll_carry)\n");
+        return true;
+    case GPUCOLL_CLUSTER_FLAT:
+        explain_all(info, query, "of few bytes (coll_gpucoll_flat)");
+        return true;
+    case GPUCOLL_CLUSTER_ORDERED:
+        if (gpucoll_coll_is_scan(coll)) {
+            explain_all(info, query, "in their order");
+        } else {
+            printf("  in the order of the ranks (coll_gpucoll_deterministic): up and down a chain of all of "
+                   "them, "
+                   "without calls within a host\n");
+        }
+        return true;
+    case GPUCOLL_CLUSTER_STAGES:
+        break;
+    }
+    return explain_stages(info, query, select);
 }

@@ -6,6 +6,9 @@
 #include <string.h>
 #include "core/forced.h"
 #include "tools/gpucoll_info.h"
+#include "ucx_tl/tl.h"
+
+extern char **environ;
 
 enum { WIDTH = 110 };
 
@@ -57,8 +60,48 @@ void info_read_environment(struct info *info)
     }
 }
 
-void info_say_unaccepted(void)
+static bool is_parameter(const char *name, size_t length)
 {
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const char *known = gpucoll_config_rows[i].name;
+        if (strlen(known) == length && strncmp(known, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names in the environment that are no parameter's, as when one is misspelt: each to `file`. Returns how many. */
+static int say_unknown(FILE *file, const char *before)
+{
+    static const char prefix[] = "OMPI_MCA_coll_gpucoll_";
+    int count = 0;
+    for (char **at = environ; *at != NULL; at++) {
+        const size_t length = strcspn(*at, "=");
+        if (strncmp(*at, prefix, strlen(prefix)) == 0 &&
+            !is_parameter(*at + strlen(prefix), length - strlen(prefix))) {
+            fprintf(file, "%s%.*s: there is no such parameter; --parameters lists them\n", before,
+                    (int)length, *at);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void say_unknown_transport(const char *transports)
+{
+    if (!gpucoll_tl_all_known(transports)) {
+        fprintf(stderr,
+                "gpucoll_info: coll_gpucoll_transports=%s: there is no such transport; --transports lists "
+                "them\n",
+                transports);
+    }
+}
+
+void info_say_unaccepted(const struct info *info)
+{
+    (void)say_unknown(stderr, "gpucoll_info: ");
+    say_unknown_transport(info->config.transports);
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
         struct gpucoll_config scratch;
@@ -109,7 +152,7 @@ bool info_parameters(struct info *info)
         printf("      %s%s%s\n", type_name(row->type), values ? ": " : "", values ? values : "");
         info_print_wrapped(row->help, 6, WIDTH);
     }
-    return fine;
+    return say_unknown(stdout, "  ") == 0 && fine;
 }
 
 /* In a table, "|" would end the cell. */

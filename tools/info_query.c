@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tools/gpucoll_info.h"
+#include "ucx_tl/tl.h"
 
 static bool parse_coll(struct query *query, const char *text)
 {
@@ -99,9 +100,15 @@ static bool parse_peer_access(struct query *query, const char *text)
 
 static bool parse_link(struct query *query, const char *text)
 {
-    query->input.whole_lines = strcmp(text, "nvlink") == 0;
-    query->input.ring_bandwidth = 0; /* all links are alike */
-    return query->input.whole_lines || strcmp(text, "pcie") == 0;
+    const bool nvlink = strcmp(text, "nvlink") == 0;
+    struct gpucoll_plan_input *input = &query->input;
+    struct gpucoll_tl_cost cost;
+    gpucoll_p2p_assume(nvlink ? GPUCOLL_LINK_NVLINK : GPUCOLL_LINK_PCIE, &cost);
+    input->whole_lines = cost.whole_lines;
+    input->latency_us = query->latency_given ? input->latency_us : cost.latency_us;
+    input->bandwidth = query->bandwidth_given ? input->bandwidth : cost.bandwidth;
+    input->ring_bandwidth = 0; /* all links are alike */
+    return nvlink || strcmp(text, "pcie") == 0;
 }
 
 static bool parse_crew(struct query *query, const char *text)
@@ -124,6 +131,7 @@ static bool parse_positive(const char *text, double *value)
 static bool parse_latency(struct query *query, const char *text)
 {
     query->input.ring_bandwidth = 0;
+    query->latency_given = true;
     return parse_positive(text, &query->input.latency_us);
 }
 
@@ -132,6 +140,7 @@ static bool parse_bandwidth(struct query *query, const char *text)
     bool fine = parse_positive(text, &query->input.bandwidth);
     query->input.bandwidth *= 1e9;
     query->input.ring_bandwidth = 0;
+    query->bandwidth_given = true;
     return fine;
 }
 
@@ -153,7 +162,8 @@ static const struct {
      parse_direct},
     {"in_place", "yes (an all-reduce with MPI_IN_PLACE) or no", parse_in_place},
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
-    {"link", "nvlink or pcie", parse_link},
+    {"link", "nvlink or pcie; latency_us and bandwidth are then those of such links, unless they are given",
+     parse_link},
     {"crew", "0 to 32: CTAs of a lingering kernel", parse_crew},
     {"resident", "1 to 128: CTAs of a kernel that a GPU, or a slice of one, holds at once", parse_resident},
     {"latency_us", "microseconds for a store to become visible to a peer", parse_latency},

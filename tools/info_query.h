@@ -16,6 +16,8 @@ struct query {
     enum gpucoll_direct reach; /* of peers into the buffers, where calls are large enough */
     bool in_place;             /* an all-reduce, on all ranks */
     bool peer_access;          /* of all GPUs to each other */
+    bool latency_given;        /* by the query itself */
+    bool bandwidth_given;
     /* Of a topology file: the input is about the ranks of one host. */
     int hosts;
     uint32_t nranks; /* on all of them */

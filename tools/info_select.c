@@ -44,6 +44,25 @@ static void ask_transport(const struct info *info, struct gpucoll_plan_input *in
     input->bandwidth = cost.bandwidth;
 }
 
+/* Of GPUs that NVLink does not join a job asks the topology (gpucoll_context_know_way), and so does this. */
+static void ask_machine(const struct info *info, const struct info_machine *machine, struct query *query)
+{
+    struct gpucoll_plan_input *input = &query->input;
+    struct gpucoll_topology_links links = {.path = GPUCOLL_PATH_ACROSS};
+    struct gpucoll_tl_cost cost;
+    if (machine->gpus < 2 || machine->nvlink || info->config.topology_file[0] != '\0' ||
+        strcmp(info->config.accelerator, "host") == 0) {
+        return;
+    }
+    gpucoll_p2p_assume(GPUCOLL_LINK_PCIE, &cost);
+    const bool known = info_machine_links(&links) && links.bandwidth > 0;
+    input->whole_lines = false;
+    input->latency_us = known ? links.latency_us : cost.latency_us;
+    input->bandwidth = known ? links.bandwidth : cost.bandwidth;
+    query->peer_access &= gpucoll_topology_stores_may(info->config.p2p_level, GPUCOLL_LINK_PCIE,
+                                                      known ? links.path : GPUCOLL_PATH_ACROSS);
+}
+
 static void size_text(uint64_t bytes, char *text, size_t text_bytes)
 {
     static const char *const units[] = {"", "K", "M", "G"};
@@ -255,6 +274,7 @@ static bool select_by(struct info *info, const char *option, const char *text)
     ask_transport(info, input);
     /* The host accelerator's devices reach each other whatever GPUs are here. */
     query.peer_access = machine.peer_access || strcmp(info->config.accelerator, "host") == 0;
+    ask_machine(info, &machine, &query);
     if (!info_query_parse(&query, option, text) || !ask_topology(info, &query, option, text)) {
         return false;
     }
@@ -318,7 +338,7 @@ int info_select_count(char **argv)
 
 int info_select(struct info *info, char **argv)
 {
-    return !select_by(info, "--select", query_of(argv));
+    return !select_by(info, "--select", query_of(argv)) || !info_constants_count(info);
 }
 
 /* Writes what is asked as a query. Returns the number of arguments; 0 if they are not understood. */
@@ -366,5 +386,5 @@ int info_explain(struct info *info, char **argv)
 {
     char query[256];
     (void)explained_query(argv, query, sizeof query);
-    return !select_by(info, "--explain", query);
+    return !select_by(info, "--explain", query) || !info_constants_count(info);
 }

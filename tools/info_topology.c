@@ -40,6 +40,15 @@ bool info_topology_xml(struct info *info, const char *path)
     return fine;
 }
 
+bool info_machine_links(struct gpucoll_topology_links *links)
+{
+    struct gpucoll_topology *topology = NULL;
+    const bool known = gpucoll_topology_discover(&gpucoll_log_silent, &topology) == GPUCOLL_OK &&
+                       gpucoll_topology_links(topology, UINT32_MAX, links);
+    gpucoll_topology_free(topology);
+    return known;
+}
+
 /* Ranks take all GPUs host by host, and begin anew when these are used up. */
 static uint32_t ranks_of_first(uint32_t nranks, uint32_t gpus_of_first, uint32_t gpus)
 {

@@ -26,6 +26,20 @@ static bool wrong(const char *option, const char *value, const char *accepted)
     return false;
 }
 
+static bool is_option(const char *text)
+{
+    static const char *const names[] = {"--ranks", "--max", "--seconds", "--output"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            return true;
+        }
+    }
+    fprintf(stderr,
+            "gpucoll_info: --tune knows --ranks N, --max SIZE, --seconds S and --output FILE, not %s\n",
+            text);
+    return false;
+}
+
 static bool parse_option(const char *option, const char *value, struct tune_options *options)
 {
     char *end;
@@ -45,29 +59,26 @@ static bool parse_option(const char *option, const char *value, struct tune_opti
         return (*end == '\0' && options->seconds > 0 && options->seconds <= 3600) ||
                wrong(option, value, "a number of seconds");
     }
-    if (strcmp(option, "--output") == 0) {
-        options->output = value;
-        return true;
-    }
-    fprintf(stderr,
-            "gpucoll_info: --tune knows --ranks N, --max SIZE, --seconds S and --output FILE, not %s\n",
-            option);
-    return false;
+    options->output = value;
+    return true;
 }
 
 /* How many arguments there are, the option included; 0 if one is wrong. */
 static int parse(char **argv, struct tune_options *options)
 {
     int count = 1;
-    while (argv[count] != NULL && argv[count + 1] != NULL) {
-        if (!parse_option(argv[count], argv[count + 1], options)) {
+    for (; argv[count] != NULL; count += 2) {
+        const char *value = argv[count + 1];
+        if (!is_option(argv[count])) {
             return 0;
         }
-        count += 2;
-    }
-    if (argv[count] != NULL) {
-        fprintf(stderr, "gpucoll_info: --tune: %s lacks its value\n", argv[count]);
-        return 0;
+        if (value == NULL || strncmp(value, "--", 2) == 0) {
+            fprintf(stderr, "gpucoll_info: --tune: %s lacks its value\n", argv[count]);
+            return 0;
+        }
+        if (!parse_option(argv[count], value, options)) {
+            return 0;
+        }
     }
     return count;
 }

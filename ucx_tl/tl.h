@@ -66,6 +66,9 @@ struct gpucoll_tl_ops {
     const struct gpucoll_pipe_ops *pipe; /* with GPUCOLL_TL_PIPES */
 };
 
+/* What p2p takes a link to be of which it knows the kind alone: sets whole_lines, latency_us and bandwidth. */
+void gpucoll_p2p_assume(enum gpucoll_link link, struct gpucoll_tl_cost *cost);
+
 extern const struct gpucoll_tl_ops gpucoll_tl_p2p;
 extern const struct gpucoll_tl_ops gpucoll_tl_shm;
 extern const struct gpucoll_tl_ops gpucoll_tl_cpu_reduce;

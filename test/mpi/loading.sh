@@ -63,6 +63,27 @@ else
 fi
 rm -rf "$moved"
 
+# A number that is none, wherever it stands, is said, and the default counts.
+for place in command_line environment file; do
+    arguments=()
+    case $place in
+        command_line) arguments=(--mca coll_gpucoll_timeout abc) ;;
+        environment) export OMPI_MCA_coll_gpucoll_timeout=abc ;;
+        file)
+            echo 'coll_gpucoll_timeout = abc' >"$LOGS/parameters.$$"
+            export OMPI_MCA_mca_base_param_files=$LOGS/parameters.$$
+            ;;
+    esac
+    launch "${arguments[@]}" "$PROGRAMS/allreduce" --quick --only=allreduce/sum/MPI_FLOAT --loaded=yes
+    unset OMPI_MCA_coll_gpucoll_timeout OMPI_MCA_mca_base_param_files
+    if [ "$status" -eq 0 ] && says 'Parameter: *coll_gpucoll_timeout' && says 'Value: *abc'; then
+        pass "no_number/$place"
+    else
+        fail "no_number/$place" "it was taken without a word (status $status)"
+    fi
+done
+rm -f "$LOGS/parameters.$$"
+
 # What was chosen and why.
 launch --mca coll_gpucoll_verbose 20 "$PROGRAMS/allreduce" --quick --only=allreduce/sum/MPI_FLOAT
 if [ "$status" -eq 0 ] && says 'gpucoll: version'; then

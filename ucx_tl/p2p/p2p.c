@@ -14,6 +14,13 @@ static const double nvlink_bandwidth = 354e9;
 static const double pcie_latency_us = 1.5;
 static const double pcie_bandwidth = 25e9;
 
+void gpucoll_p2p_assume(enum gpucoll_link link, struct gpucoll_tl_cost *cost)
+{
+    cost->whole_lines = link == GPUCOLL_LINK_NVLINK;
+    cost->latency_us = link == GPUCOLL_LINK_PCIE ? pcie_latency_us : nvlink_latency_us;
+    cost->bandwidth = link == GPUCOLL_LINK_PCIE ? pcie_bandwidth : nvlink_bandwidth;
+}
+
 /*
  * The link as the topology has it: of the two GPUs, where it lists them by UUID; else, when it stands in for another machine, the
  * worst that two of its GPUs have. False: it knows nothing of it.
@@ -49,10 +56,8 @@ static void query(struct gpucoll_device *device, const struct gpucoll_tl_card *p
     memset(cost, 0, sizeof *cost);
     cost->same_device = link == GPUCOLL_LINK_SAME;
     cost->reachable = link != GPUCOLL_LINK_NONE;
-    cost->whole_lines = link == GPUCOLL_LINK_NVLINK;
     cost->reason = cost->reachable ? NULL : "the GPUs have no peer access to each other";
-    cost->latency_us = link == GPUCOLL_LINK_PCIE ? pcie_latency_us : nvlink_latency_us;
-    cost->bandwidth = link == GPUCOLL_LINK_PCIE ? pcie_bandwidth : nvlink_bandwidth;
+    gpucoll_p2p_assume(link, cost);
     struct gpucoll_topology_link found = {.kind = link, .path = GPUCOLL_PATH_ACROSS};
     if (device->accel->topology != NULL && cost->reachable &&
         find_link(device->accel->topology, device, &peer->device, &found)) {

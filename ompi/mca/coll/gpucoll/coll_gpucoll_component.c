@@ -9,6 +9,7 @@
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
 #include "core/forced.h"
+#include "opal/mca/base/mca_base_vari.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -47,7 +48,7 @@ static void register_parameter(const struct gpucoll_config_row *row)
         [GPUCOLL_CONFIG_SIZE] = MCA_BASE_VAR_TYPE_SIZE_T,
         [GPUCOLL_CONFIG_STRING] = MCA_BASE_VAR_TYPE_STRING,
     };
-    char help[512];
+    char help[1024];
     char names[GPUCOLL_FORCED_VALUES];
     const char *values = gpucoll_forced_values(row, names);
     snprintf(help, sizeof help, "%s%s%s%s", row->help, values != NULL ? " Values: " : "",
@@ -112,13 +113,27 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-/* Open MPI reads a number as far as it understands it, without a word: "abc" is 0, which for the timeout means for
- * ever. So the text of a number is checked as well, where it is at hand: mpirun passes it in the environment. */
-static void check_number(const struct gpucoll_config_row *row)
+/* What a parameter was set to, as it stands in the environment, where mpirun puts what its command line has, or in a file of parameters;
+ * NULL: nowhere. */
+static const char *text_of(const struct gpucoll_config_row *row)
 {
     char name[96];
+    const mca_base_var_t *var = NULL;
     snprintf(name, sizeof name, "OMPI_MCA_coll_gpucoll_%s", row->name);
     const char *text = getenv(name);
+    const int index = mca_base_var_find("ompi", "coll", "gpucoll", row->name);
+    if (text != NULL || index < 0 || mca_base_var_get(index, &var) != OPAL_SUCCESS ||
+        var->mbv_source != MCA_BASE_VAR_SOURCE_FILE || var->mbv_file_value == NULL) {
+        return text;
+    }
+    return ((const mca_base_var_file_value_t *)var->mbv_file_value)->mbvfv_value;
+}
+
+/* Open MPI reads a number as far as it understands it, without a word: "abc" is 0, which for the timeout means for
+ * ever. So the text of a number is checked as well. */
+static void check_number(const struct gpucoll_config_row *row)
+{
+    const char *text = text_of(row);
     struct gpucoll_config probe = component->config;
     if (text == NULL || gpucoll_config_set(&probe, row->name, text) == GPUCOLL_OK) {
         return;

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,11 +75,17 @@ def command_line():
 # Running.
 
 def find_program(folder):
-    """Beside this script (installed, or built in the source tree), or in --programs: a build puts it one level up."""
-    place = folder or HERE
-    for path in (os.path.join(place, "bench_compare"), os.path.join(os.path.dirname(place), "bench_compare")):
-        if os.access(path, os.X_OK):
-            return path
+    """In --programs; else beside this script (installed, or built in the source tree), or beside the gpucoll_info on PATH (built, or installed)."""
+    places = [folder or HERE]
+    info = None if folder else shutil.which("gpucoll_info")
+    if info:
+        folder = os.path.dirname(os.path.realpath(info))
+        places += [folder, os.path.join(folder, "..", "libexec", "gpucoll", "bench")]
+    for place in places:
+        # A build puts it one level up.
+        for path in (os.path.join(place, "bench_compare"), os.path.join(os.path.dirname(place), "bench_compare")):
+            if os.access(path, os.X_OK):
+                return path
     raise BadInput("bench_compare was not found: name the folder it was built or installed in with --programs")
 
 

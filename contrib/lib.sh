@@ -320,6 +320,14 @@ attempt() {
     return "$status"
 }
 
+# need_parts PART,PART...: ends the script if there is no function part_PART for one of them.
+need_parts() {
+    local part
+    for part in ${1//,/ }; do
+        declare -F "part_$part" >/dev/null || die "--only $part: there is no such part"
+    done
+}
+
 # Ends a check: why how much was skipped, what failed, then the counts; its status is 0 if nothing failed.
 finish() {
     sed -n 's/^SKIP .*: //p' "${results:?}" | sort | uniq -c | sort -rn |

@@ -135,6 +135,7 @@ struct gpucoll_cluster {
     struct gpucoll_span
         *passing; /* of calls that this rank has passed or skipped and others have not told of, */
     struct gpucoll_span *passing_last; /* the oldest first */
+    struct gpucoll_span *late;         /* of barriers that were given up */
     struct gpucoll_span *greeting;     /* while the team is made */
     gpucoll_status greeted;
     struct gpucoll_patience greeting_for;
@@ -227,6 +228,10 @@ static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_
 {
     return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */
 }
+
+/* The last barrier was given up, if there is one still. What others tell of it, who enter it later, is waited for on: or else it would be taken
+ * for what they tell of the next one whose number is the same in 13 bits. */
+void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster);
 
 /* This rank passes a call: it tells the other hosts, and waits for nobody. */
 void gpucoll_cluster_pass(struct gpucoll_team *team);

@@ -316,6 +316,26 @@ static struct gpucoll_verdict verdict_of(const struct gpucoll_cluster *cluster, 
     };
 }
 
+void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster)
+{
+    struct gpucoll_span **link = &cluster->late;
+    uint32_t missing;
+    if (cluster->barrier != NULL) {
+        cluster->barrier->next = cluster->late;
+        cluster->late = cluster->barrier;
+        cluster->barrier = NULL;
+    }
+    while (*link != NULL) {
+        struct gpucoll_span *span = *link;
+        if (gpucoll_span_test(span, &missing) == GPUCOLL_IN_PROGRESS) {
+            link = &span->next;
+        } else {
+            *link = span->next;
+            gpucoll_span_end(span);
+        }
+    }
+}
+
 /* Those that are through, from the oldest on. */
 static void reap_passing(struct gpucoll_cluster *cluster)
 {
@@ -331,6 +351,10 @@ static void reap_passing(struct gpucoll_cluster *cluster)
 static void tell_ahead(struct gpucoll_cluster *cluster, uint64_t call, enum gpucoll_finding found,
                        enum gpucoll_reason reason)
 {
+    gpucoll_cluster_hear(cluster);
+    if (cluster->alarmed || cluster->told) {
+        return; /* nobody waits for it, and nobody will tell this rank */
+    }
     reap_passing(cluster);
     const struct gpucoll_verdict verdict = verdict_of(cluster, found, reason);
     struct gpucoll_span *span =

@@ -432,6 +432,7 @@ gpucoll_status gpucoll_stages_move(struct gpucoll_request *request)
         return status;
     }
     if (any) {
+        request->moves++;
         gpucoll_watchdog_reset(request);
     }
     return look_after(request);

@@ -312,13 +312,18 @@ static void give_shelf(struct gpucoll_cluster *cluster)
 
 static void free_spans(struct gpucoll_cluster *cluster)
 {
-    for (struct gpucoll_span *span = cluster->passing; span != NULL; span = span->next) {
-        gpucoll_span_begin_end(span);
+    struct gpucoll_span **const lists[] = {&cluster->passing, &cluster->late};
+    for (int i = 0; i < 2; i++) {
+        for (struct gpucoll_span *span = *lists[i]; span != NULL; span = span->next) {
+            gpucoll_span_begin_end(span);
+        }
     }
-    while (cluster->passing != NULL) {
-        struct gpucoll_span *span = cluster->passing;
-        cluster->passing = span->next;
-        gpucoll_span_end(span);
+    for (int i = 0; i < 2; i++) {
+        while (*lists[i] != NULL) {
+            struct gpucoll_span *span = *lists[i];
+            *lists[i] = span->next;
+            gpucoll_span_end(span);
+        }
     }
     gpucoll_span_end(cluster->greeting);
     gpucoll_span_end(cluster->barrier);

@@ -97,6 +97,41 @@ TEST(cluster_failure, a_barrier_after_one_that_was_given_up_waits_again)
     });
 }
 
+/* Its number comes again, in as many bits as a message's tag has for it. */
+TEST(cluster_failure, a_barrier_with_the_number_of_one_that_was_given_up_waits)
+{
+    on_hosts(hosts_of({1, 1}), {{"timeout", "1"}}, [](Rank &rank) {
+        if (rank.number == 0) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_ERR_TIMEOUT);
+        }
+        rank.barrier();
+        if (rank.number == 1) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK); /* rank 0 has told that it was there */
+        }
+        rank.config.timeout = 60;
+        for (int i = 1; i < 0x2000; i++) {
+            ASSERT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+        }
+        rank.barrier();
+        if (rank.number == 0) {
+            gpucoll_barrier_start(rank.team);
+            const auto begin = Clock::now();
+            while (Clock::now() - begin < std::chrono::milliseconds(50)) {
+                ASSERT_EQ(gpucoll_barrier_test(rank.team), GPUCOLL_IN_PROGRESS);
+            }
+        }
+        rank.barrier();
+        gpucoll_status status = GPUCOLL_IN_PROGRESS;
+        if (rank.number == 1) {
+            gpucoll_barrier_start(rank.team);
+        }
+        while (status == GPUCOLL_IN_PROGRESS) {
+            status = gpucoll_barrier_test(rank.team);
+        }
+        EXPECT_EQ(status, GPUCOLL_OK);
+    });
+}
+
 /* In the middle of a call, which without agreement of hosts begins before all have come. */
 TEST(cluster_failure, names_the_rank_whose_operand_is_missing)
 {
@@ -131,8 +166,7 @@ TEST(cluster_failure, a_call_that_is_given_up_ends_on_all_at_once)
                 expect_named(rank, "none");
             }
             EXPECT_LT(Clock::now() - begin, soon);
-            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
-            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
             rank.barrier();
         });
     }
@@ -162,7 +196,7 @@ TEST(cluster_failure, other_hosts_are_told_who_was_missing)
             EXPECT_LT(Clock::now() - begin, soon);
             EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
         }
-        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
         rank.barrier();
     });
 }
@@ -191,7 +225,7 @@ TEST(cluster_failure, an_earlier_call_goes_on)
             rank.barrier();
             EXPECT_EQ(rank.call(second.args), GPUCOLL_ERR_TIMEOUT);
         }
-        EXPECT_EQ(rank.call(first.args), GPUCOLL_DECLINED);
+        EXPECT_EQ(rank.call(first.args), GPUCOLL_ERR_TIMEOUT);
         rank.barrier();
     });
 }
@@ -241,7 +275,7 @@ TEST(cluster_failure, a_lost_connection_ends_the_call_on_all)
                         const std::string topic = rank.log.topics().back();
                         EXPECT_TRUE(topic == "peer-lost" || topic == "peer-gave-up") << topic;
                         expect_named(rank, "3");
-                        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+                        EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_PEER);
                     }
                     rank.barrier();
                     if (request != nullptr) {
@@ -438,7 +472,7 @@ TEST(cluster_failure, a_process_that_is_killed_is_told_to_all)
             EXPECT_EQ(status, GPUCOLL_ERR_PEER);
             EXPECT_LT(Clock::now() - begin, soon);
             expect_named(rank, "3");
-            EXPECT_EQ(rank.call(sum->args), GPUCOLL_DECLINED);
+            EXPECT_EQ(rank.call(sum->args), GPUCOLL_ERR_PEER);
         },
         3);
     EXPECT_EQ(files_left(before), std::set<std::string>());

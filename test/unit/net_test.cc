@@ -1,6 +1,7 @@
 /*
  * ucx_tl/rdma: messages over UCX, between two ends in this process.
  */
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -261,6 +262,33 @@ TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
         EXPECT_TRUE(exchange(a, to_b, b, to_a, 8));
         EXPECT_TRUE(exchange(a, to_b, b, to_a, 4 << 20));
     }
+}
+
+/* Its sender falls silent in the middle, and this end has never sent it anything: nothing of it comes when it is heard again. */
+TEST_P(net, a_receive_that_is_cancelled_in_the_middle_gets_no_more)
+{
+    enum { BYTES = 64 << 20 };
+    struct gpucoll_net_peer *to_a = b.connect(a);
+    Message sent(BYTES, 7);
+    Message received(BYTES);
+    received.receive(a, 5);
+    sent.send(b, to_a, 5);
+    const auto begun = [&] { return memcmp(received.data.data(), sent.data.data(), 1000) == 0; };
+    ASSERT_TRUE(until(a, b, begun));
+    ASSERT_FALSE(ended(a, received)) << "the message was too short for this test";
+    const auto begin = Clock::now();
+    ops->cancel(a.net, &received);
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 20);
+    EXPECT_NE(received.status, GPUCOLL_OK);
+    std::fill(received.data.begin(), received.data.end(), static_cast<char>(0x5a));
+    until(
+        a, b, [] { return false; }, 0.5);
+    EXPECT_EQ(std::count(received.data.begin(), received.data.end(), static_cast<char>(0x5a)), BYTES);
+    ops->cancel(b.net, &sent);
+    (void)exchange(a, to_b, b, to_a, 8); /* the break may be seen only now */
+    EXPECT_TRUE(exchange(a, to_b, b, to_a, 8));
+    EXPECT_TRUE(exchange(a, to_b, b, to_a, 4 << 20));
+    ops->disconnect(b.net, to_a);
 }
 
 /* Who has broken the connection is still there, and says so when it is asked. */

@@ -285,6 +285,15 @@ static void begin_stop(struct gpucoll_rdma_transfer *transfer)
     }
 }
 
+/* Also one that the peer has made and this process has never sent by: UCX then has an endpoint of its own, which it gives to who makes one. */
+static void close_connection(struct gpucoll_net_peer *peer)
+{
+    ucp_ep_h endpoint;
+    if (peer->endpoint != NULL || gpucoll_rdma_endpoint(peer, &endpoint) == UCS_OK) {
+        gpucoll_rdma_close_endpoint(peer);
+    }
+}
+
 /* With the lock held. If the receiver of a send does not answer, the connection is broken, and made anew by the next message. Who sends what
  * comes in is not known, so a sender that has fallen silent in the middle costs all connections: it must not write here later. All waits are
  * counted from when the message was given up: so those of many that were given up together are no longer than those of one. */
@@ -298,7 +307,7 @@ static void stop(struct gpucoll_rdma_transfer *transfer)
     }
     if (!wait_for(transfer, since_ns, answer_seconds + stuck_seconds)) {
         for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-            gpucoll_rdma_close_endpoint(peer);
+            close_connection(peer);
         }
         wait_for(transfer, since_ns, 2 * answer_seconds + stuck_seconds);
     }

@@ -321,15 +321,17 @@ static void adopt(const void **array, const struct gpucoll_region *given, const 
 static bool keep_region(struct gpucoll_outer *outer, struct gpucoll_region *region, bool sent)
 {
     struct gpucoll_arguments *arguments = &outer->later.arguments;
-    const void **const sending[] = {&arguments->scounts, &arguments->displs, &arguments->sdispls,
-                                    &arguments->sdtypes};
+    /* (What MPI_Reduce_scatter sends has `rcounts`. Of others the receiving side has replaced them before.) */
+    const void **const sending[] = {&arguments->scounts, &arguments->rcounts, &arguments->displs,
+                                    &arguments->sdispls, &arguments->sdtypes};
     const void **const receiving[] = {&arguments->rcounts, &arguments->displs, &arguments->rdispls,
                                       &arguments->rdtypes};
+    const size_t count = sent ? sizeof sending / sizeof *sending : sizeof receiving / sizeof *receiving;
     const struct gpucoll_region given = *region;
     if (!gpucoll_region_keep(region)) {
         return false;
     }
-    for (size_t i = 0; i < sizeof sending / sizeof sending[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         adopt(sent ? sending[i] : receiving[i], &given, region);
     }
     return true;

@@ -4,6 +4,7 @@
 #include "coll_gpucoll_operator.h"
 #include "coll_gpucoll_sequence.h"
 #include "coll_gpucoll_watch.h"
+#include "core/base/clock.h"
 #include "ompi/runtime/mpiruntime.h"
 
 static struct {
@@ -15,6 +16,7 @@ static struct {
     bool registered;               /* with opal_progress: only while there is something to do */
     bool net_registered;           /* since there is a network between hosts */
     struct gpucoll_outer *dropped; /* to be freed when the lock is left */
+    struct gpucoll_outer *failed;  /* freed, but for their communicators, the latest first */
     struct gpucoll_outer
         *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
 } requests;
@@ -62,9 +64,35 @@ static void for_each_region(struct gpucoll_call *call, void (*drop)(struct gpuco
     drop(&call->recv.out);
 }
 
-static void release(struct gpucoll_outer *outer)
+/* The MPI layer calls the error handler of a failed request's communicator after it has freed the request, whose reference may be the last. */
+static const uint64_t failed_stay_ns = 1000000000u;
+
+static void put_back(struct gpucoll_outer *outer)
 {
     ompi_communicator_t *comm = outer->comm;
+    outer->next = requests.unused;
+    requests.unused = outer;
+    OBJ_RELEASE(comm);
+}
+
+static void put_back_failed(void)
+{
+    const uint64_t now = gpucoll_now_ns();
+    struct gpucoll_outer **link = &requests.failed;
+    while (*link != NULL && now - (*link)->freed_ns < failed_stay_ns) {
+        link = &(*link)->next;
+    }
+    struct gpucoll_outer *old = *link;
+    *link = NULL;
+    while (old != NULL) {
+        struct gpucoll_outer *outer = old;
+        old = outer->next;
+        put_back(outer);
+    }
+}
+
+static void release(struct gpucoll_outer *outer)
+{
     if (outer->later.persistent && outer->sequence != NULL) {
         gpucoll_sequence_close(outer->sequence);
         free(outer->sequence);
@@ -77,10 +105,18 @@ static void release(struct gpucoll_outer *outer)
     if (outer->later.arguments.op != NULL) {
         gpucoll_operator_drop(outer->later.arguments.op);
     }
+    if (outer->later.arguments.info != NULL) {
+        OBJ_RELEASE(outer->later.arguments.info);
+    }
+    const bool failed = outer->super.super.req_status.MPI_ERROR != MPI_SUCCESS;
     OMPI_REQUEST_FINI(&outer->super.super);
-    outer->next = requests.unused;
-    requests.unused = outer;
-    OBJ_RELEASE(comm);
+    if (failed) {
+        outer->freed_ns = gpucoll_now_ns();
+        outer->next = requests.failed;
+        requests.failed = outer;
+    } else {
+        put_back(outer);
+    }
 }
 
 void gpucoll_enter(void)
@@ -95,6 +131,9 @@ void gpucoll_leave(void)
         struct gpucoll_outer *outer = requests.dropped;
         requests.dropped = outer->next;
         release(outer);
+    }
+    if (requests.depth == 1 && requests.failed != NULL) {
+        put_back_failed();
     }
     requests.depth--;
     pthread_mutex_unlock(&requests.lock);
@@ -152,6 +191,10 @@ struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpuco
     outer->call = *later->call;
     outer->later.call = &outer->call;
     outer->later.arguments.op = op;
+    if (outer->later.arguments.info != NULL) {
+        OBJ_RETAIN(
+            outer->later.arguments.info); /* MPI_Info_free may come before the next component is asked */
+    }
     return outer;
 }
 
@@ -252,6 +295,15 @@ void gpucoll_outer_activate(struct gpucoll_outer *outer)
     gpucoll_expect_progress();
 }
 
+static void free_all(struct gpucoll_outer *first)
+{
+    while (first != NULL) {
+        struct gpucoll_outer *outer = first;
+        first = outer->next;
+        OBJ_RELEASE(outer);
+    }
+}
+
 void gpucoll_requests_close(void)
 {
     if (requests.registered) {
@@ -264,11 +316,8 @@ void gpucoll_requests_close(void)
     }
     gpucoll_messages_show();
     /* Requests that the application lost are still with the next component: their memory is left alone. */
-    while (requests.unused != NULL) {
-        struct gpucoll_outer *outer = requests.unused;
-        requests.unused = outer->next;
-        OBJ_RELEASE(outer);
-    }
+    free_all(requests.unused);
+    free_all(requests.failed); /* communicators are gone by now */
     pthread_mutex_destroy(&requests.lock);
 }
 

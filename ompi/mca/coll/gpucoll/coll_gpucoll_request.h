@@ -40,6 +40,7 @@ struct gpucoll_outer {
     bool active;                      /* in the list that progress looks at */
     bool in_order;                    /* in the order of its module */
     bool freed;                       /* MPI_Request_free came first: whoever is done with it frees it */
+    uint64_t freed_ns;                /* of a failed one, when */
     struct gpucoll_outer *next;       /* in one of the lists of coll_gpucoll_request.c */
     struct gpucoll_outer *next_order; /* in the order of its module */
 };

@@ -135,6 +135,7 @@ struct gpucoll_cluster {
     struct gpucoll_span
         *passing; /* of calls that this rank has passed or skipped and others have not told of, */
     struct gpucoll_span *passing_last; /* the oldest first */
+    struct gpucoll_cluster *owing;     /* once freed: the next of the context's that have some */
     struct gpucoll_span *late;         /* of barriers that were given up */
     struct gpucoll_span *greeting;     /* while the team is made */
     gpucoll_status greeted;
@@ -178,7 +179,11 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team,
 void gpucoll_cluster_greet(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends);
 /* GPUCOLL_IN_PROGRESS, or how it ended. */
 gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster) GPUCOLL_CHECKED;
-void gpucoll_cluster_free(struct gpucoll_cluster *cluster); /* harmless on NULL */
+/* Harmless on NULL. What others have yet to tell of calls that this rank has passed is taken later: or else it would stay with the network, and
+ * be taken in the end for what a team with the same ids is told. */
+void gpucoll_cluster_free(struct gpucoll_cluster *cluster);
+/* Takes what has come for those; `last`: no more is waited for. */
+void gpucoll_clusters_settle(struct gpucoll_context *context, bool last);
 
 /* ---- small calls of hosts that are parts of one machine (core/cluster_small.c) ---- */
 
@@ -233,6 +238,8 @@ static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_
  * for what they tell of the next one whose number is the same in 13 bits. */
 void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster);
 
+/* Ends the spans of calls that were passed and that are through, from the oldest on. */
+void gpucoll_cluster_reap(struct gpucoll_cluster *cluster);
 /* This rank passes a call: it tells the other hosts, and waits for nobody. */
 void gpucoll_cluster_pass(struct gpucoll_team *team);
 /* The ranks of this host have agreed, with `status`, on a call of several hosts: how all hosts decide. As gpucoll_test. */

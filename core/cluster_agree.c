@@ -336,8 +336,7 @@ void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster)
     }
 }
 
-/* Those that are through, from the oldest on. */
-static void reap_passing(struct gpucoll_cluster *cluster)
+void gpucoll_cluster_reap(struct gpucoll_cluster *cluster)
 {
     struct gpucoll_span *span;
     uint32_t missing;
@@ -355,7 +354,7 @@ static void tell_ahead(struct gpucoll_cluster *cluster, uint64_t call, enum gpuc
     if (cluster->alarmed || cluster->told) {
         return; /* nobody waits for it, and nobody will tell this rank */
     }
-    reap_passing(cluster);
+    gpucoll_cluster_reap(cluster);
     const struct gpucoll_verdict verdict = verdict_of(cluster, found, reason);
     struct gpucoll_span *span =
         gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, call), &verdict, NULL, true);

@@ -107,5 +107,8 @@ void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster)
     for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
         cluster->ops->cancel(cluster->net, &cluster->alarms[i]);
     }
+    cluster->listens = false;
+    cluster->alarms_sent = 0;
     free(cluster->alarms);
+    cluster->alarms = NULL;
 }

@@ -310,48 +310,32 @@ static void give_shelf(struct gpucoll_cluster *cluster)
     }
 }
 
-static void free_spans(struct gpucoll_cluster *cluster)
+static void end_spans(struct gpucoll_span **list)
 {
-    struct gpucoll_span **const lists[] = {&cluster->passing, &cluster->late};
-    for (int i = 0; i < 2; i++) {
-        for (struct gpucoll_span *span = *lists[i]; span != NULL; span = span->next) {
-            gpucoll_span_begin_end(span);
-        }
+    for (struct gpucoll_span *span = *list; span != NULL; span = span->next) {
+        gpucoll_span_begin_end(span);
     }
-    for (int i = 0; i < 2; i++) {
-        while (*lists[i] != NULL) {
-            struct gpucoll_span *span = *lists[i];
-            *lists[i] = span->next;
-            gpucoll_span_end(span);
-        }
-    }
-    gpucoll_span_end(cluster->greeting);
-    gpucoll_span_end(cluster->barrier);
-    gpucoll_cluster_leave(cluster);
-    while (cluster->spare != NULL) {
-        struct gpucoll_span *span = cluster->spare;
-        cluster->spare = span->next;
-        free(span);
+    while (*list != NULL) {
+        struct gpucoll_span *span = *list;
+        *list = span->next;
+        gpucoll_span_end(span);
     }
 }
 
-void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
+/* All but the spans of calls that it has passed, and what they need. */
+static void close_cluster(struct gpucoll_cluster *cluster)
 {
-    if (cluster == NULL) {
-        return;
-    }
-    free_spans(cluster);
+    end_spans(&cluster->late);
+    gpucoll_span_end(cluster->greeting);
+    gpucoll_span_end(cluster->barrier);
+    cluster->greeting = NULL;
+    cluster->barrier = NULL;
+    gpucoll_cluster_leave(cluster);
     gpucoll_cluster_close_alarm(cluster);
-    give_ids(cluster);
     give_shelf(cluster);
     gpucoll_rail_close(&cluster->rail);
     gpucoll_rail_close(&cluster->all);
     gpucoll_team_destroy(cluster->back);
-    for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
-        if (cluster->peers[i] != NULL) {
-            cluster->ops->disconnect(cluster->net, cluster->peers[i]);
-        }
-    }
     if (cluster->carry_memory != NULL) {
         cluster->context->accel->ops->host_free(cluster->context->accel, cluster->carry_memory);
     }
@@ -360,6 +344,23 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         cluster->memory = memory->next;
         cluster->context->accel->ops->host_free(cluster->context->accel, memory->slots);
         free(memory);
+    }
+}
+
+static void bury(struct gpucoll_cluster *cluster)
+{
+    end_spans(&cluster->passing);
+    gpucoll_cluster_leave(cluster);
+    while (cluster->spare != NULL) {
+        struct gpucoll_span *span = cluster->spare;
+        cluster->spare = span->next;
+        free(span);
+    }
+    give_ids(cluster);
+    for (uint32_t i = 0; i < cluster->size && cluster->peers != NULL; i++) {
+        if (cluster->peers[i] != NULL) {
+            cluster->ops->disconnect(cluster->net, cluster->peers[i]);
+        }
     }
     free(cluster->rail.peer);
     free(cluster->rail.peer_id);
@@ -371,4 +372,51 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     free(cluster->index_of);
     free(cluster->host_of);
     free(cluster);
+}
+
+/* Of a team that was given up nobody tells anything any more. */
+static bool owes(struct gpucoll_cluster *cluster)
+{
+    if (cluster->passing == NULL || cluster->alarmed || cluster->told) {
+        return false;
+    }
+    gpucoll_cluster_reap(cluster);
+    return cluster->passing != NULL;
+}
+
+void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    struct gpucoll_context *context = cluster->context;
+    const bool later = owes(cluster);
+    close_cluster(cluster);
+    if (!later) {
+        bury(cluster);
+        return;
+    }
+    pthread_mutex_lock(&context->owing_lock);
+    cluster->owing = context->owing;
+    __atomic_store_n(&context->owing, cluster, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&context->owing_lock);
+}
+
+void gpucoll_clusters_settle(struct gpucoll_context *context, bool last)
+{
+    if (pthread_mutex_trylock(&context->owing_lock) != 0) {
+        return; /* another thread is at it */
+    }
+    struct gpucoll_cluster **link = &context->owing;
+    while (*link != NULL) {
+        struct gpucoll_cluster *cluster = *link;
+        gpucoll_cluster_reap(cluster);
+        if (last || (cluster->passing == NULL && cluster->leaving == NULL)) {
+            __atomic_store_n(link, cluster->owing, __ATOMIC_RELAXED);
+            bury(cluster);
+        } else {
+            link = &cluster->owing;
+        }
+    }
+    pthread_mutex_unlock(&context->owing_lock);
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/cluster.h"
 #include "core/progress_thread.h"
 #include "core/topology/topology.h"
 #include "core/trace.h"
@@ -49,6 +50,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
         gpucoll_log(log, GPUCOLL_LOG_SETUP, "the cost model has constants of %s", config->tuning_file);
     }
     pthread_mutex_init(&context->lock, NULL);
+    pthread_mutex_init(&context->owing_lock, NULL);
     gpucoll_gates_open(&context->gates, log);
     *out = context;
     return GPUCOLL_OK;
@@ -116,6 +118,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     }
     gpucoll_gates_close(&context->gates);
     if (context->net != NULL) {
+        gpucoll_clusters_settle(context, true);
         context->net_ops->close(context->net);
     }
     for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
@@ -125,6 +128,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     gpucoll_board_close(&context->board);
     gpucoll_accel_close(context->accel);
     gpucoll_topology_free(context->topology);
+    pthread_mutex_destroy(&context->owing_lock);
     pthread_mutex_destroy(&context->lock);
     free(context);
 }
@@ -182,7 +186,11 @@ bool gpucoll_context_has_net(const struct gpucoll_context *context)
 
 bool gpucoll_context_turn_net(struct gpucoll_context *context)
 {
-    return context->net_ops->progress(context->net);
+    const bool moved = context->net_ops->progress(context->net);
+    if (__atomic_load_n(&context->owing, __ATOMIC_RELAXED) != NULL) {
+        gpucoll_clusters_settle(context, false);
+    }
+    return moved;
 }
 
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,

@@ -47,6 +47,8 @@ struct gpucoll_context {
     uint32_t net_ids;                     /* handed out, for tags */
     bool net_ids_again;                   /* all have been: some may be in use */
     struct gpucoll_cluster *clusters;     /* that have some */
+    struct gpucoll_cluster *owing;        /* that were freed (gpucoll_cluster_free), */
+    pthread_mutex_t owing_lock;           /* by this; taken before `lock` */
     bool gpu_failed[GPUCOLL_BOARD_CARDS]; /* by ordinal: binding was tried, said and not repeated */
 };
 

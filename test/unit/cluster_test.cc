@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "core/queue.h"
+#include "test/unit/failing.h"
 }
 
 namespace
@@ -229,6 +230,44 @@ TEST(cluster, ranks_that_pass_make_all_hosts_decline_and_wait_for_nobody)
             Sum sum(rank, 1000, 1);
             EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
             EXPECT_TRUE(sum.right());
+            rank.barrier();
+        });
+    }
+}
+
+/* Others come to the calls when it has been freed: what they tell is taken nevertheless. Of the last call they do not tell at all. */
+TEST(cluster, a_team_that_is_freed_after_calls_that_it_has_passed)
+{
+    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({2, 1, 2})}) {
+        on_hosts(hosts, {}, [](Rank &rank) {
+            enum { CALLS = 5 };
+            if (rank.number == 0) {
+                for (int call = 0; call < CALLS; call++) {
+                    gpucoll_pass(rank.team);
+                }
+                gpucoll_team_destroy(rank.team);
+                rank.team = nullptr;
+                EXPECT_TRUE(test_keeps_teams(rank.context));
+            }
+            rank.barrier();
+            for (int call = 0; call < CALLS && rank.number != 0; call++) {
+                Sum sum(rank, 10, call);
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+                EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_PASSED);
+            }
+            rank.barrier();
+            for (int looks = 0; looks < 10000 && (looks < 10 || test_keeps_teams(rank.context)); looks++) {
+                gpucoll_context_turn_net(rank.context);
+            }
+            EXPECT_FALSE(test_keeps_teams(rank.context));
+            rank.barrier();
+            EXPECT_EQ(fake_net_count().unclaimed, 0u);
+            rank.barrier();
+        });
+        on_hosts(hosts, {}, [](Rank &rank) {
+            if (rank.number == 0) {
+                gpucoll_pass(rank.team);
+            }
             rank.barrier();
         });
     }

@@ -123,6 +123,11 @@ void test_tell_given_up(struct gpucoll_team *team, uint32_t missing)
     atomic_store_explicit(&team->board->broken, 1, memory_order_release);
 }
 
+bool test_keeps_teams(const struct gpucoll_context *context)
+{
+    return context->owing != NULL;
+}
+
 void test_net_ids_again(struct gpucoll_context *context)
 {
     context->net_ids = 0;

@@ -29,6 +29,9 @@ void test_device_in_use(struct gpucoll_context *context, unsigned char name);
 /* The others see that this rank of the team has given up its latest call for another rank. */
 void test_tell_given_up(struct gpucoll_team *team, uint32_t missing);
 
+/* Does this context keep teams of several hosts that were freed? */
+bool test_keeps_teams(const struct gpucoll_context *context);
+
 /* As though the process of this context had made so many teams of several hosts that the ids of the first come again. */
 void test_net_ids_again(struct gpucoll_context *context);
 

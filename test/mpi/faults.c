@@ -8,6 +8,7 @@
  *   --mode=differ    a rank passes another count      --mode=none   nothing is wrong
  *   --mode=wait      no rank goes on, ever: the last one waits for a message, and in a second thread for a signal; the others wait for it
  *   --mode=late_team, late_staged: a rank comes late to the first call on a communicator, to a nonblocking one
+ *   --mode=late_freed: it never comes to a nonblocking one, whose communicator is freed before the call fails
  */
 #include <pthread.h>
 #include <signal.h>
@@ -140,7 +141,32 @@ static bool has_gpucoll(void)
            (enable == NULL || strcmp(enable, "0") != 0);
 }
 
-/* Waits that gpucoll does not end, but tells of. */
+static int handled; /* calls of the error handler: Open MPI 4.1 calls MPI_COMM_WORLD's instead for a collective's request */
+
+static void handle(MPI_Comm *comm, int *code, ...)
+{
+    handled += *comm != MPI_COMM_NULL && *code != MPI_SUCCESS;
+}
+
+/* The request is the last that knows the communicator, whose error handler is called for it. */
+static void fail_freed(const struct test_buffer *send, struct test_buffer *recv, MPI_Comm comm)
+{
+    MPI_Errhandler handler;
+    MPI_Request request;
+    int code;
+
+    MPI_Comm_create_errhandler(handle, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    MPI_Errhandler_free(&handler);
+    MPI_Iallreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm, &request);
+    MPI_Comm_free(&comm);
+    code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS || handled > 1)
+        printf("REPORT rank %d: wrong result of a call that fails: %d, the handler was called %d times\n",
+               test.rank, code, handled);
+}
+
+/* Waits that gpucoll does not end, but tells of; or, of `late_freed`, ends. */
 static void come_late(const struct test_buffer *send, struct test_buffer *recv)
 {
     bool late = test.rank == test.size - 1;
@@ -148,11 +174,18 @@ static void come_late(const struct test_buffer *send, struct test_buffer *recv)
     MPI_Request request;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (strcmp(mode, "late_freed") == 0) {
+        MPI_Allreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm);
+        if (!late) {
+            fail_freed(send, recv, comm);
+            return;
+        }
+    }
     if (late)
         test_sleep(DELAY_S);
     if (strcmp(mode, "late_team") == 0) {
         MPI_Allreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm);
-    } else {
+    } else if (strcmp(mode, "late_staged") == 0) {
         MPI_Iallreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }

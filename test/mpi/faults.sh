@@ -152,6 +152,7 @@ fi
 # Of several ranks' messages Open MPI may show one only, and not all of them wait for the late rank itself.
 works late_team "Missing ranks: *\($last\|[0-9]*, or one whose message that rank passes on\)" \
     --mca coll_gpucoll_timeout 2 "$PROGRAMS/faults" --mode=late_team
+works late_freed "Missing ranks: *$last" --mca coll_gpucoll_timeout 2 "$PROGRAMS/faults" --mode=late_freed
 works late_staged 'Collective: *iallreduce' --mca coll_gpucoll_timeout 2 --mca coll_gpucoll_nonblocking false \
     "$PROGRAMS/faults" --mode=late_staged
 

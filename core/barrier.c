@@ -28,7 +28,7 @@ void gpucoll_barrier_start(struct gpucoll_team *team)
 {
     /* Of a barrier that was given up: what is told of that one is not to end this one, nor is the time it has taken. */
     if (team->cluster != NULL && (team->cluster->barrier != NULL || team->cluster->late != NULL)) {
-        gpucoll_cluster_leave_barrier(team->cluster);
+        gpucoll_cluster_leave_barrier(team->cluster, team->barriers + 1);
     }
     drop_watch(team);
     team->barrier_begun = gpucoll_stats_on(team->context->stats) ? gpucoll_ticks() : 0;

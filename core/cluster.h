@@ -135,7 +135,8 @@ struct gpucoll_cluster {
     struct gpucoll_span
         *passing; /* of calls that this rank has passed or skipped and others have not told of, */
     struct gpucoll_span *passing_last; /* the oldest first */
-    struct gpucoll_cluster *owing;     /* once freed: the next of the context's that have some */
+    struct gpucoll_cluster *owing;     /* once freed: the next of the context's that have some, */
+    uint64_t freed_ns;                 /* and when that was */
     struct gpucoll_span *late;         /* of barriers that were given up */
     struct gpucoll_span *greeting;     /* while the team is made */
     gpucoll_status greeted;
@@ -235,8 +236,8 @@ static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_
 }
 
 /* The last barrier was given up, if there is one still. What others tell of it, who enter it later, is waited for on: or else it would be taken
- * for what they tell of the next one whose number is the same in 13 bits. */
-void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster);
+ * for what they tell of the next one whose number is the same in 13 bits. `next` is the number of the one that begins. */
+void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster, uint64_t next);
 
 /* Ends the spans of calls that were passed and that are through, from the oldest on. */
 void gpucoll_cluster_reap(struct gpucoll_cluster *cluster);

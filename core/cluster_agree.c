@@ -316,8 +316,9 @@ static struct gpucoll_verdict verdict_of(const struct gpucoll_cluster *cluster, 
     };
 }
 
-void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster)
+void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster, uint64_t next)
 {
+    const uint32_t channel = gpucoll_span_channel(GPUCOLL_SPAN_BARRIER, next);
     struct gpucoll_span **link = &cluster->late;
     uint32_t missing;
     if (cluster->barrier != NULL) {
@@ -327,7 +328,7 @@ void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster)
     }
     while (*link != NULL) {
         struct gpucoll_span *span = *link;
-        if (gpucoll_span_test(span, &missing) == GPUCOLL_IN_PROGRESS) {
+        if (gpucoll_span_test(span, &missing) == GPUCOLL_IN_PROGRESS && span->channel != channel) {
             link = &span->next;
         } else {
             *link = span->next;

@@ -377,11 +377,11 @@ static void bury(struct gpucoll_cluster *cluster)
 /* Of a team that was given up nobody tells anything any more. */
 static bool owes(struct gpucoll_cluster *cluster)
 {
-    if (cluster->passing == NULL || cluster->alarmed || cluster->told) {
+    if (cluster->passing == NULL) {
         return false;
     }
     gpucoll_cluster_reap(cluster);
-    return cluster->passing != NULL;
+    return cluster->passing != NULL && !cluster->alarmed && !cluster->told;
 }
 
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
@@ -397,9 +397,17 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         return;
     }
     pthread_mutex_lock(&context->owing_lock);
+    cluster->freed_ns = gpucoll_now_ns();
     cluster->owing = context->owing;
     __atomic_store_n(&context->owing, cluster, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&context->owing_lock);
+}
+
+/* Others had as long to tell as a call waits for them. */
+static bool waits_in_vain(const struct gpucoll_cluster *cluster)
+{
+    const uint64_t timeout = (uint64_t)cluster->context->config->timeout;
+    return timeout > 0 && gpucoll_now_ns() - cluster->freed_ns > timeout * 1000000000u;
 }
 
 void gpucoll_clusters_settle(struct gpucoll_context *context, bool last)
@@ -410,8 +418,9 @@ void gpucoll_clusters_settle(struct gpucoll_context *context, bool last)
     struct gpucoll_cluster **link = &context->owing;
     while (*link != NULL) {
         struct gpucoll_cluster *cluster = *link;
+        gpucoll_cluster_turn(cluster);
         gpucoll_cluster_reap(cluster);
-        if (last || (cluster->passing == NULL && cluster->leaving == NULL)) {
+        if (last || (cluster->passing == NULL && cluster->leaving == NULL) || waits_in_vain(cluster)) {
             __atomic_store_n(link, cluster->owing, __ATOMIC_RELAXED);
             bury(cluster);
         } else {

@@ -160,8 +160,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
  * GPUCOLL_OK: the receive buffer is complete; GPUCOLL_DECLINED: hand the call to the fallback, every rank does;
  * GPUCOLL_ERR_MISMATCH: the ranks' arguments differ; shown, on every rank, and the team can be used on, unless it is of several
  * hosts and only a message's length tells (blocks that not all ranks name): then it is as after any other error;
- * any other error: shown already. From now on all calls of this team fail on this rank, without a word, and on ranks that wait for it: to
- * decline them would let ranks that have come to different numbers of calls meet in the fallback. */
+ * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
+ * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* Warming a team up: GPUCOLL_WARMUP is a call without buffers, which a rank that gpucoll_can_warm_up posts and any other passes. Where
  * all have posted it, they connect their GPUs to each other, which else the first call that brings them would. Nobody waits in it,

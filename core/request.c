@@ -320,7 +320,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
     uint32_t missing = 0;
     switch (request->state) {
     case GPUCOLL_GIVEN_UP:
-        return gpucoll_watchdog_given_up(request->team); /* why was shown */
+        return GPUCOLL_DECLINED;
     case GPUCOLL_QUEUED:
         if (request->team
                 ->given_up) { /* since the call was made: no need to wait as long as the earlier one has */
@@ -422,6 +422,9 @@ static void log_call(const struct gpucoll_request *request, gpucoll_status statu
 /* Where no rank's post says it. */
 static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
 {
+    if (request->state == GPUCOLL_GIVEN_UP) {
+        return GPUCOLL_REASON_GIVEN_UP;
+    }
     if (request->passed) {
         return GPUCOLL_REASON_PASSED;
     }
@@ -432,8 +435,7 @@ static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
  * tells, on its receiver alone and with the call at work. */
 static bool is_own_failure(const struct gpucoll_request *request, gpucoll_status status)
 {
-    return status < 0 && request->state != GPUCOLL_GIVEN_UP &&
-           (status != GPUCOLL_ERR_MISMATCH || request->state == GPUCOLL_STAGES);
+    return status < 0 && (status != GPUCOLL_ERR_MISMATCH || request->state == GPUCOLL_STAGES);
 }
 
 gpucoll_status gpucoll_test(struct gpucoll_request *request)

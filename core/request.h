@@ -2,7 +2,7 @@
  * A request: one call on one team, as a small state machine that gpucoll_test moves (internal; public face in
  * core/gpucoll.h).
  *
- *   GIVEN_UP   an earlier call of the team has failed here: so does this one, without a word; the peers are told by `broken`
+ *   GIVEN_UP   an earlier call of the team has failed here: declined without a word, the peers are told by `broken`
  *   QUEUED     the ring entry is still being read by a slow peer; then the post is published
  *   AGREEING   waiting for every rank's post of this call, and for earlier calls of the team to be past this state and the
  *              next: then every rank takes the same decision from the same posts and the same set of known links

@@ -29,6 +29,7 @@ const char *gpucoll_reason_text(enum gpucoll_reason reason)
         [GPUCOLL_REASON_LANES] = "a rank has no free lane (coll_gpucoll_lanes)",
         [GPUCOLL_REASON_LINKS] = "a rank's GPU cannot reach another's",
         [GPUCOLL_REASON_PLAN] = "no algorithm can run it",
+        [GPUCOLL_REASON_GIVEN_UP] = "an earlier call of the communicator has failed",
         [GPUCOLL_REASON_HOST_MEMORY] = "a rank is out of host memory",
         [GPUCOLL_REASON_SMALL] = "a small call of many ranks on one host, which others run faster",
         [GPUCOLL_REASON_TEAM] = "the communicator is not native (coll_gpucoll_verbose 1 says why)",

@@ -55,6 +55,7 @@ enum gpucoll_reason {
     GPUCOLL_REASON_LANES,       /* a rank has no free lane */
     GPUCOLL_REASON_LINKS,       /* some GPU cannot reach another */
     GPUCOLL_REASON_PLAN,        /* no algorithm can run it */
+    GPUCOLL_REASON_GIVEN_UP,    /* an earlier call of the team has failed */
     GPUCOLL_REASON_HOST_MEMORY, /* a rank has no memory to note the call */
     GPUCOLL_REASON_SMALL,       /* too little for ranks of one machine that count as several hosts */
     /* Known before the engine is asked: */

@@ -68,7 +68,7 @@ struct gpucoll_team {
     uint32_t ended;       /* bit call % RING: that call has ended before an earlier one */
     bool bound;           /* each rank's process had a GPU when the team was begun */
     bool active;          /* has posted */
-    bool given_up;        /* a call has failed: so do all later ones */
+    bool given_up;        /* a call has failed: nothing is run natively any more */
     struct gpucoll_missing missing; /* then: ranks that were */
     enum gpucoll_reason reason;     /* of the latest declined call */
     uint64_t barriers;              /* of the application, entered */

@@ -166,7 +166,8 @@ TEST(cluster_failure, a_call_that_is_given_up_ends_on_all_at_once)
                 expect_named(rank, "none");
             }
             EXPECT_LT(Clock::now() - begin, soon);
-            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
             rank.barrier();
         });
     }
@@ -196,7 +197,7 @@ TEST(cluster_failure, other_hosts_are_told_who_was_missing)
             EXPECT_LT(Clock::now() - begin, soon);
             EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
         }
-        EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
         rank.barrier();
     });
 }
@@ -225,7 +226,7 @@ TEST(cluster_failure, an_earlier_call_goes_on)
             rank.barrier();
             EXPECT_EQ(rank.call(second.args), GPUCOLL_ERR_TIMEOUT);
         }
-        EXPECT_EQ(rank.call(first.args), GPUCOLL_ERR_TIMEOUT);
+        EXPECT_EQ(rank.call(first.args), GPUCOLL_DECLINED);
         rank.barrier();
     });
 }
@@ -275,7 +276,7 @@ TEST(cluster_failure, a_lost_connection_ends_the_call_on_all)
                         const std::string topic = rank.log.topics().back();
                         EXPECT_TRUE(topic == "peer-lost" || topic == "peer-gave-up") << topic;
                         expect_named(rank, "3");
-                        EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_PEER);
+                        EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
                     }
                     rank.barrier();
                     if (request != nullptr) {
@@ -472,7 +473,7 @@ TEST(cluster_failure, a_process_that_is_killed_is_told_to_all)
             EXPECT_EQ(status, GPUCOLL_ERR_PEER);
             EXPECT_LT(Clock::now() - begin, soon);
             expect_named(rank, "3");
-            EXPECT_EQ(rank.call(sum->args), GPUCOLL_ERR_PEER);
+            EXPECT_EQ(rank.call(sum->args), GPUCOLL_DECLINED);
         },
         3);
     EXPECT_EQ(files_left(before), std::set<std::string>());

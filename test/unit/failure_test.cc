@@ -61,7 +61,7 @@ TEST(timeout, names_the_ranks_that_do_not_come)
     });
 }
 
-TEST(timeout, leaves_a_team_whose_calls_all_fail)
+TEST(timeout, leaves_a_team_that_declines_on_this_rank)
 {
     on_threads(2, {{"timeout", "1"}}, [](Rank &rank) {
         Doubles some(10);
@@ -70,14 +70,14 @@ TEST(timeout, leaves_a_team_whose_calls_all_fail)
             EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
             rank.barrier();
             for (int i = 0; i < 10; i++) {
-                EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+                EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
             }
         } else {
             rank.barrier();
             /* The post of rank 0 is still there, but its kernel is not: this rank learns that it gave up. */
             EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
             expect_words(rank.log.text_of("peer-gave-up"), {"0", "allreduce", "team 0"});
-            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
         }
     });
 }
@@ -244,7 +244,7 @@ static void expect_death_is_told(const Settings &settings, uint32_t size, uint32
                 EXPECT_EQ(topic, "peer-died");
                 expect_words(rank.log.text_of(topic), {std::to_string(victim).c_str()});
             }
-            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_PEER);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
             EXPECT_EQ(shm_traces(), std::vector<std::string>());
         },
         static_cast<int>(victim));
@@ -308,7 +308,7 @@ TEST(device_error, ends_the_call_on_all_ranks)
             } else {
                 expect_words(rank.log.text_of("peer-gave-up"), {"Rank ", "allreduce", "team 0"});
             }
-            EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
             rank.barrier();
         });
     }

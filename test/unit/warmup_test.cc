@@ -145,7 +145,8 @@ TEST(warmup, one_that_fails_is_told_to_all_hosts)
                 EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
                 gpucoll_cancel(request);
             }
-            EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_TIMEOUT);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_GIVEN_UP);
             rank.barrier();
         });
     }

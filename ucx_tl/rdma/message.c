@@ -285,13 +285,16 @@ static void begin_stop(struct gpucoll_rdma_transfer *transfer)
     }
 }
 
-/* Also one that the peer has made and this process has never sent by: UCX then has an endpoint of its own, which it gives to who makes one. */
-static void close_connection(struct gpucoll_net_peer *peer)
+/* Also those that peers have made and this process has never sent by: UCX has endpoints of its own for these, which it gives to who makes one. */
+static void close_connections(struct gpucoll_net *net)
 {
-    ucp_ep_h endpoint;
-    if (peer->endpoint != NULL || gpucoll_rdma_endpoint(peer, &endpoint) == UCS_OK) {
-        gpucoll_rdma_close_endpoint(peer);
+    for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+        ucp_ep_h endpoint;
+        if (peer->endpoint != NULL || gpucoll_rdma_endpoint(peer, &endpoint) == UCS_OK) {
+            gpucoll_rdma_close_endpoint(peer);
+        }
     }
+    net->all_closed_ns = gpucoll_now_ns();
 }
 
 /* With the lock held. If the receiver of a send does not answer, the connection is broken, and made anew by the next message. Who sends what
@@ -306,8 +309,8 @@ static void stop(struct gpucoll_rdma_transfer *transfer)
         gpucoll_rdma_close_endpoint(transfer->peer);
     }
     if (!wait_for(transfer, since_ns, answer_seconds + stuck_seconds)) {
-        for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-            close_connection(peer);
+        if (since_ns > net->all_closed_ns) { /* else they were, for one that was given up with it */
+            close_connections(net);
         }
         wait_for(transfer, since_ns, 2 * answer_seconds + stuck_seconds);
     }

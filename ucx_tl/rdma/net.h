@@ -99,6 +99,7 @@ struct gpucoll_net {
     uint32_t device_messages;             /* under way, of such memory; while there are any, */
     struct gpucoll_device *device;        /* this is that of the latest of them */
     bool failing;                         /* some peer is */
+    uint64_t all_closed_ns;               /* when all connections were, for a message that was stuck */
     uint32_t questions;                   /* under way; while there are any, */
     struct gpucoll_patience turned;       /* how long somebody has turned progress */
     uint64_t note;                        /* the tag of a message that its sender takes back */

@@ -222,6 +222,7 @@ static int component_close(void)
         log_counters(&component->counters);
         gpucoll_summary_close();
         gpucoll_enter();
+        gpucoll_requests_finalize(false);
         gpucoll_sequences_close();
         gpucoll_leave();
     }

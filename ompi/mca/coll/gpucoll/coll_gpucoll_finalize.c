@@ -20,6 +20,7 @@ static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)extra;
     *(bool *)value = false;
     gpucoll_enter();
+    gpucoll_requests_finalize(true);
     gpucoll_sequences_close();
     gpucoll_leave();
     gpucoll_layouts_clear();

@@ -16,7 +16,8 @@ static struct {
     bool registered;               /* with opal_progress: only while there is something to do */
     bool net_registered;           /* since there is a network between hosts */
     struct gpucoll_outer *dropped; /* to be freed when the lock is left */
-    struct gpucoll_outer *failed;  /* freed, but for their communicators, the latest first */
+    struct gpucoll_outer *failed;  /* freed, but for their communicators, the oldest first */
+    bool finalizing;               /* no communicator is kept any more */
     struct gpucoll_outer
         *unused; /* the MPI layer looks into a request after freeing it: the memory must stay */
 } requests;
@@ -75,20 +76,25 @@ static void put_back(struct gpucoll_outer *outer)
     OBJ_RELEASE(comm);
 }
 
-static void put_back_failed(void)
+static void put_back_failed(bool all)
 {
     const uint64_t now = gpucoll_now_ns();
-    struct gpucoll_outer **link = &requests.failed;
-    while (*link != NULL && now - (*link)->freed_ns < failed_stay_ns) {
-        link = &(*link)->next;
-    }
-    struct gpucoll_outer *old = *link;
-    *link = NULL;
-    while (old != NULL) {
-        struct gpucoll_outer *outer = old;
-        old = outer->next;
+    while (requests.failed != NULL && (all || now - requests.failed->freed_ns >= failed_stay_ns)) {
+        struct gpucoll_outer *outer = requests.failed;
+        requests.failed = outer->next;
         put_back(outer);
     }
+}
+
+static void keep_failed(struct gpucoll_outer *outer)
+{
+    struct gpucoll_outer **end = &requests.failed;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    outer->freed_ns = gpucoll_now_ns();
+    outer->next = NULL;
+    *end = outer;
 }
 
 static void release(struct gpucoll_outer *outer)
@@ -110,10 +116,8 @@ static void release(struct gpucoll_outer *outer)
     }
     const bool failed = outer->super.super.req_status.MPI_ERROR != MPI_SUCCESS;
     OMPI_REQUEST_FINI(&outer->super.super);
-    if (failed) {
-        outer->freed_ns = gpucoll_now_ns();
-        outer->next = requests.failed;
-        requests.failed = outer;
+    if (failed && !requests.finalizing) {
+        keep_failed(outer);
     } else {
         put_back(outer);
     }
@@ -132,8 +136,8 @@ void gpucoll_leave(void)
         requests.dropped = outer->next;
         release(outer);
     }
-    if (requests.depth == 1 && requests.failed != NULL) {
-        put_back_failed();
+    if (requests.depth == 1 && requests.failed != NULL && !requests.finalizing) {
+        put_back_failed(false);
     }
     requests.depth--;
     pthread_mutex_unlock(&requests.lock);
@@ -293,6 +297,14 @@ void gpucoll_outer_activate(struct gpucoll_outer *outer)
     *requests.end = outer;
     requests.end = &outer->next;
     gpucoll_expect_progress();
+}
+
+void gpucoll_requests_finalize(bool communicators)
+{
+    if (communicators) {
+        put_back_failed(true);
+    }
+    requests.finalizing = true;
 }
 
 static void free_all(struct gpucoll_outer *first)

@@ -49,6 +49,8 @@ OBJ_CLASS_DECLARATION(gpucoll_outer);
 
 void gpucoll_requests_open(void);
 void gpucoll_requests_close(void);
+/* MPI is about to end. `communicators`: they are there still, and those of failed requests are given back. With the lock held. */
+void gpucoll_requests_finalize(bool communicators);
 
 /* One lock guards all requests, orders and sequences. It is recursive: freeing a request may free a
  * communicator, whose module comes back here. */

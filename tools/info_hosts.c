@@ -55,15 +55,6 @@ struct rail {
     enum gpucoll_rail_algorithm forced; /* AUTO: none is */
 };
 
-static void print_cost(const struct rail *rail, enum gpucoll_rail_algorithm algorithm, const char *name,
-                       bool chosen)
-{
-    const uint64_t cost = gpucoll_rail_cost(rail->coll, algorithm, rail->size, rail->bytes);
-    if (cost > 0) {
-        printf("  %c %-8s        %10.1f us\n", chosen ? '*' : ' ', name, (double)cost / 1e3);
-    }
-}
-
 static void explain_rail(const struct info *info, const struct rail *rail)
 {
     static const char *const names[] = {"doubling", "ring", "tree"};
@@ -73,7 +64,11 @@ static void explain_rail(const struct info *info, const struct rail *rail)
                                                    : gpucoll_rail_choose(rail->coll, rail->size, rail->bytes);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const enum gpucoll_rail_algorithm algorithm = gpucoll_rail_named(names[i]);
-        print_cost(rail, algorithm, names[i], algorithm == chosen);
+        const uint64_t cost = gpucoll_rail_cost(rail->coll, algorithm, rail->size, rail->bytes);
+        if (cost > 0) {
+            printf("  %c %-8s        %10.1f us\n", algorithm == chosen ? '*' : ' ', names[i],
+                   (double)cost / 1e3);
+        }
     }
     if (strcmp(info->config.rail_algorithm, "auto") != 0) {
         printf("  (set: coll_gpucoll_rail_algorithm=%s)\n", info->config.rail_algorithm);
@@ -203,8 +198,7 @@ bool info_select_hosts(const struct info *info, const struct query *query, info_
     switch (gpucoll_cluster_foresee(&info->config, coll, bytes, (uint32_t)query->hosts, query->nranks)) {
     case GPUCOLL_CLUSTER_CARRIED:
         printf("  along with what the hosts tell each other before any call, by no kernel and no message of "
-               "its own "
-               "(coll_gpucoll_carry)\n");
+               "its own (coll_gpucoll_carry)\n");
         return true;
     case GPUCOLL_CLUSTER_FLAT:
         explain_all(info, query, "of few bytes (coll_gpucoll_flat)");
@@ -214,8 +208,7 @@ bool info_select_hosts(const struct info *info, const struct query *query, info_
             explain_all(info, query, "in their order");
         } else {
             printf("  in the order of the ranks (coll_gpucoll_deterministic): up and down a chain of all of "
-                   "them, "
-                   "without calls within a host\n");
+                   "them, without calls within a host\n");
         }
         return true;
     case GPUCOLL_CLUSTER_STAGES:

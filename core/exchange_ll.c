@@ -12,17 +12,21 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
+/* What it takes longer where each pack is reduced from several peers' (plans of 4 H100). */
+static const double several_us = 1.3;
+
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double sent = (double)input->bytes * (input->nranks - 1);
+    const bool reduces = gpucoll_coll_reduces(input->coll);
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = input->model->hop_us,
+        .hop_us = input->model->hop_us + (reduces && input->nranks > 2 ? several_us : 0),
         .packed = sent,
         .stored = 2 * sent, /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
         .together = input->nranks - 1,
-        .kernel = gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
+        .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
 }

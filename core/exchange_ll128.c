@@ -17,16 +17,15 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* Of what a hop takes beside the link's latency; where more than one source is reduced this is an estimate. */
-static const double exchange_hop_us = 1.6;
-static const double one_by_one_hop_us = 1.3;
+/* Of what a hop takes beside the link's latency: with one peer, with several, and where what comes from several is reduced (plans of 4 H100). */
+static const double pair_hop_us = 1.6, several_hop_us = 2.4, one_by_one_hop_us = 2.5;
 
 /* Between two ranks, of which one sends and the other reduces: how much of the bytes' time is not seen, at most so long; and how fast the first rank
  * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */
 static const double one_way_share = 0.1, one_way_us = 2, kept_bandwidth = 1e12;
 
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
- * source is reduced, a line at a time. (2 H100, docs/design.md; of more ranks these are estimates.) */
+ * source is reduced, a line at a time. (docs/design.md) */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const bool reduces = gpucoll_coll_reduces(input->coll);
@@ -36,7 +35,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double sent = flags * (double)input->bytes * peers;
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = one_by_one ? one_by_one_hop_us : exchange_hop_us,
+        .hop_us = one_by_one  ? one_by_one_hop_us
+                  : peers > 1 ? several_hop_us
+                              : pair_hop_us,
         .packed = sent,
         .stored = sent,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

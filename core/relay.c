@@ -22,6 +22,8 @@ static const uint64_t least_slot_bytes = 1024;
 static const double lines_turns = 1.19, simple_turns = 1.02, simple_pair_reduce_turns = 0.97;
 /* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
 static const double simple_hop = 2;
+/* Along a chain, lines are handed on as they come: so much of what a rank waits for by whole pieces (plans of 4 H100). */
+static const double lines_waits = 0.5;
 /* And each piece along a chain or a tree, beside (plans of 2 H200; those of 4 lie above it). */
 static const double simple_piece_us = 0.3;
 /* Between two ranks a ring does what an exchange does in one step, and takes longer by so much (plans of 2 H200). */
@@ -156,14 +158,15 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     const double again = cut.total > GPUCOLL_RELAY_SLOTS ? cut.total - GPUCOLL_RELAY_SLOTS : 0;
     const double pieces_us =
         cut.pieces > 1 && !gpucoll_relay_is_ring(flow) ? simple_piece_us * (cut.pieces - 1) : 0;
+    const double waits = load.waits * (simple || tree ? 1 : lines_waits);
     plan->predicted_us =
         model->agree_us + model->launch_us +
         (input->nranks > 2 ? 0
          : simple          ? simple_pair_us
                            : pair_us) +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        turns_of(input, protocol) * gpucoll_model_transfer_us(input, flags * (load.leaves + load.waits),
-                                                              share, (double)most, cta_bandwidth) +
+        turns_of(input, protocol) * gpucoll_model_transfer_us(input, flags * (load.leaves + waits), share,
+                                                              (double)most, cta_bandwidth) +
         (simple ? pieces_us : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
 }
 

@@ -4,7 +4,9 @@
  * the LL128 area whole.
  *
  * The message is n slices of whole lines. Line i of every slice is handled by the same eight threads in all three steps, so a
- * pack of the user's buffers is read and written by one thread only, read first: in place is right. A call has
+ * pack of the user's buffers is read and written by one thread only, read first: in place is right. They send some lines ahead of the
+ * one that they reduce, and then wait for what has become of one before; nobody waits in a circle, since a line is sent, and reduced, before
+ * one of its number is waited for that needs it, and those in ascending order. A call has
  * ended on a rank only when every line that peers store into its lane has arrived, so the lane is then free for reuse.
  */
 #ifndef GPUCOLL_KERNELS_ALLREDUCE_LL128_CUH
@@ -16,7 +18,9 @@
 
 namespace gpucoll {
 
-constexpr uint32_t ll128_batch = 4; /* lines of different ranks in flight together */
+constexpr uint32_t ll128_batch = 4;  /* lines of different ranks in flight together */
+constexpr uint32_t ll128_ahead = 2;  /* lines of a thread's that are sent before the first is waited for */
+constexpr uint32_t ll128_behind = 1; /* lines of a thread's that are reduced before what has become of the first is waited for */
 
 enum { LL128_INPUT = 0, LL128_RESULT = 1 };
 
@@ -83,73 +87,70 @@ class ll128_call {
     const uint32_t end;
 };
 
-__device__ __forceinline__ void ll128_send(const ll128_call &call)
+/* Line `line` of every peer's slice, to that peer. */
+__device__ __forceinline__ void ll128_send(const ll128_call &call, uint32_t line)
 {
-    for (uint32_t line = call.begin; line < call.end; line += call.step) {
-        const bool present = line < call.lines;
-        for (uint32_t first = 1; first < call.nranks; first += ll128_batch) {
-            pack value[ll128_batch];
+    const bool present = line < call.lines;
+    for (uint32_t first = 1; first < call.nranks; first += ll128_batch) {
+        pack value[ll128_batch];
 #pragma unroll
-            for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (first + i < call.nranks) {
-                    value[i] = present ? call.load(call.pack_index(call.peer(first + i), line)) : make_uint4(0, 0, 0, 0);
-                }
+        for (uint32_t i = 0; i < ll128_batch; i++) {
+            if (first + i < call.nranks) {
+                value[i] = present ? call.load(call.pack_index(call.peer(first + i), line)) : make_uint4(0, 0, 0, 0);
             }
+        }
 #pragma unroll
-            for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (first + i < call.nranks) {
-                    call.tell(call.peer(first + i), LL128_INPUT, line, value[i], present);
-                }
+        for (uint32_t i = 0; i < ll128_batch; i++) {
+            if (first + i < call.nranks) {
+                call.tell(call.peer(first + i), LL128_INPUT, line, value[i], present);
             }
         }
     }
 }
 
-template <typename Op> __device__ __forceinline__ bool ll128_reduce(ll128_call &call)
+/* Line `line` of the own slice: reduced when it has come from all, and told to all. False if the wait was given up. */
+template <typename Op>
+__device__ __forceinline__ bool ll128_reduce(const Op &op, ll128_call &call, uint32_t line)
 {
-    const Op op(call.args);
-    for (uint32_t line = call.begin; line < call.end; line += call.step) {
-        const bool present = line < call.lines;
-        const uint32_t index = call.pack_index(call.rank, line);
-        const pack own = present ? call.load(index) : make_uint4(0, 0, 0, 0);
-        pack sum = own;
-        for (uint32_t first = 0; first < call.nranks; first += ll128_batch) {
-            pack value[ll128_batch];
-            if (!call.inbox.receive(LL128_INPUT, first, line, present, value)) {
-                return false;
-            }
+    const bool present = line < call.lines;
+    const uint32_t index = call.pack_index(call.rank, line);
+    const pack own = present ? call.load(index) : make_uint4(0, 0, 0, 0);
+    pack sum = own;
+    for (uint32_t first = 0; first < call.nranks; first += ll128_batch) {
+        pack value[ll128_batch];
+        if (!call.inbox.receive(LL128_INPUT, first, line, present, value)) {
+            return false;
+        }
 #pragma unroll
-            for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (first + i < call.nranks) {
-                    const pack term = first + i == call.rank ? own : value[i];
-                    sum = first + i == 0 ? term : reduce(op, sum, term);
-                }
+        for (uint32_t i = 0; i < ll128_batch; i++) {
+            if (first + i < call.nranks) {
+                const pack term = first + i == call.rank ? own : value[i];
+                sum = first + i == 0 ? term : reduce(op, sum, term);
             }
         }
-        for (uint32_t turn = 1; turn < call.nranks; turn++) {
-            call.tell(call.peer(turn), LL128_RESULT, line, sum, present);
-        }
-        if (present) {
-            call.store(index, sum);
-        }
+    }
+    for (uint32_t turn = 1; turn < call.nranks; turn++) {
+        call.tell(call.peer(turn), LL128_RESULT, line, sum, present);
+    }
+    if (present) {
+        call.store(index, sum);
     }
     return true;
 }
 
-__device__ __forceinline__ bool ll128_gather(ll128_call &call)
+/* Line `line` of every peer's slice, reduced there. False if the wait was given up. */
+__device__ __forceinline__ bool ll128_gather(ll128_call &call, uint32_t line)
 {
-    for (uint32_t line = call.begin; line < call.end; line += call.step) {
-        const bool present = line < call.lines;
-        for (uint32_t first = 0; first < call.nranks; first += ll128_batch) {
-            pack value[ll128_batch];
-            if (!call.inbox.receive(LL128_RESULT, first, line, present, value)) {
-                return false;
-            }
+    const bool present = line < call.lines;
+    for (uint32_t first = 0; first < call.nranks; first += ll128_batch) {
+        pack value[ll128_batch];
+        if (!call.inbox.receive(LL128_RESULT, first, line, present, value)) {
+            return false;
+        }
 #pragma unroll
-            for (uint32_t i = 0; i < ll128_batch; i++) {
-                if (present && first + i < call.nranks && first + i != call.rank) {
-                    call.store(call.pack_index(first + i, line), value[i]);
-                }
+        for (uint32_t i = 0; i < ll128_batch; i++) {
+            if (present && first + i < call.nranks && first + i != call.rank) {
+                call.store(call.pack_index(first + i, line), value[i]);
             }
         }
     }
@@ -160,8 +161,24 @@ __device__ __forceinline__ bool ll128_gather(ll128_call &call)
 template <typename Op> __device__ __forceinline__ bool allreduce_ll128(const gpucoll_kernel_args &args, crew_share share)
 {
     ll128_call call(args, share);
-    ll128_send(call);
-    return ll128_reduce<Op>(call) && ll128_gather(call);
+    const Op op(args);
+    uint32_t ahead = call.begin;
+    uint32_t gathered = call.begin;
+    for (uint32_t line = call.begin; gathered < call.end; line += call.step) {
+        for (; ahead < call.end && ahead <= line + ll128_ahead * call.step; ahead += call.step) {
+            ll128_send(call, ahead);
+        }
+        if (line < call.end && !ll128_reduce(op, call, line)) {
+            return false;
+        }
+        if (line >= gathered + ll128_behind * call.step) {
+            if (!ll128_gather(call, gathered)) {
+                return false;
+            }
+            gathered += call.step;
+        }
+    }
+    return true;
 }
 
 } // namespace gpucoll

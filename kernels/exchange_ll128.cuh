@@ -1,6 +1,8 @@
 /*
- * Exchanges over LL128: each run in one pass, by lines that carry their flags. Between two ranks they are a stream (line_stream.cuh), in which
- * taking begins while the rest is still sent. Between more everything is sent before anything is waited for.
+ * Exchanges over LL128: each run in one pass, by lines that carry their flags. With each peer they are a stream (line_stream.cuh), in which
+ * taking begins while the rest is still sent; so it is, line by line, where what comes from several is reduced. Only a warp that has several peers
+ * to look after sends all of its lines before it waits for one. Nobody waits in a circle: of any rank the threads that have a line send it before
+ * they wait for one of its number or above.
  *
  * A place that is read and written (kernel_abi.h) is so by one thread, which has read the pack for the last time before it writes it: when
  * moving, a thread has the same lines of a run to send and to receive; when reducing, it has the same lines of all runs.
@@ -15,6 +17,7 @@ namespace gpucoll
 {
 
 constexpr uint32_t line_sources = 4; /* of a line, what comes from so many ranks is loaded together */
+constexpr uint32_t lines_ahead = 1;  /* of a thread's, that are sent before the first is waited for */
 
 /* ---- moving ---- */
 
@@ -66,18 +69,17 @@ __device__ __forceinline__ peer_share share_of_peers(uint32_t peers, crew_share 
     return {turn, peers, {group * lines_per_warp + first, groups * lines_per_warp}};
 }
 
-/* Sends all of what goes to peers, or takes all of what comes from them. False if a wait was given up. */
-template <bool Sending>
-__device__ __forceinline__ bool move_one_way(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
-                                             const peer_share &share)
+/* With the peers of this share, one after the other. False if a wait was given up. */
+template <bool Sending, bool Taking, typename Beside>
+__device__ __forceinline__ bool move_peers(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                           const peer_share &share, Beside &beside)
 {
     for (uint32_t turn = share.turn; turn + 1 < args.nranks; turn += share.turns) {
         const uint32_t peer = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[peer];
         const line_message send(run.send, Sending ? run.send_bytes : 0);
-        const line_message recv(run.recv, Sending ? 0 : run.recv_bytes);
+        const line_message recv(run.recv, Taking ? run.recv_bytes : 0);
         line_stream stream(args, peer, send, recv, share.lines);
-        nothing beside;
         if (!run_stream(stream, taking_as_is(), beside)) {
             return false;
         }
@@ -89,20 +91,20 @@ __device__ __forceinline__ bool move_one_way(const gpucoll_kernel_args &args, co
 __device__ __forceinline__ bool move_ll128(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                            crew_share share)
 {
+    const uint32_t peers = args.nranks - 1;
+    const peer_share mine = peers == 1 ? peer_share{0, 1, lines_of_share(share)} : share_of_peers(peers, share);
     own_copy beside(args, runs, share);
-    if (args.nranks == 2) {
-        const gpucoll_kernel_run &run = runs.run[1 - args.rank];
-        const line_message send(run.send, run.send_bytes);
-        const line_message recv(run.recv, run.recv_bytes);
-        line_stream stream(args, 1 - args.rank, send, recv, lines_of_share(share));
-        const bool done = run_stream(stream, taking_as_is(), beside);
+    bool done = true;
+    if (mine.turns < peers) {
+        nothing idle;
+        move_peers<true, false>(args, runs, mine, idle);
         beside();
-        return done;
+        done = move_peers<false, true>(args, runs, mine, idle);
+    } else {
+        done = move_peers<true, true>(args, runs, mine, beside);
+        beside();
     }
-    const peer_share peers = share_of_peers(args.nranks - 1, share);
-    move_one_way<true>(args, runs, peers);
-    beside();
-    return move_one_way<false>(args, runs, peers);
+    return done;
 }
 
 /* ---- reducing ---- */
@@ -137,30 +139,27 @@ __device__ __forceinline__ bool reduce_two(const gpucoll_kernel_args &args, cons
     return true;
 }
 
+/* A line of this rank's to every peer that gets one; by whole warps. */
 __device__ __forceinline__ void send_to_all(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
-                                            line_share share)
+                                            const ll128_layout &layout, uint32_t line)
 {
-    const ll128_layout layout(args.nranks);
-    const uint32_t lines = static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, 1));
-    for (uint32_t line = share.begin; line < whole_warps(lines); line += share.step) {
-        for (uint32_t first = 0; first + 1 < args.nranks; first += line_sources) {
-            pack value[line_sources];
-            uint32_t sent = 0; /* the turns that have such a line, a bit each */
+    for (uint32_t first = 0; first + 1 < args.nranks; first += line_sources) {
+        pack value[line_sources];
+        uint32_t sent = 0; /* the turns that have such a line, a bit each */
 #pragma unroll
-            for (uint32_t i = 0; i < line_sources; i++) {
-                if (first + i + 1 < args.nranks) {
-                    const gpucoll_kernel_run &run = runs.run[rank_after(args, first + i)];
-                    const line_message send(run.send, run.send_bytes);
-                    value[i] = send.load<false>(line);
-                    sent |= line < send.lines ? 1u << i : 0;
-                }
+        for (uint32_t i = 0; i < line_sources; i++) {
+            if (first + i + 1 < args.nranks) {
+                const gpucoll_kernel_run &run = runs.run[rank_after(args, first + i)];
+                const line_message send(run.send, run.send_bytes);
+                value[i] = send.load<false>(line);
+                sent |= line < send.lines ? 1u << i : 0;
             }
+        }
 #pragma unroll
-            for (uint32_t i = 0; i < line_sources; i++) {
-                if (first + i + 1 < args.nranks) {
-                    const gpucoll_kernel_peer &peer = args.peer[rank_after(args, first + i)];
-                    store_line(layout.at(peer.lane, 0, args.rank, line), value[i], peer.epoch, (sent >> i & 1) != 0);
-                }
+        for (uint32_t i = 0; i < line_sources; i++) {
+            if (first + i + 1 < args.nranks) {
+                const gpucoll_kernel_peer &peer = args.peer[rank_after(args, first + i)];
+                store_line(layout.at(peer.lane, 0, args.rank, line), value[i], peer.epoch, (sent >> i & 1) != 0);
             }
         }
     }
@@ -202,15 +201,22 @@ __device__ __forceinline__ bool reduce_many(const gpucoll_kernel_args &args, con
     const line_message recv(mine.recv, mine.recv_bytes);
     ll128_inbox inbox{ll128_layout(args.nranks), args.peer[args.rank].lane, sources & ~(1u << args.rank),
                       args.peer[args.rank].epoch, waiter(args.status)};
-    send_to_all(args, runs, share);
     const Op op(args);
-    for (uint32_t line = share.begin; line < whole_warps(recv.lines); line += share.step) {
-        const bool present = line < recv.lines;
-        pack result;
-        if (!reduce_line(op, args, inbox, sources, line, present, send.load<false>(line), &result)) {
-            return false;
+    const uint32_t sends_end = whole_warps(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, 1)));
+    const uint32_t takes_end = whole_warps(recv.lines);
+    uint32_t ahead = share.begin;
+    for (uint32_t line = share.begin; line < sends_end || line < takes_end; line += share.step) {
+        for (; ahead < sends_end && ahead <= line + lines_ahead * share.step; ahead += share.step) {
+            send_to_all(args, runs, inbox.layout, ahead);
         }
-        recv.store<false>(line, result);
+        if (line < takes_end) {
+            const bool present = line < recv.lines;
+            pack result;
+            if (!reduce_line(op, args, inbox, sources, line, present, send.load<false>(line), &result)) {
+                return false;
+            }
+            recv.store<false>(line, result);
+        }
     }
     return true;
 }

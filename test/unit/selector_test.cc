@@ -150,9 +150,8 @@ TEST(selector, ranks_that_share_a_gpu_go_through_the_host)
 
 TEST(selector, large_messages_that_can_be_direct_are)
 {
-    /* Reductions to one rank are direct at some 7 MiB: below, LL128 is faster, beyond, a chain. */
-    for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST, GPUCOLL_REDUCE}) {
-        Input input(coll == GPUCOLL_REDUCE ? 7 << 20 : 1 << 28, 4);
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST}) {
+        Input input(1 << 28, 4);
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.direct = GPUCOLL_DIRECT_STORES;

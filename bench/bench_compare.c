@@ -184,6 +184,7 @@ static void time_beside(struct compare *compare, struct bench_contender **conten
     }
     for (int i = 0; i < count; i++) {
         bench_contender_overlap(contender[i], &beside);
+        beside.calls = compare->options.in_a_row > 1 ? compare->options.in_a_row : 1;
         bench_overlap_measure(&beside, &contender[i]->measured, &compare->compute, bytes,
                               compare->options.iterations, seconds / count, &contender[i]->row);
     }

@@ -62,6 +62,7 @@ struct bench_case {
 struct bench_overlap {
     bool is_measured;
     const char *computation;
+    int calls;      /* one after the other; all times are those of one */
     double comm_us; /* alone, as all that follows: median, of the slowest rank */
     double compute_us;
     double compute_beside_us;

@@ -41,6 +41,7 @@ struct bench_options {
     const char *check; /* windows | all */
     int budget_s;      /* 0: none */
     int pause_us;
+    int in_a_row; /* 0: 1 */
 };
 
 enum bench_parsed { BENCH_PARSED_OK, BENCH_PARSED_HELP, BENCH_PARSED_BAD };

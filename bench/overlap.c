@@ -32,6 +32,13 @@ static void wait_mpi(void *arg)
 void bench_overlap_by_mpi(struct bench_beside *beside)
 {
     beside->starter = (struct bench_starter){start_mpi, wait_mpi, beside, true, MPI_REQUEST_NULL};
+    beside->calls = 1;
+}
+
+/* Several calls are waited for one by one, by a thread that has nothing else to do. */
+static bool has_tests(const struct bench_beside *beside)
+{
+    return beside->starter.has_request && beside->calls == 1;
 }
 
 static void run(void *arg)
@@ -42,8 +49,13 @@ static void run(void *arg)
     int done = 0;
     if (timed->with_comm)
         starter->start(starter->arg);
-    if (timed->with_compute) {
+    if (timed->with_compute)
         bench_compute_launch(compute);
+    for (int call = 1; timed->with_comm && call < timed->beside->calls; call++) {
+        starter->wait(starter->arg);
+        starter->start(starter->arg);
+    }
+    if (timed->with_compute) {
         while (timed->tests && !bench_compute_is_done(compute))
             MPI_Test(&starter->request, &done, MPI_STATUS_IGNORE);
         timed->compute_us = bench_compute_wait(compute);
@@ -57,8 +69,8 @@ static void sample(struct timed *timed, struct bench_series *series, int index)
 {
     struct bench_group *group = timed->beside->measured->group;
     struct bench_call call = {NULL, run, timed};
-    series->us[index] = bench_once(group, &call);
-    series->compute_us[index] = bench_max(group, timed->compute_us);
+    series->us[index] = bench_once(group, &call) / timed->beside->calls;
+    series->compute_us[index] = bench_max(group, timed->compute_us) / timed->beside->calls;
 }
 
 static double median(double *samples, int count)
@@ -80,10 +92,10 @@ static double hidden(double comm_us, double compute_us, double both_us)
 }
 
 /* At least LEAST_ITERATIONS, unless those would take many times as long as there is time for. */
-static int iterations_within(double seconds, double comm_us, int asked)
+static int iterations_within(const struct bench_beside *beside, double seconds, double comm_us, int asked)
 {
     /* Alone, the work, both, both with tests; and some for barriers. */
-    double one = comm_us * 1e-6 * 6 + 50e-6;
+    double one = beside->calls * comm_us * 1e-6 * 6 + 50e-6;
     double fit = seconds > 0 ? seconds / one : BENCH_OVERLAP_MOST;
     int iterations = fit < BENCH_OVERLAP_MOST ? (int)fit : BENCH_OVERLAP_MOST;
     if (fit * OVERRUN < LEAST_ITERATIONS)
@@ -98,7 +110,7 @@ static double time_comm(struct bench_beside *beside, double seconds)
 {
     struct timed comm = {.beside = beside, .with_comm = true};
     sample(&comm, &beside->alone, 0);
-    if (iterations_within(seconds, beside->alone.us[0], 0) == 1)
+    if (iterations_within(beside, seconds, beside->alone.us[0], 0) == 1)
         return beside->alone.us[0];
     for (int i = 0; i < TRIALS; i++)
         sample(&comm, &beside->alone, i);
@@ -113,7 +125,7 @@ void bench_overlap_begin(struct bench_beside *beside, struct bench_case *measure
     beside->count = 0;
     bench_case_begin(measured, bytes, row);
     beside->comm_us = time_comm(beside, seconds);
-    bench_compute_fit(compute, measured->group, beside->comm_us);
+    bench_compute_fit(compute, measured->group, beside->calls * beside->comm_us);
 }
 
 double bench_overlap_sample(struct bench_beside *beside)
@@ -123,10 +135,14 @@ double bench_overlap_sample(struct bench_beside *beside)
     struct timed both = {beside, true, true, false, 0};
     struct timed tested = {beside, true, true, true, 0};
     int i = beside->count++;
+    /* By turns, since after work the GPU may be slower, and after communication faster, than after the other. */
     sample(&comm, &beside->alone, i);
-    sample(&work, &beside->worked, i);
+    if (i % 2 == 0)
+        sample(&work, &beside->worked, i);
     sample(&both, &beside->waited, i);
-    if (beside->starter.has_request)
+    if (i % 2 != 0)
+        sample(&work, &beside->worked, i);
+    if (has_tests(beside))
         sample(&tested, &beside->polled, i);
     bench_case_keep(beside->measured, beside->waited.us[i]);
     return beside->waited.us[i];
@@ -139,12 +155,13 @@ void bench_overlap_end(struct bench_beside *beside, struct bench_row *row)
     double work_us = median(beside->worked.us, count);
     overlap->is_measured = true;
     overlap->computation = beside->compute->kind->name;
+    overlap->calls = beside->calls;
     overlap->comm_us = median(beside->alone.us, count);
     overlap->compute_us = median(beside->worked.compute_us, count);
     overlap->compute_beside_us = median(beside->waited.compute_us, count);
     overlap->compute = overlap->compute_us / overlap->compute_beside_us;
     overlap->hidden = hidden(overlap->comm_us, work_us, median(beside->waited.us, count));
-    if (beside->starter.has_request) {
+    if (has_tests(beside)) {
         overlap->hidden_by_tests = hidden(overlap->comm_us, work_us, median(beside->polled.us, count));
         overlap->compute_by_tests = overlap->compute_us / median(beside->polled.compute_us, count);
     }
@@ -156,7 +173,7 @@ void bench_overlap_measure(struct bench_beside *beside, struct bench_case *measu
                            struct bench_row *row)
 {
     bench_overlap_begin(beside, measured, compute, bytes, seconds, row);
-    iterations = iterations_within(seconds, beside->comm_us, iterations);
+    iterations = iterations_within(beside, seconds, beside->comm_us, iterations);
     double begin = MPI_Wtime();
     while (beside->count < iterations) {
         double passed = bench_max(measured->group, MPI_Wtime() - begin);

@@ -1,6 +1,7 @@
 /*
  * Communication beside computation: MPI_I<collective> (or another library's call) is started, then work of equal length for the GPU;
- * the host waits for the work, then for the communication. Alone, the work alone and both are measured in turn.
+ * the host waits for the work, then for the communication. Alone, the work alone and both are measured in turn. Or several calls, each
+ * started when the one before has ended, beside work as long as all of them; all times are then divided by their number.
  */
 #ifndef BENCH_OVERLAP_H
 #define BENCH_OVERLAP_H
@@ -33,12 +34,13 @@ struct bench_beside {
     struct bench_case *measured;
     struct bench_compute *compute;
     struct bench_starter starter;
+    int calls; /* one after the other */
     struct bench_series alone, worked, waited, polled;
     double comm_us; /* about, alone */
     int count;      /* iterations so far */
 };
 
-/* Sets the starter to MPI's call of the case, whose form is nonblocking or persistent. */
+/* Sets the starter to MPI's call of the case, whose form is nonblocking or persistent; one call. */
 void bench_overlap_by_mpi(struct bench_beside *beside);
 
 /* Whether this collective is measured so: those in which every rank communicates. */

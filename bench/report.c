@@ -132,9 +132,9 @@ static void write_overlap(FILE *file, const struct bench_overlap *overlap)
 {
     fprintf(file,
             ", \"comm_us\": %.3f, \"compute_us\": %.3f, \"compute_beside_us\": %.3f, \"hidden\": %.4f"
-            ", \"compute\": %.4f, \"computation\": \"%s\"",
+            ", \"compute\": %.4f, \"computation\": \"%s\", \"in_a_row\": %d",
             overlap->comm_us, overlap->compute_us, overlap->compute_beside_us, overlap->hidden,
-            overlap->compute, overlap->computation);
+            overlap->compute, overlap->computation, overlap->calls);
     if (overlap->compute_by_tests > 0)
         fprintf(file, ", \"hidden_by_tests\": %.4f, \"compute_by_tests\": %.4f", overlap->hidden_by_tests,
                 overlap->compute_by_tests);

@@ -16,11 +16,14 @@ static const uint64_t least_block_bytes = 1024;
 void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
+    const double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
     uint64_t most = input->data_bytes / (least_block_bytes * 2 * GPUCOLL_SLOTS * input->nranks);
-    most = most < gpucoll_most_ctas(input) ? most : gpucoll_most_ctas(input);
+    const bool many = gpucoll_may_have_many(input, leaves) && most >= GPUCOLL_MANY_CTAS;
+    const uint32_t allowed = many ? GPUCOLL_MANY_CTAS : gpucoll_most_ctas(input);
+    most = most < allowed ? most : allowed;
     double share = gpucoll_wanted_ctas(input, (double)input->bytes / (double)least_channel_bytes);
     uint64_t ctas = (uint64_t)ceil(share);
-    plan->threads = gpucoll_whole_warps(input->config->threads);
+    plan->threads = gpucoll_whole_warps(many ? input->config->threads / 2 : input->config->threads);
     plan->ctas = (uint32_t)(ctas == 0 ? 1 : ctas < most ? ctas : most);
     uint64_t begin;
     uint64_t end;
@@ -28,8 +31,8 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     uint64_t round = gpucoll_block_bytes(input->data_bytes, input->nranks, plan->ctas) * input->nranks;
     uint64_t bytes = end > begin ? (end - begin) * GPUCOLL_PACK_BYTES : 1;
     plan->rounds = (bytes + round - 1) / round;
-    double leaves = 2.0 * (input->nranks - 1) / input->nranks * (double)input->bytes;
     plan->predicted_us =
+        (many ? gpucoll_model_many_share : 1) *
         gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
 }
 

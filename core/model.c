@@ -135,6 +135,8 @@ double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double 
     return bytes / (bandwidth < link ? bandwidth : link) * 1e6;
 }
 
+const double gpucoll_model_many_share = 0.94; /* rings, chains and two-shot of 4 H100 */
+
 /* A thread stores a pack to every peer; what it does with it beside takes as long as so many of these stores. */
 static const double stores_beside = 2;
 /* What a launch of as many CTAs as there may be takes above its steps and bytes, over LL and LL128. */

@@ -112,6 +112,9 @@ struct gpucoll_lines {
     enum gpucoll_kernel kernel; /* which tells whether of a crew that lingers the leader does it by itself */
 };
 
+/* What is left of the time of stores by many CTAs (core/plan.h), of that by few. */
+extern const double gpucoll_model_many_share;
+
 /* Fills ctas, threads, linger and predicted_us of a plan for such a kernel: as a lingering crew or as a launch of its own,
  * whichever is predicted to be faster. */
 void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines,

@@ -7,6 +7,7 @@
 
 #include "core/base/types.h"
 #include "core/base/config.h"
+#include "kernels/kernel_abi.h"
 
 struct gpucoll_algorithm;
 struct gpucoll_model;
@@ -72,13 +73,38 @@ struct gpucoll_plan {
     double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
 };
 
+/*
+ * SMs come in pairs that share their way to the links. Up to GPUCOLL_FEW_CTAS of a large GPU's have a pair each; of some more a few pairs would have
+ * two, and all others wait for these. So there are twice as many or none beside: GPUCOLL_MANY_CTAS with half as many threads each, which
+ * need no more SMs to be resident than the few do.
+ */
+enum { GPUCOLL_FEW_CTAS = 64, GPUCOLL_MANY_CTAS = 2 * GPUCOLL_FEW_CTAS };
+
+static inline uint32_t gpucoll_least_of(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The most CTAs that a plan may have, and how many it takes that would like `share` of them: those that
  * config->channels forces, if it does, and if the GPUs hold them. */
 static inline uint32_t gpucoll_most_ctas(const struct gpucoll_plan_input *input)
 {
-    const uint32_t most =
-        (uint32_t)(input->config->channels > 0 ? input->config->channels : input->config->max_ctas);
-    return input->resident > 0 && input->resident < most ? input->resident : most;
+    const struct gpucoll_config *config = input->config;
+    const uint32_t most = config->channels > 0
+                              ? (uint32_t)config->channels
+                              : gpucoll_least_of((uint32_t)config->max_ctas, GPUCOLL_FEW_CTAS);
+    return input->resident > 0 ? gpucoll_least_of(input->resident, most) : most;
+}
+
+/* May a kernel have many of which `leaves` bytes leave each rank by stores? Not of fewer, which takes as long by few; nor beside an application
+ * that computes. */
+static inline bool gpucoll_may_have_many(const struct gpucoll_plan_input *input, double leaves)
+{
+    const double worth_of_many = 24 << 20;
+    const struct gpucoll_config *config = input->config;
+    return leaves >= worth_of_many && config->channels == 0 && !input->unattended &&
+           config->max_ctas >= GPUCOLL_MANY_CTAS && config->threads / 2 >= GPUCOLL_LEAST_SERVED_THREADS &&
+           (input->resident == 0 || input->resident >= GPUCOLL_MANY_CTAS);
 }
 static inline double gpucoll_wanted_ctas(const struct gpucoll_plan_input *input, double share)
 {

@@ -57,11 +57,11 @@ static uint64_t block_of(enum gpucoll_relay_flow flow, uint64_t bytes, uint32_t 
     return flow == GPUCOLL_RELAY_ALLREDUCE ? gpucoll_slice_at(bytes, nranks, 0, &begin) : bytes;
 }
 
-static uint32_t most_channels(const struct gpucoll_plan_input *input, enum gpucoll_relay_flow flow)
+static uint32_t most_channels(const struct gpucoll_plan_input *input, enum gpucoll_relay_flow flow,
+                              uint32_t most)
 {
     const uint64_t channel = least_slot_bytes * gpucoll_relay_connections(flow) * GPUCOLL_RELAY_SLOTS;
     const uint64_t room = input->data_bytes / channel;
-    const uint32_t most = gpucoll_most_ctas(input);
     return room == 0 ? 1 : room < most ? (uint32_t)room : most;
 }
 
@@ -123,15 +123,26 @@ static double turns_of(const struct gpucoll_plan_input *input, enum gpucoll_rela
                                             : simple_turns;
 }
 
-static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
-                  struct gpucoll_plan *plan)
+/* Of a kernel. */
+struct channels {
+    double share; /* as many as the block would keep busy */
+    double most;
+    bool many; /* core/plan.h */
+};
+
+/* CTAs and threads of the plan. */
+static struct channels shape_kernel(const struct gpucoll_plan_input *input, enum gpucoll_relay_flow flow,
+                                    bool simple, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = input->model;
-    const enum gpucoll_relay_flow flow = flow_of(input->coll, tree);
-    const bool simple = protocol == GPUCOLL_RELAY_SIMPLE;
-    const uint32_t most = most_channels(input, flow);
     const uint64_t block = block_of(flow, input->bytes, input->nranks);
-    plan->threads = gpucoll_whole_warps(input->config->threads);
+    const double leaves = load_of(flow, input->bytes, input->nranks, 0).leaves;
+    const bool both_ways =
+        input->nranks == 2 && !gpucoll_goes_one_way(input); /* no faster by many (2 H100) */
+    const bool many = simple && !both_ways && gpucoll_may_have_many(input, leaves) &&
+                      block >= GPUCOLL_MANY_CTAS * least_channel_bytes &&
+                      most_channels(input, flow, GPUCOLL_MANY_CTAS) == GPUCOLL_MANY_CTAS;
+    const uint32_t most = many ? GPUCOLL_MANY_CTAS : most_channels(input, flow, gpucoll_most_ctas(input));
+    plan->threads = gpucoll_whole_warps(many ? input->config->threads / 2 : input->config->threads);
     if (simple && plan->threads < GPUCOLL_LEAST_SERVED_THREADS) {
         plan->threads = GPUCOLL_LEAST_SERVED_THREADS;
     }
@@ -141,6 +152,17 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     if (plan->ctas > 1 && plan->ctas % 2 != 0) {
         plan->ctas = plan->ctas < most ? plan->ctas + 1 : plan->ctas - 1; /* half of them each way round */
     }
+    return (struct channels){share, (double)most, many};
+}
+
+static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
+                  struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    const enum gpucoll_relay_flow flow = flow_of(input->coll, tree);
+    const bool simple = protocol == GPUCOLL_RELAY_SIMPLE;
+    const uint64_t block = block_of(flow, input->bytes, input->nranks);
+    const struct channels channels = shape_kernel(input, flow, simple, plan);
     const struct gpucoll_relay_cut cut =
         gpucoll_relay_cut_of(flow, protocol, input->nranks, block, plan->ctas, input->data_bytes);
     plan->rounds = cut.pieces > 0 ? (cut.pieces + cut.parts - 1) / cut.parts : 1;
@@ -165,9 +187,10 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
          : simple          ? simple_pair_us
                            : pair_us) +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        turns_of(input, protocol) * gpucoll_model_transfer_us(input, flags * (load.leaves + waits), share,
-                                                              (double)most, cta_bandwidth) +
-        (simple ? pieces_us : again * model->hop_us + gpucoll_model_crowd_us(share, (double)most));
+        turns_of(input, protocol) * (channels.many ? gpucoll_model_many_share : 1) *
+            gpucoll_model_transfer_us(input, flags * (load.leaves + waits), channels.share, channels.most,
+                                      cta_bandwidth) +
+        (simple ? pieces_us : again * model->hop_us + gpucoll_model_crowd_us(channels.share, channels.most));
 }
 
 static const char *unusable(const struct gpucoll_plan_input *input, bool tree,

@@ -28,7 +28,7 @@ TEST(config, defaults_are_the_rows)
     EXPECT_EQ(config.priority, 90);
     EXPECT_STREQ(config.accelerator, "auto");
     EXPECT_STREQ(config.host_memory, "device");
-    EXPECT_EQ(config.max_ctas, 64);
+    EXPECT_EQ(config.max_ctas, 128);
     EXPECT_EQ(config.lanes, 4);
     EXPECT_EQ(config.scratch_bytes, 0u);
     EXPECT_EQ(config.timeout, 300);
@@ -164,7 +164,7 @@ TEST(config, bad_values_are_named_and_set_back)
          {"max_ctas", "4096", "1..128", "scratch_bytes", "accelerator", "opencl", "auto|cuda|host|none"}) {
         EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
     }
-    EXPECT_EQ(config.max_ctas, 64);
+    EXPECT_EQ(config.max_ctas, 128);
     EXPECT_EQ(config.scratch_bytes, 0u);
     EXPECT_STREQ(config.accelerator, "auto");
     EXPECT_STREQ(config.host_memory, "device");

@@ -267,6 +267,61 @@ TEST(selector, allreduce_by_copies_needs_no_scratch_where_receive_buffers_are_fr
     }
 }
 
+static const gpucoll_algorithm *row_of(gpucoll_coll coll, const char *name, const char *protocol)
+{
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        if (gpucoll_algorithm_runs(row, coll) && strcmp(row->name, name) == 0 &&
+            strcmp(row->protocol, protocol) == 0) {
+            break;
+        }
+    }
+    return row;
+}
+
+/* Half as many threads in each of twice as many CTAs, where many bytes leave and somebody waits in the call. */
+TEST(selector, large_messages_have_many_ctas)
+{
+    const std::pair<gpucoll_coll, const char *> rows[] = {{GPUCOLL_ALLREDUCE, "twoshot"},
+                                                          {GPUCOLL_REDUCE, "ring"},
+                                                          {GPUCOLL_REDUCE_SCATTER, "ring"},
+                                                          {GPUCOLL_SCAN, "chain"}};
+    for (const auto &[coll, name] : rows) {
+        SCOPED_TRACE(name);
+        const auto shape = [&, coll = coll, name = name](Input &input) {
+            gpucoll_plan plan = {};
+            input.coll = coll;
+            gpucoll_shape(row_of(coll, name, "simple"), &input, &plan);
+            return std::make_pair(plan.ctas, plan.threads);
+        };
+        const std::pair<uint32_t, uint32_t> few{64, 512}, many{128, 256};
+        Input large(64 << 20, 4), small(4 << 20, 4);
+        EXPECT_EQ(shape(large), many);
+        EXPECT_EQ(shape(small), few);
+        large.resident = 128;
+        EXPECT_EQ(shape(large), many);
+        large.resident = 108;
+        EXPECT_EQ(shape(large), few);
+        large.resident = 0;
+        large.unattended = true;
+        EXPECT_EQ(shape(large), few);
+        large.unattended = false;
+        large.crowded = true;
+        EXPECT_LE(shape(large).first, 32u);
+        large.crowded = false;
+        for (auto [parameter, value] :
+             {std::make_pair("max_ctas", "100"), std::make_pair("max_ctas", "127")}) {
+            ASSERT_EQ(gpucoll_config_set(&large.settings, parameter, value), GPUCOLL_OK);
+            EXPECT_EQ(shape(large), few) << value;
+        }
+        ASSERT_EQ(gpucoll_config_set(&large.settings, "max_ctas", "128"), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_config_set(&large.settings, "threads", "191"), GPUCOLL_OK);
+        EXPECT_EQ(shape(large).first, 64u);
+        ASSERT_EQ(gpucoll_config_set(&large.settings, "channels", "100"), GPUCOLL_OK);
+        EXPECT_EQ(shape(large).first, 100u);
+    }
+}
+
 /* A kernel must get a shape that its lane can hold, whatever the parameters. */
 TEST(selector, shapes_fit_the_lane_and_the_limits)
 {

@@ -17,13 +17,16 @@ const char *gpucoll_twoshot_ll128_unusable(const struct gpucoll_plan_input *inpu
     return NULL;
 }
 
+/* What a hop takes longer where lines of several peers are waited for (plans of 4 H100). */
+static const double several_us = 0.3;
+
 void gpucoll_twoshot_ll128_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     /* Not rounded to whole lines, so that a prediction has no steps. */
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
     const struct gpucoll_lines lines = {
         .hops = 2,
-        .hop_us = input->model->hop_us,
+        .hop_us = input->model->hop_us + (input->nranks > 2 ? several_us : 0),
         .packed = (double)input->bytes,
         .stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

@@ -12,21 +12,31 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* What it takes longer where each pack is reduced from several peers' (plans of 4 H100). */
-static const double several_us = 1.3;
+/* What it takes longer where each pack is reduced from several peers', by one CTA and by several (plans of 4 H100). */
+static const double several_by_one_us = 0.9, several_us = 1.9;
+
+static double reducing_us(const struct gpucoll_plan_input *input)
+{
+    const uint32_t threads = gpucoll_whole_warps(input->config->threads);
+    if (!gpucoll_coll_reduces(input->coll) || input->nranks == 2) {
+        return 0;
+    }
+    return gpucoll_leader_suffices(GPUCOLL_KERNEL_REDUCE_LL, input->bytes, input->nranks, threads)
+               ? several_by_one_us
+               : several_us;
+}
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double sent = (double)input->bytes * (input->nranks - 1);
-    const bool reduces = gpucoll_coll_reduces(input->coll);
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = input->model->hop_us + (reduces && input->nranks > 2 ? several_us : 0),
+        .hop_us = input->model->hop_us + reducing_us(input),
         .packed = sent,
         .stored = 2 * sent, /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
         .together = input->nranks - 1,
-        .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
+        .kernel = gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
 }

@@ -3,6 +3,7 @@
  * little as any, but one rank after the other: for links that not all pairs have, and for what one rank would
  * have to send to all. The table of rows is NCCL's of rings and trees: every flow over every protocol.
  */
+#include <math.h>
 #include <string.h>
 #include "core/agreement.h"
 #include "core/exchange.h"
@@ -24,6 +25,9 @@ static const double lines_turns = 1.19, simple_turns = 1.02, simple_pair_reduce_
 static const double simple_hop = 2;
 /* Along a chain, lines are handed on as they come: so much of what a rank waits for by whole pieces (plans of 4 H100). */
 static const double lines_waits = 0.5;
+/* Round a ring over Simple of more than two, one of a step's two pieces is moved while the other is fenced: so much of a hop is not seen, at most this
+ * share of the transfer (plans of 4 H100). */
+static const double ring_hidden_us = 3, ring_hidden_share = 0.25;
 /* And each piece along a chain or a tree, beside (plans of 2 H200; those of 4 lie above it). */
 static const double simple_piece_us = 0.3;
 /* Between two ranks a ring does what an exchange does in one step, and takes longer by so much (plans of 2 H200). */
@@ -155,6 +159,15 @@ static struct channels shape_kernel(const struct gpucoll_plan_input *input, enum
     return (struct channels){share, (double)most, many};
 }
 
+/* Of the hops over Simple. */
+static double hidden_us(const struct gpucoll_plan_input *input, enum gpucoll_relay_flow flow, unsigned hops,
+                        double transfer_us)
+{
+    return gpucoll_relay_is_ring(flow) && input->nranks > 2
+               ? fmin(ring_hidden_share * transfer_us, hops * ring_hidden_us)
+               : 0;
+}
+
 static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
                   struct gpucoll_plan *plan)
 {
@@ -181,15 +194,16 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
     const double pieces_us =
         cut.pieces > 1 && !gpucoll_relay_is_ring(flow) ? simple_piece_us * (cut.pieces - 1) : 0;
     const double waits = load.waits * (simple || tree ? 1 : lines_waits);
+    const double transfer_us = turns_of(input, protocol) * (channels.many ? gpucoll_model_many_share : 1) *
+                               gpucoll_model_transfer_us(input, flags * (load.leaves + waits), channels.share,
+                                                         channels.most, cta_bandwidth);
     plan->predicted_us =
         model->agree_us + model->launch_us +
         (input->nranks > 2 ? 0
          : simple          ? simple_pair_us
                            : pair_us) +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        turns_of(input, protocol) * (channels.many ? gpucoll_model_many_share : 1) *
-            gpucoll_model_transfer_us(input, flags * (load.leaves + waits), channels.share, channels.most,
-                                      cta_bandwidth) +
+        transfer_us - (simple ? hidden_us(input, flow, load.hops, transfer_us) : 0) +
         (simple ? pieces_us : again * model->hop_us + gpucoll_model_crowd_us(channels.share, channels.most));
 }
 

@@ -53,6 +53,11 @@ expect pause 0 "${side_by_side[@]}" --max 8 --iterations 3 --pause 1000000 --jso
 holds pause_is_made "$took s" [ "$took" -ge 3 ]
 holds pause_is_not_timed "a call of 8 B took a tenth of a second" python3 -c 'import json, sys
 sys.exit(any(row["median_us"] > 1e5 for row in json.load(open(sys.argv[1]))["rows"]))' "$paused"
+row=$LOGS/bench.row.json
+expect row 0 "${side_by_side[@]}" --passes overlap --max 4K --iterations 3 --in-a-row 5 --json "$row"
+holds row_is_told "its lines do not say how many calls were in a row" python3 -c 'import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+sys.exit(not rows or any(row["in_a_row"] != 5 for row in rows))' "$row"
 expect show 0 "$bench/side_by_side" --from "$fresh" --markdown
 
 # What "all" leaves out: with counts that differ, in all forms, and through the tools that read results, also where there is no NCCL.

@@ -23,6 +23,8 @@ static const uint64_t least_slot_bytes = 1024;
 static const double lines_turns = 1.19, simple_turns = 1.02, simple_pair_reduce_turns = 0.97;
 /* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
 static const double simple_hop = 2;
+/* Each step round a ring of more than two over LL and LL128 takes longer by so much (plans of 4 H100). */
+static const double lines_ring_us = 0.8;
 /* Along a chain, lines are handed on as they come: so much of what a rank waits for by whole pieces (plans of 4 H100). */
 static const double lines_waits = 0.5;
 /* Round a ring over Simple of more than two, one of a step's two pieces is moved while the other is fenced: so much of a hop is not seen, at most this
@@ -159,13 +161,10 @@ static struct channels shape_kernel(const struct gpucoll_plan_input *input, enum
     return (struct channels){share, (double)most, many};
 }
 
-/* Of the hops over Simple. */
-static double hidden_us(const struct gpucoll_plan_input *input, enum gpucoll_relay_flow flow, unsigned hops,
-                        double transfer_us)
+/* Round a ring of more than two: what its steps take beside, or, below 0, what of them is not seen. */
+static double ring_us(bool simple, unsigned hops, double transfer_us)
 {
-    return gpucoll_relay_is_ring(flow) && input->nranks > 2
-               ? fmin(ring_hidden_share * transfer_us, hops * ring_hidden_us)
-               : 0;
+    return simple ? -fmin(ring_hidden_share * transfer_us, hops * ring_hidden_us) : hops * lines_ring_us;
 }
 
 static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucoll_relay_protocol protocol,
@@ -203,7 +202,8 @@ static void shape(const struct gpucoll_plan_input *input, bool tree, enum gpucol
          : simple          ? simple_pair_us
                            : pair_us) +
         load.hops * (input->latency_us + (simple ? simple_hop * model->fence_us : model->hop_us)) +
-        transfer_us - (simple ? hidden_us(input, flow, load.hops, transfer_us) : 0) +
+        transfer_us +
+        (gpucoll_relay_is_ring(flow) && input->nranks > 2 ? ring_us(simple, load.hops, transfer_us) : 0) +
         (simple ? pieces_us : again * model->hop_us + gpucoll_model_crowd_us(channels.share, channels.most));
 }
 

@@ -172,14 +172,14 @@ def is_met(target, figures):
 def judge(line, targets):
     """Adds ratios (gpucoll's time over each other library's), targets and verdict; None where they do not apply.
 
-    Targets are about blocking calls out of place on device buffers; those for hidden and compute about overlap."""
+    Targets are about blocking calls out of place on device buffers; those for hidden and compute about overlap of one call."""
     ours = line["times"].get("gpucoll")
     line["ratios"] = {library: ours["median_us"] / row["median_us"] for library, row in line["times"].items()
                       if ours and library != "gpucoll" and library not in line["wrong"]}
     line["figures"] = figures_of(line)
     plain = line["buffers"] == "device" and not line["in_place"] and line["form"] in ("blocking", "overlap")
-    # On the host accelerator no target applies.
-    on_gpus = ours and ours["memory"] == "cuda"
+    # On the host accelerator no target applies, nor to calls in a row.
+    on_gpus = ours and ours["memory"] == "cuda" and ours.get("in_a_row", 1) == 1
     line["targets"] = [target for target in targets if plain and on_gpus and
                        target["collective"] == line["collective"] and line["ranks"] in target["ranks"] and
                        target["from"] <= line["bytes"] <= target["to"] and target["figure"] in line["figures"] and

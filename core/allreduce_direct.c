@@ -15,7 +15,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     gpucoll_twoshot_simple_shape(input, plan);
     plan->threads = plan->threads < GPUCOLL_LEAST_SERVED_THREADS ? GPUCOLL_LEAST_SERVED_THREADS : plan->threads;
     const double copied = (input->nranks - 1.0) / input->nranks * (double)input->bytes / (double)plan->rounds;
-    plan->predicted_us -= copied / (plan->ctas * copy_cta_bandwidth) * 1e6;
+    const double ctas =
+        plan->ctas * (double)plan->threads / input->config->threads; /* of as many threads as asked for */
+    plan->predicted_us -= copied / (ctas * copy_cta_bandwidth) * 1e6;
 }
 
 /* Are the results of all ranks to begin at multiples of a pack? The same on every rank. */

@@ -73,13 +73,6 @@ struct gpucoll_plan {
     double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
 };
 
-/*
- * SMs come in pairs that share their way to the links. Up to GPUCOLL_FEW_CTAS of a large GPU's have a pair each; of some more a few pairs would have
- * two, and all others wait for these. So there are twice as many or none beside: GPUCOLL_MANY_CTAS with half as many threads each, which
- * need no more SMs to be resident than the few do.
- */
-enum { GPUCOLL_FEW_CTAS = 64, GPUCOLL_MANY_CTAS = 2 * GPUCOLL_FEW_CTAS };
-
 static inline uint32_t gpucoll_least_of(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -96,13 +89,13 @@ static inline uint32_t gpucoll_most_ctas(const struct gpucoll_plan_input *input)
     return input->resident > 0 ? gpucoll_least_of(input->resident, most) : most;
 }
 
-/* May a kernel have many of which `leaves` bytes leave each rank by stores? Not of fewer, which takes as long by few; nor beside an application
- * that computes. */
+/* May a kernel have many of which `leaves` bytes leave each rank by stores? Not of fewer, which takes as long by few; nor over other links than
+ * NVLink, which few fill; nor beside an application that computes. */
 static inline bool gpucoll_may_have_many(const struct gpucoll_plan_input *input, double leaves)
 {
     const double worth_of_many = 24 << 20;
     const struct gpucoll_config *config = input->config;
-    return leaves >= worth_of_many && config->channels == 0 && !input->unattended &&
+    return leaves >= worth_of_many && input->whole_lines && config->channels == 0 && !input->unattended &&
            config->max_ctas >= GPUCOLL_MANY_CTAS && config->threads / 2 >= GPUCOLL_LEAST_SERVED_THREADS &&
            (input->resident == 0 || input->resident >= GPUCOLL_MANY_CTAS);
 }

@@ -66,7 +66,8 @@ static uint32_t wanted_ctas(const struct gpucoll_config *config, uint64_t bytes)
     }
     const uint64_t share = (uint64_t)gpucoll_whole_warps(config->threads) * GPUCOLL_PACK_BYTES;
     const uint64_t ctas = (bytes + share - 1) / share;
-    return ctas < (uint64_t)config->max_ctas ? (uint32_t)ctas : (uint32_t)config->max_ctas;
+    const uint32_t most = gpucoll_least_of((uint32_t)config->max_ctas, GPUCOLL_FEW_CTAS);
+    return ctas < most ? (uint32_t)ctas : most;
 }
 
 /* `in` is the left operand: to the kernel, what rank 0 of two has brought to this one. */

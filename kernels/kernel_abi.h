@@ -39,8 +39,13 @@
 enum {
     GPUCOLL_MAX_LOCAL = 32,     /* ranks of one kernel */
     GPUCOLL_MAX_CHANNELS = 128, /* CTAs of one kernel */
-    GPUCOLL_CREW_CTAS = 32,     /* of a lingering kernel, at most */
-    GPUCOLL_MAX_THREADS = 512,  /* of a CTA; leaves each thread the registers for several packs in flight */
+    /* SMs come in pairs that share their way to the links. Up to FEW CTAs of a large GPU have a pair each; of some more, a few pairs would have
+     * two, and all others wait for these. So there are FEW at most, or MANY with half as many threads each, which need no more SMs
+     * to be resident than the few do. */
+    GPUCOLL_FEW_CTAS = 64,
+    GPUCOLL_MANY_CTAS = 2 * GPUCOLL_FEW_CTAS,
+    GPUCOLL_CREW_CTAS = 32,    /* of a lingering kernel, at most */
+    GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
     GPUCOLL_SERVICE_THREADS =
         64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
     GPUCOLL_LEAST_SERVED_THREADS = GPUCOLL_SERVICE_THREADS + 32,

@@ -2,7 +2,7 @@
  * What two ranks have for each other, over LL128: each stores a message to the other, and takes what comes from there line by line.
  *
  * There is one peer to wait for, so a thread works on several lines at once, a batch: their loads are in flight together. It sends a batch, and
- * takes one; of two batches it sends the second before it waits for the first, of more that takes longer. Nobody waits in a circle:
+ * takes one; of two batches it sends the second before it waits for the first, of more that takes longer; where a batch is a line, it sends as many lines ahead as make one else. Nobody waits in a circle:
  * of either rank the same threads, one warp, send and take a line, both in ascending order, and a line is sent before one of its
  * number or above is waited for; so of two such warps that wait for each other one waits for a line that has been sent.
  *
@@ -279,7 +279,9 @@ __device__ __forceinline__ bool stream_part(line_stream &stream, const Taking &t
     const uint32_t takes_end = whole_warps(stream.end_of(stream.recv, end));
     line_cursor next = stream.at(line);
     line_cursor ahead = next;
-    const uint32_t lead = next.line + 2 * batch >= sends_end ? batch : 0;
+    const uint32_t lead = Lines == 1                           ? (GPUCOLL_STREAM_BATCH - 1) * batch
+                          : next.line + 2 * batch >= sends_end ? batch
+                                                               : 0;
     for (; next.line < sends_end || next.line < takes_end; next.advance(batch, stream.window)) {
         for (; ahead.line < sends_end && ahead.line <= next.line + lead;
              ahead.advance(batch, stream.window)) {

@@ -355,7 +355,7 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
     const unsigned threads = usable_threads((unsigned)config->threads);
     const uint64_t units = args.job[args.jobs - 1].end / args.width;
     const uint64_t wanted = (units + threads - 1) / threads;
-    const unsigned most = (unsigned)config->max_ctas;
+    const unsigned most = config->max_ctas < GPUCOLL_FEW_CTAS ? (unsigned)config->max_ctas : GPUCOLL_FEW_CTAS;
     const unsigned ctas = wanted < most ? (unsigned)wanted : most;
     void *parameters[] = {&args};
     bool entered = gpucoll_cuda_enter(accel, context_of(base->device));

@@ -256,7 +256,7 @@ TEST_F(reduce_local, shape_follows_the_parameters)
     Buffer inout(1 << 20);
     gpucoll_local local = make(GPUCOLL_BXOR, GPUCOLL_UINT8, in.data(), inout.data(), 1 << 20);
     ASSERT_EQ(run(local), GPUCOLL_OK);
-    EXPECT_EQ(local.ctas, 128u);
+    EXPECT_EQ(local.ctas, 64u);
     local.count = 512 * GPUCOLL_PACK_BYTES + 1;
     ASSERT_EQ(run(local), GPUCOLL_OK);
     EXPECT_EQ(local.ctas, 2u);

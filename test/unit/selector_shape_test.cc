@@ -309,6 +309,9 @@ TEST(selector, large_messages_have_many_ctas)
         large.crowded = true;
         EXPECT_LE(shape(large).first, 32u);
         large.crowded = false;
+        large.whole_lines = false;
+        EXPECT_EQ(shape(large), few);
+        large.whole_lines = true;
         for (auto [parameter, value] :
              {std::make_pair("max_ctas", "100"), std::make_pair("max_ctas", "127")}) {
             ASSERT_EQ(gpucoll_config_set(&large.settings, parameter, value), GPUCOLL_OK);

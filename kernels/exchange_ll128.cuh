@@ -94,16 +94,14 @@ __device__ __forceinline__ bool move_ll128(const gpucoll_kernel_args &args, cons
     const uint32_t peers = args.nranks - 1;
     const peer_share mine = peers == 1 ? peer_share{0, 1, lines_of_share(share)} : share_of_peers(peers, share);
     own_copy beside(args, runs, share);
-    bool done = true;
     if (mine.turns < peers) {
         nothing idle;
         move_peers<true, false>(args, runs, mine, idle);
         beside();
-        done = move_peers<false, true>(args, runs, mine, idle);
-    } else {
-        done = move_peers<true, true>(args, runs, mine, beside);
-        beside();
+        return move_peers<false, true>(args, runs, mine, idle);
     }
+    const bool done = move_peers<true, true>(args, runs, mine, beside);
+    beside();
     return done;
 }
 

@@ -2,7 +2,8 @@
  * What two ranks have for each other, over LL128: each stores a message to the other, and takes what comes from there line by line.
  *
  * There is one peer to wait for, so a thread works on several lines at once, a batch: their loads are in flight together. It sends a batch, and
- * takes one; of two batches it sends the second before it waits for the first, of more that takes longer; where a batch is a line, it sends as many lines ahead as make one else. Nobody waits in a circle:
+ * takes one; of two batches it sends the second before it waits for the first, of more that takes longer; where a batch is a line, it sends as
+ * many lines ahead as make one else. Nobody waits in a circle:
  * of either rank the same threads, one warp, send and take a line, both in ascending order, and a line is sent before one of its
  * number or above is waited for; so of two such warps that wait for each other one waits for a line that has been sent.
  *

@@ -62,45 +62,42 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "up launches "
         "meanwhile, as cudaFree does: for tests."),
     EQUAL(hosts, INT, "0", "0..1024", 9,
-          "How many hosts the processes of one machine pretend to be, each a contiguous part of a "
-          "communicator's ranks, for tests of what goes over the network; 0 or 1 takes hosts as they are."),
+        "How many hosts the processes of one machine pretend to be, each a contiguous part of a "
+        "communicator's ranks, for tests of what goes over the network; 0 or 1 takes hosts as they are."),
     EQUAL(agree_hosts, BOOL, "true", NULL, 5,
-          "Whether the hosts of a communicator tell each other before each call whether they can run it and "
-          "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
-          "in kind from host to host end in a timeout."),
-    EQUAL(
-        carry, INT, "4096", "0..4096", 5,
+        "Whether the hosts of a communicator tell each other before each call whether they can run it and "
+        "with which arguments. Without it a call starts some microseconds earlier, but buffers that differ "
+        "in kind from host to host end in a timeout."),
+    EQUAL(carry, INT, "4096", "0..4096", 5,
         "The most bytes of a call of several hosts that go along with what the hosts tell each other before "
         "it: then there is nothing left to exchange after it. Blocks of all ranks count together, of an "
         "all-to-all all that the ranks of a host send. Scans, and calls with blocks whose lengths not all "
         "ranks know (gatherv, scatterv, alltoallv and alltoallw), do not. At most 16384 bytes divided by the "
         "number of hosts go so, and 256 on communicators beyond 64 of a process; 0: none."),
-    EQUAL(
-        flat, INT, "32768", "0..1048576", 5,
+    EQUAL(flat, INT, "32768", "0..1048576", 5,
         "The most bytes, of all ranks of the largest host together, of an all-reduce, reduce or broadcast of "
         "several hosts that goes from rank to rank through host memory, without calls within each host "
         "before and after. Only hosts of 2 to 4 ranks; 0: none."),
-    EQUAL(
-        transports, STRING, "all", NULL, 3,
+    EQUAL(transports, STRING, "all", NULL, 3,
         "Transport layers that may be used, separated by commas (gpucoll_info lists them), or all, or none. "
         "Without rdma, communicators of several hosts are left to the next component; rdma alone takes every "
         "rank for a host of its own."),
     EQUAL(p2p_level, STRING, "auto", "auto|nvlink|switch|bridge|socket|system", 3,
-          "How far GPUs may be from each other to store into each other's memory: nvlink (not over PCIe at "
-          "all), "
-          "switch (below one PCIe switch), bridge (one host bridge), socket, system (anywhere on the host); "
-          "auto "
-          "is system, and the cost model takes host memory where that is faster."),
+        "How far GPUs may be from each other to store into each other's memory: nvlink (not over PCIe at "
+        "all), "
+        "switch (below one PCIe switch), bridge (one host bridge), socket, system (anywhere on the host); "
+        "auto "
+        "is system, and the cost model takes host memory where that is faster."),
     ROW(net_devices, STRING, "auto", NULL, 3,
         "Network devices that carry data between hosts, separated by commas, as UCX or the system names them "
         "(mlx5_0:1, eth0; gpucoll_info --network lists them), all, or auto: the fastest kind, nearest to the "
         "process, "
         "never loopback or the bridges of containers while there are others."),
     EQUAL(net_ties, INT, "0", "0..8", 5,
-          "How many connections two processes on different hosts have for their long messages; 0: four over "
-          "TCP, "
-          "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either "
-          "side."),
+        "How many connections two processes on different hosts have for their long messages; 0: four over "
+        "TCP, "
+        "whose bytes are moved by cores, else one. Each but the first has a thread of its own on either "
+        "side."),
     ROW(net_gpu_memory, STRING, "auto", "auto|yes|no", 3,
         "Whether messages between hosts go from and to the memory of GPUs, where nothing is summed: auto, "
         "where UCX "
@@ -108,11 +105,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "takes "
         "it, which over TCP goes through host memory of UCX's; no, always through host memory of gpucoll's."),
     EQUAL(rail_algorithm, STRING, "auto", "auto|doubling|ring|tree", 5,
-          "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
-          "scans, "
-          "bcast and reduce: a chain), tree (double binary tree; of allreduce, reduce and bcast, others as "
-          "with "
-          "auto), or auto: by bytes and number of hosts."),
+        "Algorithm between hosts: doubling (recursive doubling, binomial trees, dissemination), ring (of "
+        "scans, "
+        "bcast and reduce: a chain), tree (double binary tree; of allreduce, reduce and bcast, others as "
+        "with "
+        "auto), or auto: by bytes and number of hosts."),
     ROW(topology_file, STRING, "", NULL, 5,
         "A file that describes the machine to plan for, as gpucoll_info --topology-xml writes it, in place "
         "of "
@@ -134,8 +131,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ALGORITHM(SCAN, scan, "MPI_Scan"),
     ALGORITHM(SCATTER, scatter, "MPI_Scatter"),
     ALGORITHM(SCATTERV, scatterv, "MPI_Scatterv"),
-    EQUAL(
-        protocol, STRING, "auto", NULL, 3,
+    EQUAL(protocol, STRING, "auto", NULL, 3,
         "Protocol of the kernels, for the collectives that have an algorithm by it: ll (4 bytes of data and "
         "4 of flag in each 8), ll128 (112 bytes of data in each 128; NVLink), simple (plain stores, then a "
         "flag), direct (stores into the application's buffers), bulk (the same and loads from them, by few "
@@ -144,20 +140,18 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "File with constants of the cost model, by which algorithms are chosen, as gpucoll_info --tune "
         "writes it; "
         "empty for the constants built in."),
-    EQUAL(
-        linger, INT, "20", "0..10000", 5,
+    EQUAL(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a small call stays on the GPU and waits for the next call, which it "
         "then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much, after small calls that go through "
         "host memory by twice as much. 0 turns lingering off."),
     EQUAL(linger_ctas, INT, "32", "1..32", 5,
-          "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
-          "longer for calls of some 100 KiB and more."),
+        "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
+        "longer for calls of some 100 KiB and more."),
     EQUAL(channels, INT, "0", "0..128", 5,
-          "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
-          "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),
-    EQUAL(
-        max_ctas, INT, "128", "1..128", 5,
+        "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
+        "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),
+    EQUAL(max_ctas, INT, "128", "1..128", 5,
         "Most CTAs (channels) that one kernel uses; fewer leave more of the GPU to the application. Above 64 "
         "plans have 128, of half as many threads each, for large messages, or else 64."),
     ROW(gates, STRING, "auto", "auto|always|never", 5,
@@ -166,42 +160,37 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "and with MPI_THREAD_MULTIPLE all once NCCL is loaded in it; always; or never. A call does if it "
         "does on one rank. Such calls take some microseconds longer, and do not linger."),
     EQUAL(chunk, SIZE, "0", "0..1G", 5,
-          "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
-          "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
-          "decide."),
+        "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
+        "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
+        "decide."),
     ROW(copy_queues, INT, "2", "1..4", 5,
         "Queues in which a reduction that goes by copy engines puts its copies by turns: copies in one go "
         "one "
         "after another, those in several side by side."),
-    EQUAL(
-        threads, INT, "512", "32..512", 5,
+    EQUAL(threads, INT, "512", "32..512", 5,
         "Threads of each CTA; rounded down to whole warps, and at least 96 where warps have roles (rings and "
         "trees over simple, "
         "two-shot over direct)."),
     EQUAL(lanes, INT, "4", "1..64", 5,
-          "How many calls of one process can run natively at the same time; further ones wait for one of "
-          "these to end, or are staged through host memory where that might be never. Calls that overlap "
-          "have that part each of the CTAs that fit on a GPU."),
-    EQUAL(
-        scratch_bytes, SIZE, "0", "0..4G", 5,
+        "How many calls of one process can run natively at the same time; further ones wait for one of "
+        "these to end, or are staged through host memory where that might be never. Calls that overlap "
+        "have that part each of the CTAs that fit on a GPU."),
+    EQUAL(scratch_bytes, SIZE, "0", "0..4G", 5,
         "Size of the scratch area of each lane on the device, used by the bandwidth kernels, at least 1M; 0 "
         "takes "
         "what the accelerator prefers (64M on a GPU)."),
-    EQUAL(
-        shm_bytes, SIZE, "16M", "256K..1G", 5,
+    EQUAL(shm_bytes, SIZE, "16M", "256K..1G", 5,
         "Size of the area in pinned host memory through which each lane moves its data by the transports shm "
         "and cpu_reduce; it is made only where one of them is used."),
     ROW(cpu_threads, INT, "-1", "-1..256", 4,
         "Threads of each process that sum by the transport cpu_reduce, beside the thread that is in the MPI "
-        "call; -1 takes a fair share, among the job's processes of the host, of the cores that the process "
-        "may "
+        "call; -1 takes a fair share, among the job's processes of the host, of the cores that the process may "
         "run on and of the CPU time of its control group, at most 4."),
     ROW(pack_bytes, SIZE, "8G", "0..1T", 5,
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "
         "more is staged through host memory. 0 stages all of them."),
-    EQUAL(
-        nonblocking, BOOL, "true", NULL, 3,
+    EQUAL(nonblocking, BOOL, "true", NULL, 3,
         "Whether nonblocking and persistent collectives run natively; else they are staged. The same on all "
         "ranks."),
     ROW(progress_thread, BOOL, "true", NULL, 4,
@@ -211,8 +200,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Least size of a call whose result peers may write straight into the application's buffer, and whose "
         "data they may read from it; a buffer is mapped by them when it is used for the second time. 0 turns "
         "it off."),
-    EQUAL(
-        warmup, STRING, "lazy", "init|comm|lazy", 3,
+    EQUAL(warmup, STRING, "lazy", "init|comm|lazy", 3,
         "When a communicator is made ready for native calls: lazy, in the first call that can run natively; "
         "init, MPI_COMM_WORLD, in MPI_Init where every process knows its GPU by then (that of its context, "
         "or the only one that it sees), else in the background, others as with lazy; comm, the same, and "
@@ -223,8 +211,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(sync_device, BOOL, "false", NULL, 4,
         "Debugging aid: wait for all work of the device before each call, to tell whether the application "
         "forgot to."),
-    EQUAL(
-        deterministic, BOOL, "false", NULL, 3,
+    EQUAL(deterministic, BOOL, "false", NULL, 3,
         "Results of reductions whose bits depend on the contributions and the number of ranks alone, not on "
         "message "
         "size, algorithm, memory or transport: only algorithms that reduce in rank order are used, and calls "

@@ -60,13 +60,25 @@ static gpucoll_status note_declined(struct gpucoll_request *request, struct gpuc
     return GPUCOLL_ERR_UNSUPPORTED;
 }
 
+/* What moves a local call moves the whole, too. */
+static gpucoll_status test_op(struct gpucoll_request *request, struct gpucoll_request *local)
+{
+    const uint32_t moves = local->moves;
+    const gpucoll_status status = gpucoll_test(local);
+    if (status == GPUCOLL_IN_PROGRESS) { /* else it is gone */
+        request->moves += local->moves - moves;
+    }
+    return status;
+}
+
 /* Tests what is outstanding, and drops from the front of the order what has run. */
 static gpucoll_status test_ops(struct gpucoll_request *request, bool *moved)
 {
     struct gpucoll_cluster_call *call = request->stages;
     for (uint64_t number = call->popped; number < call->posted; number++) {
         struct gpucoll_posted_op *posted = op_at(call, number);
-        gpucoll_status status = posted->request != NULL ? gpucoll_test(posted->request) : GPUCOLL_IN_PROGRESS;
+        gpucoll_status status =
+            posted->request != NULL ? test_op(request, posted->request) : GPUCOLL_IN_PROGRESS;
         if (status == GPUCOLL_IN_PROGRESS) {
             continue;
         }
@@ -432,7 +444,6 @@ gpucoll_status gpucoll_stages_move(struct gpucoll_request *request)
         return status;
     }
     if (any) {
-        request->moves++;
         gpucoll_watchdog_reset(request);
     }
     return look_after(request);

@@ -112,7 +112,7 @@ struct gpucoll_request {
     uint64_t next_round;             /* used by algorithms that run in several kernels */
     uint32_t stage;
     struct gpucoll_patience drained; /* state DRAINING */
-    uint32_t moves; /* steps of an algorithm that the host moves from one to the next, so far */
+    uint32_t moves; /* noticed or done for it by the host, so far: see gpucoll_watchdog_reset */
     bool in_barrier;
     struct gpucoll_packing *packing;     /* of one host; NULL: all blocks are contiguous */
     struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */

@@ -24,6 +24,7 @@ void gpucoll_watchdog_reset(struct gpucoll_request *request)
 {
     request->waiting = (struct gpucoll_patience){0};
     request->polls = 0;
+    request->moves++;
 }
 
 /* The call that is meant: of a stage, the whole. */

@@ -29,7 +29,7 @@ gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t
 /* How calls end of a team that has been given up: GPUCOLL_ERR_PEER if a rank is gone, else GPUCOLL_ERR_TIMEOUT. */
 gpucoll_status gpucoll_watchdog_given_up(const struct gpucoll_team *team) GPUCOLL_CHECKED;
 
-/* Starts the wait anew: something has moved. */
+/* Starts the wait anew: something has moved, which is what `moves` of the request counts. */
 void gpucoll_watchdog_reset(struct gpucoll_request *request);
 
 /* Ends a request that failed: its kernels are stopped, its lane is never used again, and the peers see that this

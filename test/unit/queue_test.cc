@@ -1,6 +1,7 @@
 /*
  * Calls that nobody waits in: queues of tasks, the progress thread that moves them on, and lanes that are short meanwhile.
  */
+#include <atomic>
 #include <deque>
 #include <sched.h>
 #include <thread>
@@ -147,6 +148,21 @@ TEST(queue, calls_that_wait_behind_one_that_times_out_end_with_it)
         EXPECT_LT(gpucoll_now_ns() - begin, 5 * second); /* one after the other they would take seven */
         rank.barrier();
     });
+}
+
+/* Else the progress thread would think that nothing happens, and nap. */
+TEST(queue, what_the_host_does_for_a_task_changes_it)
+{
+    std::atomic<long> changes{0};
+    on_threads(2, {{"progress_thread", "false"}, {"transports", "cpu_reduce"}, {"cpu_threads", "0"}},
+               [&changes](Rank &rank) {
+                   Queue queue(rank, rank.team);
+                   Task task(rank, size_t{1} << 20, 1); /* 512 shares */
+                   task.post(queue);
+                   changes += task.turns(queue);
+                   EXPECT_TRUE(task.sum.right());
+               });
+    EXPECT_GE(changes, 256);
 }
 
 /* Who computes for longer than the timeout has not waited so long for the others. */

@@ -45,6 +45,17 @@ struct Task {
         return status();
     }
 
+    /* Moves the queue on as the progress thread does, until the task has ended. Returns how often that has changed something. */
+    long turns(Queue &queue)
+    {
+        long changed = 0;
+        while (status() == GPUCOLL_IN_PROGRESS) {
+            changed += gpucoll_queue_turn(&queue.queue);
+            sched_yield();
+        }
+        return changed;
+    }
+
     Sum sum;
     gpucoll_task task;
 };

@@ -63,9 +63,13 @@ static uint64_t slice_bytes(const struct gpucoll_plan_input *input)
 }
 
 /* Enough CTAs to reduce a chunk in half of the time in which the next one is brought: the host has to notice both. A pack of n
- * parts is read and one is written for n - 1 that come. */
+ * parts is read and one is written for n - 1 that come. Beside an application all that may be: its kernel begins when the last of these
+ * has ended, however few they were. */
 static double wanted_ctas(const struct gpucoll_plan_input *input)
 {
+    if (input->unattended) {
+        return gpucoll_most_ctas(input);
+    }
     const double comes = input->model->copy_link_share * input->bandwidth;
     return ceil(2 * comes * (input->nranks + 1) / (input->nranks - 1) / sm_bandwidth);
 }

@@ -61,6 +61,25 @@ TEST(selector, reductions_beside_which_the_application_computes_take_few_sms_and
     }
 }
 
+/* Kernels between copies that are asked for all the same are as short as they can be, since the application's wait for them. */
+TEST(selector, kernels_between_copies_are_short_beside_the_application)
+{
+    for (uint32_t ranks : {2, 4, 8}) {
+        Input input(64 << 20, ranks);
+        input.direct = GPUCOLL_DIRECT_STORES;
+        ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "copy"), GPUCOLL_OK);
+        const gpucoll_plan attended = plan_of(input);
+        input.unattended = true;
+        const gpucoll_plan plan = plan_of(input);
+        EXPECT_TRUE(plan.algorithm->late_kernels) << plan.algorithm->name;
+        EXPECT_EQ(plan.algorithm, attended.algorithm);
+        EXPECT_LT(attended.ctas, 64u);
+        EXPECT_EQ(plan.ctas, 64u);
+        input.resident = 40;
+        EXPECT_EQ(plan_of(input).ctas, 40u);
+    }
+}
+
 /* Those of phases begin one after the other as well: where ranks share a GPU, copies are as welcome as they are beside other kernels. */
 TEST(selector, kernels_of_phases_are_as_late_as_those_between_copies)
 {

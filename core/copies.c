@@ -1,5 +1,31 @@
 #include "core/copies.h"
 
+static gpucoll_status queue_copies(struct gpucoll_gpu *gpu, uint32_t queue_index,
+                                   const struct gpucoll_copy *copies, uint32_t count,
+                                   enum gpucoll_copy_order order, struct gpucoll_copy_ticket *ticket)
+{
+    const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
+    ticket->number = 0;
+    if (count == 0) {
+        return GPUCOLL_OK;
+    }
+    ticket->queue = queue_index;
+    struct gpucoll_copy_queue *queue = &gpu->copies[ticket->queue];
+    gpucoll_status status = GPUCOLL_OK;
+    pthread_mutex_lock(&gpu->copies_lock);
+    if (queue->copier == NULL) {
+        status = ops->copier_open(gpu->device, queue_index == GPUCOLL_QUEUE_OUT, &queue->copier);
+    }
+    if (status == GPUCOLL_OK) {
+        status = ops->copier_queue(queue->copier, copies, count, order);
+    }
+    if (status == GPUCOLL_OK) {
+        ticket->number = ++queue->queued;
+    }
+    pthread_mutex_unlock(&gpu->copies_lock);
+    return status;
+}
+
 gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
                             uint64_t bytes, struct gpucoll_copy_ticket *ticket)
 {
@@ -35,26 +61,20 @@ gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
                                  const struct gpucoll_copy *copies, uint32_t count,
                                  struct gpucoll_copy_ticket *ticket)
 {
-    const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
-    ticket->number = 0;
-    if (count == 0) {
-        return GPUCOLL_OK;
-    }
-    ticket->queue = queue_index;
-    struct gpucoll_copy_queue *queue = &gpu->copies[ticket->queue];
-    gpucoll_status status = GPUCOLL_OK;
-    pthread_mutex_lock(&gpu->copies_lock);
-    if (queue->copier == NULL) {
-        status = ops->copier_open(gpu->device, queue_index == GPUCOLL_QUEUE_OUT, &queue->copier);
-    }
-    if (status == GPUCOLL_OK) {
-        status = ops->copier_queue(queue->copier, copies, count);
-    }
-    if (status == GPUCOLL_OK) {
-        ticket->number = ++queue->queued;
-    }
-    pthread_mutex_unlock(&gpu->copies_lock);
-    return status;
+    return queue_copies(gpu, queue_index, copies, count, GPUCOLL_COPY_IN_TURN, ticket);
+}
+
+bool gpucoll_copies_batch(struct gpucoll_gpu *gpu)
+{
+    return !__atomic_load_n(&gpu->device->shared, __ATOMIC_RELAXED) &&
+           gpu->device->accel->ops->copier_batches(gpu->device);
+}
+
+gpucoll_status gpucoll_copies_at_once(struct gpucoll_gpu *gpu, uint32_t queue_index,
+                                      const struct gpucoll_copy *copies, uint32_t count,
+                                      struct gpucoll_copy_ticket *ticket)
+{
+    return queue_copies(gpu, queue_index, copies, count, GPUCOLL_COPY_AT_ONCE, ticket);
 }
 
 /* What has been passed of what the ticket is of. The caller holds the lock. */

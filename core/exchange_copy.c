@@ -24,31 +24,66 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
                           : scatters || peers == 1                ? own_us / 2
                                                                   : own_us;
     const double leaves = (double)peers * (double)input->bytes;
-    plan->predicted_us = gpucoll_model_copies_us(input, leaves, gathers ? 1 : peers, 0) + within;
+    /* A batch takes the host about as long as a single copy. */
+    const unsigned calls = gathers || gpucoll_sharers(input) == 1 ? 1 : peers;
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, calls, 0) + within;
     if (peers == 1) {
         plan->predicted_us -= gpucoll_model_hidden_us(input, leaves, pair_share, pair_us);
     }
 }
 
-static gpucoll_status start(struct gpucoll_request *request)
+/* ---- the call ---- */
+
+static struct gpucoll_copy part_of(const struct gpucoll_request *request, uint32_t peer)
+{
+    const struct gpucoll_kernel_run *run = &request->runs.run[peer];
+    void *place = run->send_bytes > 0 ? gpucoll_direct_place(request, peer) : NULL;
+    return (struct gpucoll_copy){place, run->send, run->send_bytes};
+}
+
+/* All that goes to peers, by one call of the driver. */
+static gpucoll_status send_batch(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
-    struct gpucoll_copy_ticket *tickets = request->pipeline.sending;
-    gpucoll_pipeline_start(request);
-    for (uint32_t turn = 1; turn <= team->size; turn++) { /* the own part last */
+    const uint32_t next = (team->rank + 1) % team->size;
+    struct gpucoll_copy copies[GPUCOLL_MAX_LOCAL];
+    uint32_t count = 0;
+    for (uint32_t turn = 1; turn < team->size; turn++) {
+        copies[count] = part_of(request, (team->rank + turn) % team->size);
+        count += copies[count].bytes > 0;
+    }
+    return gpucoll_copies_at_once(request->gpu, GPUCOLL_QUEUE_BATCH, copies, count,
+                                  &request->pipeline.sending[next]);
+}
+
+static gpucoll_status send_each(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t turn = 1; turn < team->size && status == GPUCOLL_OK; turn++) {
         const uint32_t peer = (team->rank + turn) % team->size;
-        const struct gpucoll_kernel_run *run = &request->runs.run[peer];
-        if (run->send_bytes == 0 || (peer == team->rank && run->send == run->recv)) {
-            continue;
-        }
-        void *to = peer == team->rank ? run->recv : gpucoll_direct_place(request, peer);
-        gpucoll_status status =
-            gpucoll_pipeline_copy(request, peer, to, run->send, run->send_bytes, &tickets[peer]);
-        if (status != GPUCOLL_OK) {
-            return status;
+        const struct gpucoll_copy part = part_of(request, peer);
+        if (part.bytes > 0) {
+            status = gpucoll_pipeline_copy(request, peer, part.to, part.from, part.bytes,
+                                           &request->pipeline.sending[peer]);
         }
     }
-    return GPUCOLL_OK;
+    return status;
+}
+
+/* The own part comes last: no peer waits for it. */
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    const uint32_t rank = request->team->rank;
+    const struct gpucoll_kernel_run *own = &request->runs.run[rank];
+    const bool batch = request->team->size > 2 && gpucoll_copies_batch(request->gpu);
+    gpucoll_pipeline_start(request);
+    gpucoll_status status = batch ? send_batch(request) : send_each(request);
+    if (status == GPUCOLL_OK && own->send != own->recv) {
+        status = gpucoll_pipeline_copy(request, rank, own->recv, own->send, own->send_bytes,
+                                       &request->pipeline.sending[rank]);
+    }
+    return status;
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_copy = {

@@ -81,6 +81,10 @@ struct gpucoll_copy {
     uint64_t bytes; /* not 0 */
 };
 
+/* Of copies that are queued together, among each other: each when the one before it has ended, or as engines are free, which takes the host
+ * less time. */
+enum gpucoll_copy_order { GPUCOLL_COPY_IN_TURN, GPUCOLL_COPY_AT_ONCE };
+
 struct gpucoll_accel;
 struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
@@ -207,14 +211,16 @@ struct gpucoll_accel_ops {
     gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
                                     size_t bytes) GPUCOLL_CHECKED;
     void (*host_unregister)(struct gpucoll_device *device, void *pointer);
-    /* Copies by a copy engine, in order. What is queued by one call has a number, 1, 2, ...; `passed` is that of the latest of which all
+    /* Copies by a copy engine, in order, but for those of one call if `order` says so. What is queued by one call has a number, 1, 2, ...; `passed` is that of the latest of which all
      * is complete, or an error that the device has met (shown by topic "device-error"). The caller
      * serialises the calls on one copier. `to_host`: all of its copies are into host memory. */
     gpucoll_status (*copier_open)(struct gpucoll_device *device, bool to_host,
                                   struct gpucoll_copier **copier) GPUCOLL_CHECKED;
     void (*copier_close)(struct gpucoll_copier *copier);
     gpucoll_status (*copier_queue)(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
-                                   uint32_t count) GPUCOLL_CHECKED;
+                                   uint32_t count, enum gpucoll_copy_order order) GPUCOLL_CHECKED;
+    /* Does it know GPUCOLL_COPY_AT_ONCE, of up to GPUCOLL_MAX_LOCAL copies? */
+    bool (*copier_batches)(struct gpucoll_device *device);
     gpucoll_status (*copier_passed)(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 };
 

@@ -171,6 +171,7 @@ const struct gpucoll_accel_ops gpucoll_accel_cuda = {
     .copier_open = gpucoll_cuda_copier_open,
     .copier_close = gpucoll_cuda_copier_close,
     .copier_queue = gpucoll_cuda_copier_queue,
+    .copier_batches = gpucoll_cuda_copier_batches,
     .copier_passed = gpucoll_cuda_copier_passed,
     .device_lingers = gpucoll_cuda_device_lingers,
     .device_resident = gpucoll_cuda_device_resident,

@@ -120,8 +120,9 @@ void gpucoll_cuda_release_pieces(struct gpucoll_device *device, const struct gpu
 gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, bool to_host,
                                         struct gpucoll_copier **copier);
 void gpucoll_cuda_copier_close(struct gpucoll_copier *copier);
+bool gpucoll_cuda_copier_batches(struct gpucoll_device *device);
 gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
-                                         uint32_t count) GPUCOLL_CHECKED;
+                                         uint32_t count, enum gpucoll_copy_order order) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_copier_passed(struct gpucoll_copier *copier, uint64_t *passed);
 enum gpucoll_link gpucoll_cuda_device_link(struct gpucoll_device *device,
                                            const struct gpucoll_device_id *peer);

@@ -31,6 +31,8 @@ static const struct symbol named[] = {
     {"cuLaunchKernelEx", offsetof(struct gpucoll_cuda_driver, launch_cluster)},
     {"cuFuncLoad", offsetof(struct gpucoll_cuda_driver, load_function)},
     {"cuFlushGPUDirectRDMAWrites", offsetof(struct gpucoll_cuda_driver, flush_writes)},
+    {"cuMemcpyBatchAsync_v2", offsetof(struct gpucoll_cuda_driver, copy_batch)},
+    {"cuMemcpyBatchAsync", offsetof(struct gpucoll_cuda_driver, copy_batch_12)},
 };
 
 static bool find(void *handle, const struct symbol *symbol)

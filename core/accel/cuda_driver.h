@@ -76,6 +76,16 @@
     F(cuMemSetAccess)                                                                                        \
     F(cuMemUnmap)
 
+/* cuda.h's CUmemcpyAttributes, which those before CUDA 12.8 lack. */
+struct gpucoll_copy_attributes {
+    int order; /* 1: after what the stream has had before */
+    struct {
+        int kind;
+        int number;
+    } from, to; /* hints; 0: none */
+    unsigned flags;
+};
+
 #define GPUCOLL_CUDA_FIELD(name) __typeof__(name) *name;
 struct gpucoll_cuda_driver {
     GPUCOLL_CUDA_FUNCTIONS(GPUCOLL_CUDA_FIELD)
@@ -89,6 +99,13 @@ struct gpucoll_cuda_driver {
         CUfunction function); /* loads code that the driver would load at its first launch */
     CUresult(CUDAAPI *flush_writes)(CUflushGPUDirectRDMAWritesTarget target,
                                     CUflushGPUDirectRDMAWritesScope scope);
+    /* Copies without an order among each other; of CUDA 13.0 and, with one argument more, 12.8. */
+    CUresult(CUDAAPI *copy_batch)(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                                  struct gpucoll_copy_attributes *attributes, size_t *first, size_t kinds,
+                                  CUstream stream);
+    CUresult(CUDAAPI *copy_batch_12)(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                                     struct gpucoll_copy_attributes *attributes, size_t *first, size_t kinds,
+                                     size_t *failed, CUstream stream);
 };
 #undef GPUCOLL_CUDA_FIELD
 

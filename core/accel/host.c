@@ -448,6 +448,7 @@ const struct gpucoll_accel_ops gpucoll_accel_host = {
     .copier_open = gpucoll_host_copier_open,
     .copier_close = gpucoll_host_copier_close,
     .copier_queue = gpucoll_host_copier_queue,
+    .copier_batches = gpucoll_host_copier_batches,
     .copier_passed = gpucoll_host_copier_passed,
     .stream_open = gpucoll_host_stream_open,
     .stream_close = gpucoll_host_stream_close,

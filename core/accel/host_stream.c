@@ -356,9 +356,16 @@ void gpucoll_host_copier_close(struct gpucoll_copier *base)
     free(copier);
 }
 
-gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
-                                         uint32_t count)
+bool gpucoll_host_copier_batches(struct gpucoll_device *device)
 {
+    (void)device;
+    return true;
+}
+
+gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
+                                         uint32_t count, enum gpucoll_copy_order order)
+{
+    (void)order; /* in turn is one of those that at once allows */
     struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
     gpucoll_host_wait_for_free();
     pthread_mutex_lock(&stream->lock);

@@ -30,8 +30,9 @@ void gpucoll_host_wait_for_free(void);    /* and by the others */
 gpucoll_status gpucoll_host_copier_open(struct gpucoll_device *device, bool to_host,
                                         struct gpucoll_copier **copier) GPUCOLL_CHECKED;
 void gpucoll_host_copier_close(struct gpucoll_copier *copier);
+bool gpucoll_host_copier_batches(struct gpucoll_device *device);
 gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *copier, const struct gpucoll_copy *copies,
-                                         uint32_t count) GPUCOLL_CHECKED;
+                                         uint32_t count, enum gpucoll_copy_order order) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_host_copier_passed(struct gpucoll_copier *copier, uint64_t *passed) GPUCOLL_CHECKED;
 
 #endif

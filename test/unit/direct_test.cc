@@ -10,6 +10,7 @@
 
 extern "C" {
 #include "test/unit/failing.h"
+#include "test/unit/queued_copies.h"
 }
 
 namespace
@@ -163,6 +164,27 @@ TEST_P(direct, allreduce_in_place_or_not_at_any_alignment)
 
 INSTANTIATE_TEST_SUITE_P(ranks, direct,
                          testing::Combine(testing::Values(2, 3, 4, 7), testing::Values("copy", "direct")));
+
+/* One batch to all peers and one copy within the GPU, by each rank, where a copy for each peer would do as well. */
+TEST(direct_copies, to_several_peers_are_queued_together)
+{
+    on_threads(4, forced("copy"), [](Rank &rank) {
+        const Kind alltoall = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
+        ExchangePart part(call_of(alltoall, 70000), rank.number, rank.meeting.size);
+        for (int use = 0; use < 3; use++) { /* then all know the buffers */
+            EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
+        }
+        const uint64_t batches = test_queued_batches(rank.context);
+        const uint64_t copies = test_queued_copies(rank.context);
+        for (int use = 1; use <= 3; use++) {
+            part.poison();
+            EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
+            EXPECT_TRUE(part.right());
+            EXPECT_EQ(test_queued_batches(rank.context), batches + use);
+            EXPECT_EQ(test_queued_copies(rank.context), copies + use);
+        }
+    });
+}
 
 TEST(direct_processes, map_each_others_buffers)
 {

@@ -59,6 +59,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/packing_test.cc \
 	test/unit/pieces_test.cc \
 	test/unit/queue_test.cc \
+	test/unit/queued_copies.c \
+	test/unit/queued_copies.h \
 	test/unit/rail_hosts.h \
 	test/unit/rail_test.cc \
 	test/unit/ranks.cc \

@@ -1,0 +1,15 @@
+/*
+ * What a context has given to the queues of its first GPU. (In C: its structure is no C++.)
+ */
+#ifndef GPUCOLL_TEST_UNIT_QUEUED_COPIES_H
+#define GPUCOLL_TEST_UNIT_QUEUED_COPIES_H
+
+#include <stdint.h>
+
+struct gpucoll_context;
+
+/* So far, to the queue of batches and to those of single copies to peers: how often each, however many copies at a time. */
+uint64_t test_queued_batches(struct gpucoll_context *context);
+uint64_t test_queued_copies(struct gpucoll_context *context);
+
+#endif

@@ -63,12 +63,15 @@ static bool receives(const struct gpucoll_request *request, uintptr_t *begin, ui
     return *end > 0;
 }
 
-/* Is nothing that peers write read by this rank's own copies to others? */
+/* Is nothing that peers write, or this rank for itself, read by its copies to others? What it has in place is not written. */
 static bool is_apart(const struct gpucoll_request *request)
 {
     const uint32_t own = request->team->rank;
     for (uint32_t i = 0; i < request->team->size; i++) {
         const struct gpucoll_kernel_run *recv = &request->runs.run[i];
+        if (i == own && recv->recv == recv->send) {
+            continue;
+        }
         for (uint32_t j = 0; j < request->team->size; j++) {
             const struct gpucoll_kernel_run *send = &request->runs.run[j];
             const uintptr_t to = (uintptr_t)recv->recv;

@@ -374,7 +374,7 @@ TEST(cluster_carry, a_call_that_is_given_up_ends_on_all)
 
 TEST(cluster_carry, a_rank_that_does_not_come_is_named)
 {
-    on_hosts(hosts_of({2, 1}), {{"timeout", "8"}}, [](Rank &rank) {
+    on_hosts(hosts_of({2, 1}), {{"timeout", "16"}}, [](Rank &rank) {
         sum_of(rank, 4);
         rank.barrier();
         if (rank.number != 1) {

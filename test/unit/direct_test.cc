@@ -67,9 +67,17 @@ struct Sum {
     size_t round = 0;
 };
 
-void exchange_thrice(Rank &rank, const Kind &kind, size_t count, size_t offset)
+/* May it be repeated in place? The others move or reduce what they have sent. */
+bool is_kept_in_place(gpucoll_coll coll)
+{
+    return coll == GPUCOLL_ALLGATHER || coll == GPUCOLL_ALLGATHERV || coll == GPUCOLL_GATHER ||
+           coll == GPUCOLL_GATHERV || coll == GPUCOLL_SCATTER || coll == GPUCOLL_SCATTERV;
+}
+
+void exchange_thrice(Rank &rank, const Kind &kind, size_t count, size_t offset, bool in_place = false)
 {
     ExchangeCall call = call_of(kind, count);
+    call.in_place = in_place;
     call.root = 1 % rank.meeting.size;
     call.offset = offset;
     ExchangePart part(call, rank.number, rank.meeting.size);
@@ -93,6 +101,9 @@ TEST_P(direct, every_exchange)
         for (const Kind &kind : kinds) {
             for (size_t count : {size_t{1}, 70000 / divisor, most(rank.meeting.size, 300007)}) {
                 exchange_thrice(rank, kind, count, count % 2 ? 3 : 0);
+            }
+            if (is_kept_in_place(kind.coll)) {
+                exchange_thrice(rank, kind, 70000 / divisor, 0, true);
             }
         }
         if (rank.number == 0) {
@@ -165,24 +176,36 @@ TEST_P(direct, allreduce_in_place_or_not_at_any_alignment)
 INSTANTIATE_TEST_SUITE_P(ranks, direct,
                          testing::Combine(testing::Values(2, 3, 4, 7), testing::Values("copy", "direct")));
 
-/* One batch to all peers and one copy within the GPU, by each rank, where a copy for each peer would do as well. */
+namespace
+{
+/* One batch to all peers, by each rank, where a copy for each would do as well; and `within` copies within the GPU. */
+void check_batches(Rank &rank, const Kind &kind, bool in_place, uint64_t within)
+{
+    ExchangeCall call = call_of(kind, 70000);
+    call.in_place = in_place;
+    ExchangePart part(call, rank.number, rank.meeting.size);
+    for (int use = 0; use < 3; use++) { /* then all know the buffers */
+        part.poison();
+        EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
+    }
+    const uint64_t batches = test_queued_batches(rank.context);
+    const uint64_t copies = test_queued_copies(rank.context);
+    for (uint64_t use = 1; use <= 3; use++) {
+        part.poison();
+        EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
+        EXPECT_TRUE(part.right());
+        EXPECT_EQ(test_queued_batches(rank.context), batches + use);
+        EXPECT_EQ(test_queued_copies(rank.context), copies + use * within);
+    }
+}
+} // namespace
+
 TEST(direct_copies, to_several_peers_are_queued_together)
 {
     on_threads(4, forced("copy"), [](Rank &rank) {
-        const Kind alltoall = {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false};
-        ExchangePart part(call_of(alltoall, 70000), rank.number, rank.meeting.size);
-        for (int use = 0; use < 3; use++) { /* then all know the buffers */
-            EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
-        }
-        const uint64_t batches = test_queued_batches(rank.context);
-        const uint64_t copies = test_queued_copies(rank.context);
-        for (int use = 1; use <= 3; use++) {
-            part.poison();
-            EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
-            EXPECT_TRUE(part.right());
-            EXPECT_EQ(test_queued_batches(rank.context), batches + use);
-            EXPECT_EQ(test_queued_copies(rank.context), copies + use);
-        }
+        check_batches(rank, {GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false}, false, 1);
+        check_batches(rank, {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false}, false, 1);
+        check_batches(rank, {GPUCOLL_ALLGATHER, ALL_TO_ALL, false, true, false}, true, 0);
     });
 }
 

@@ -60,8 +60,7 @@ static gpucoll_status note_declined(struct gpucoll_request *request, struct gpuc
     return GPUCOLL_ERR_UNSUPPORTED;
 }
 
-/* What moves a local call moves the whole, too. */
-static gpucoll_status test_op(struct gpucoll_request *request, struct gpucoll_request *local)
+gpucoll_status gpucoll_stage_test(struct gpucoll_request *request, struct gpucoll_request *local)
 {
     const uint32_t moves = local->moves;
     const gpucoll_status status = gpucoll_test(local);
@@ -78,7 +77,7 @@ static gpucoll_status test_ops(struct gpucoll_request *request, bool *moved)
     for (uint64_t number = call->popped; number < call->posted; number++) {
         struct gpucoll_posted_op *posted = op_at(call, number);
         gpucoll_status status =
-            posted->request != NULL ? test_op(request, posted->request) : GPUCOLL_IN_PROGRESS;
+            posted->request != NULL ? gpucoll_stage_test(request, posted->request) : GPUCOLL_IN_PROGRESS;
         if (status == GPUCOLL_IN_PROGRESS) {
             continue;
         }
@@ -288,9 +287,11 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
     if (slot->run == NULL) {
         return GPUCOLL_OK;
     }
+    const uint32_t left = gpucoll_rail_left(slot->run);
     gpucoll_status status = gpucoll_rail_test(slot->run, &missing);
     request->stages->missing = missing;
     if (status == GPUCOLL_IN_PROGRESS) {
+        request->moves += left - gpucoll_rail_left(slot->run);
         return status;
     }
     slot->run = NULL; /* gone, however it ended */

@@ -264,6 +264,9 @@ gpucoll_status gpucoll_cluster_move_packed(struct gpucoll_request *request, bool
 
 /* The stages. */
 gpucoll_status gpucoll_stages_move(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* gpucoll_test of a local call that is a part of this one: what moves it moves the whole, too. */
+gpucoll_status gpucoll_stage_test(struct gpucoll_request *request,
+                                  struct gpucoll_request *local) GPUCOLL_CHECKED;
 /* Has the result come along with what the hosts have told each other? Then there are no stages: it is brought to the device. */
 static inline bool gpucoll_carry_has_come(const struct gpucoll_cluster_call *call)
 {

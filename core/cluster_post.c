@@ -388,7 +388,7 @@ gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request)
             return status;
         }
     }
-    gpucoll_status status = gpucoll_test(call->probe);
+    gpucoll_status status = gpucoll_stage_test(request, call->probe);
     if (status == GPUCOLL_IN_PROGRESS) {
         return status;
     }

@@ -64,7 +64,7 @@ gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
     return queue_copies(gpu, queue_index, copies, count, GPUCOLL_COPY_IN_TURN, ticket);
 }
 
-bool gpucoll_copies_batch(struct gpucoll_gpu *gpu)
+bool gpucoll_copies_can_batch(struct gpucoll_gpu *gpu)
 {
     return !__atomic_load_n(&gpu->device->shared, __ATOMIC_RELAXED) &&
            gpu->device->accel->ops->copier_batches(gpu->device);

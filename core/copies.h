@@ -18,9 +18,9 @@ gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t pee
 /* Several at once in a queue of choice, one after another, which have one ticket. */
 gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue, const struct gpucoll_copy *copies,
                                  uint32_t count, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-/* Up to GPUCOLL_MAX_LOCAL in a queue of choice, in no order among each other, which have one ticket; only where gpucoll_copies_batch says
- * that this can be: with recent drivers, on a GPU that no other rank uses. */
-bool gpucoll_copies_batch(struct gpucoll_gpu *gpu);
+/* Up to GPUCOLL_MAX_LOCAL in a queue of choice, in no order among each other, which have one ticket; only where gpucoll_copies_can_batch:
+ * with recent drivers, and where ranks do not have the GPU in turn. */
+bool gpucoll_copies_can_batch(struct gpucoll_gpu *gpu);
 gpucoll_status gpucoll_copies_at_once(struct gpucoll_gpu *gpu, uint32_t queue,
                                       const struct gpucoll_copy *copies, uint32_t count,
                                       struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;

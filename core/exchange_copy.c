@@ -24,8 +24,8 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
                           : scatters || peers == 1                ? own_us / 2
                                                                   : own_us;
     const double leaves = (double)peers * (double)input->bytes;
-    /* A batch takes the host about as long as a single copy. */
-    const unsigned calls = gathers || gpucoll_sharers(input) == 1 ? 1 : peers;
+    /* A batch takes the host about as long as a single copy; that a driver before CUDA 12.8 has none is not asked for. */
+    const unsigned calls = gathers || gpucoll_turns(input) == 1 ? 1 : peers;
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, calls, 0) + within;
     if (peers == 1) {
         plan->predicted_us -= gpucoll_model_hidden_us(input, leaves, pair_share, pair_us);
@@ -76,7 +76,7 @@ static gpucoll_status start(struct gpucoll_request *request)
 {
     const uint32_t rank = request->team->rank;
     const struct gpucoll_kernel_run *own = &request->runs.run[rank];
-    const bool batch = request->team->size > 2 && gpucoll_copies_batch(request->gpu);
+    const bool batch = request->team->size > 2 && gpucoll_copies_can_batch(request->gpu);
     gpucoll_pipeline_start(request);
     gpucoll_status status = batch ? send_batch(request) : send_each(request);
     if (status == GPUCOLL_OK && own->send != own->recv) {

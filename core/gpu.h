@@ -30,7 +30,7 @@ struct gpucoll_lane {
 /* More streams than a GPU has hardware queues, 8 unless the application asks for more, would wait for each other. */
 enum {
     GPUCOLL_PEER_QUEUES = 4,                 /* for copies to the memory of peers, */
-    GPUCOLL_QUEUE_BATCH = 1,                 /* of which this one takes those to several of them at once */
+    GPUCOLL_QUEUE_BATCH = 1,                 /* of which this one takes those to several at once, of all teams */
     GPUCOLL_QUEUE_OUT = GPUCOLL_PEER_QUEUES, /* for those into host memory */
     GPUCOLL_QUEUE_IN,                        /* and for those out of it: both directions of PCIe at once */
     GPUCOLL_COPY_QUEUES,

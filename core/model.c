@@ -105,7 +105,7 @@ static const struct gpucoll_model_constant constants[] = {
     BANDWIDTH(bulk_cta_bandwidth, "what one CTA that reduces in bulk reads and stores of a message"),
     MICROSECONDS(bulk, "a kernel that reduces in bulk: until its first tile is stored, and after its last"),
     MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
-    MICROSECONDS(copy_each, "of the host, for each copy that it queues"),
+    MICROSECONDS(copy_each, "of the host, for each copy, or batch of them, that it queues"),
     MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),
     {
         .name = "copy_link_share",

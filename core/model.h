@@ -26,7 +26,7 @@ struct gpucoll_model {
     double bulk_cta_bandwidth;   /* bytes/s of a message that one CTA of the bulk kernel reads and stores */
     double bulk_us;      /* of that kernel, until its first tile is stored, and after its last is asked for */
     double copy_us;      /* a call by copies, until the first has begun and after the last is complete */
-    double copy_each_us; /* of the host, for each copy that it queues */
+    double copy_each_us; /* of the host, for each copy, or batch of them, that it queues */
     double copy_hop_us;  /* a chunk seen by the next rank's host, and its copies queued */
     double copy_link_share; /* of the bandwidth of stores by kernels, that copy engines reach */
     double barrier_us;      /* host barrier between two kernels, stream completion included */

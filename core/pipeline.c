@@ -48,7 +48,7 @@ void gpucoll_pipeline_stop(struct gpucoll_request *request)
 /* A count is of no other call than the one beside it. */
 void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
 {
-    request->moves++;
+    gpucoll_watchdog_reset(request);
     _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
     atomic_store_explicit(word, request->call << 24 | count, memory_order_release);
 }

@@ -173,6 +173,11 @@ gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing
     return status;
 }
 
+uint32_t gpucoll_rail_left(const struct gpucoll_rail_run *run)
+{
+    return run->unfinished;
+}
+
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run)
 {
     if (run != NULL) {

@@ -77,6 +77,8 @@ gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucol
 /* GPUCOLL_IN_PROGRESS; anything else is final, and the run is gone. `*missing` is a rank that is waited for or, with an error, to or from
  * which a message failed. */
 gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing) GPUCOLL_CHECKED;
+/* How much is left to do of a run that is under way, in steps of its program. */
+uint32_t gpucoll_rail_left(const struct gpucoll_rail_run *run);
 /* Gives up: no message touches `data` any more, the run is gone. Harmless on NULL. */
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run);
 /* Frees what is kept for runs to come; none is under way. The rail may be used on. */

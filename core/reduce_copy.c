@@ -375,7 +375,6 @@ static gpucoll_status reduce_chunk(struct gpucoll_request *request, const struct
         args.peer[i] = (struct gpucoll_kernel_peer){.lane = block_of(request, team->rank, chunk, i)};
     }
     request->pipeline.reducing = true;
-    request->moves++;
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE_BLOCKS, &args);
 }
 

@@ -63,7 +63,7 @@ CLEANFILES += $(kernel_fatbins)
 # it finds by name for a replacement of its own rule.
 fatbins_object = kernels/libgpucoll_la-fatbins.lo
 $(fatbins_object): $(kernel_fatbins)
-$(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h
+$(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h kernels/local.mk
 kernels/pack_layout.fatbin: kernels/layout_abi.h
 kernels/relay_float.fatbin kernels/relay_integer.fatbin kernels/relay_logical.fatbin kernels/relay_pair.fatbin: \
 	kernels/relay_abi.h

@@ -211,9 +211,9 @@ struct gpucoll_accel_ops {
     gpucoll_status (*host_register)(struct gpucoll_device *device, void *pointer,
                                     size_t bytes) GPUCOLL_CHECKED;
     void (*host_unregister)(struct gpucoll_device *device, void *pointer);
-    /* Copies by a copy engine, in order, but for those of one call if `order` says so. What is queued by one call has a number, 1, 2, ...; `passed` is that of the latest of which all
-     * is complete, or an error that the device has met (shown by topic "device-error"). The caller
-     * serialises the calls on one copier. `to_host`: all of its copies are into host memory. */
+    /* Copies by a copy engine, in order, but for those of one call if `order` says so. What is queued by one call has a number, 1, 2, ...;
+     * `passed` is that of the latest of which all is complete, or an error that the device has met (shown by topic "device-error"). The
+     * caller serialises the calls on one copier. `to_host`: all of its copies are into host memory. */
     gpucoll_status (*copier_open)(struct gpucoll_device *device, bool to_host,
                                   struct gpucoll_copier **copier) GPUCOLL_CHECKED;
     void (*copier_close)(struct gpucoll_copier *copier);

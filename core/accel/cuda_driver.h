@@ -78,13 +78,15 @@
 
 /* cuda.h's CUmemcpyAttributes, which those before CUDA 12.8 lack. */
 struct gpucoll_copy_attributes {
-    int order; /* 1: after what the stream has had before */
+    int order;
     struct {
         int kind;
         int number;
     } from, to; /* hints; 0: none */
     unsigned flags;
 };
+/* Of `order`: the source is read when all that the stream has had before is done. */
+enum { GPUCOLL_AFTER_STREAM = 1 };
 
 #define GPUCOLL_CUDA_FIELD(name) __typeof__(name) *name;
 struct gpucoll_cuda_driver {
@@ -101,11 +103,11 @@ struct gpucoll_cuda_driver {
                                     CUflushGPUDirectRDMAWritesScope scope);
     /* Copies without an order among each other; of CUDA 13.0 and, with one argument more, 12.8. */
     CUresult(CUDAAPI *copy_batch)(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
-                                  struct gpucoll_copy_attributes *attributes, size_t *first, size_t kinds,
-                                  CUstream stream);
+                                  struct gpucoll_copy_attributes *attributes, size_t *first,
+                                  size_t attribute_count, CUstream stream);
     CUresult(CUDAAPI *copy_batch_12)(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
-                                     struct gpucoll_copy_attributes *attributes, size_t *first, size_t kinds,
-                                     size_t *failed, CUstream stream);
+                                     struct gpucoll_copy_attributes *attributes, size_t *first,
+                                     size_t attribute_count, size_t *failed, CUstream stream);
 };
 #undef GPUCOLL_CUDA_FIELD
 

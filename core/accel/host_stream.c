@@ -365,16 +365,17 @@ bool gpucoll_host_copier_batches(struct gpucoll_device *device)
 gpucoll_status gpucoll_host_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
                                          uint32_t count, enum gpucoll_copy_order order)
 {
-    (void)order; /* in turn is one of those that at once allows */
     struct host_stream *stream = (struct host_stream *)((struct host_copier *)base)->stream;
     gpucoll_host_wait_for_free();
     pthread_mutex_lock(&stream->lock);
     for (uint32_t i = 0; i < count; i++) {
+        /* Those without an order come in another than that in which they are given. */
+        const struct gpucoll_copy *copy = &copies[order == GPUCOLL_COPY_AT_ONCE ? count - 1 - i : i];
         struct entry *entry = next_entry(stream);
         entry->work = WORK_COPY;
-        entry->copy_to = copies[i].to;
-        entry->copy_from = copies[i].from;
-        entry->copy_bytes = copies[i].bytes;
+        entry->copy_to = copy->to;
+        entry->copy_from = copy->from;
+        entry->copy_bytes = copy->bytes;
         entry->copies_end = i + 1 == count;
         give_entry(stream);
     }

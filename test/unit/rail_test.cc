@@ -135,6 +135,18 @@ TEST(rail_run, ordered_sums_go_from_left_to_right)
     }
 }
 
+namespace
+{
+uint32_t left_of(const std::vector<gpucoll_rail_run *> &runs)
+{
+    uint32_t left = 0;
+    for (const gpucoll_rail_run *run : runs) {
+        left += run == nullptr ? 0 : gpucoll_rail_left(run);
+    }
+    return left;
+}
+} // namespace
+
 TEST(rail_run, barrier_waits_for_every_rank)
 {
     for (uint32_t size : {2, 3, 5, 8}) {
@@ -146,12 +158,17 @@ TEST(rail_run, barrier_waits_for_every_rank)
                     ASSERT_EQ(call.start(rank), GPUCOLL_OK);
                 }
             }
+            const uint32_t begun = left_of(call.runs);
             for (int look = 0; look < 1000; look++) {
                 const uint32_t rank = (last + 1 + hosts.random.below(size - 1)) % size;
                 uint32_t missing = size;
+                const uint32_t left = gpucoll_rail_left(call.runs[rank]);
                 ASSERT_EQ(gpucoll_rail_test(call.runs[rank], &missing), GPUCOLL_IN_PROGRESS);
                 ASSERT_NE(missing, rank);
+                ASSERT_LE(gpucoll_rail_left(call.runs[rank]), left);
+                ASSERT_GT(gpucoll_rail_left(call.runs[rank]), 0u);
             }
+            EXPECT_TRUE(size < 5 || left_of(call.runs) < begun); /* the others hear of each other */
             ASSERT_EQ(call.start(last), GPUCOLL_OK);
             for (gpucoll_status status : hosts.finish(call.runs)) {
                 EXPECT_EQ(status, GPUCOLL_OK);

@@ -1,8 +1,39 @@
 #include "core/copies.h"
 
-static gpucoll_status queue_copies(struct gpucoll_gpu *gpu, uint32_t queue_index,
-                                   const struct gpucoll_copy *copies, uint32_t count,
-                                   enum gpucoll_copy_order order, struct gpucoll_copy_ticket *ticket)
+gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
+                            uint64_t bytes, struct gpucoll_copy_ticket *ticket)
+{
+    /* Neighbours on both sides have queues of their own, and so has the rank itself. */
+    return gpucoll_copy_in(gpu, (rank - peer) % GPUCOLL_PEER_QUEUES, to, from, bytes, ticket);
+}
+
+gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
+                               uint64_t bytes, struct gpucoll_copy_ticket *ticket)
+{
+    const struct gpucoll_copy copy = {to, from, bytes};
+    return gpucoll_copies_in(gpu, queue_index, &copy, bytes > 0, GPUCOLL_COPY_IN_TURN, ticket);
+}
+
+gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
+                                uint64_t bytes, bool migrates, struct gpucoll_copy_ticket *ticket)
+{
+    if (bytes == 0 || bytes > GPUCOLL_COURIER_BYTES || migrates) {
+        return gpucoll_copy_in(gpu, queue_index, to, from, bytes, ticket);
+    }
+    const struct gpucoll_copy copy = {to, from, bytes};
+    pthread_mutex_lock(&gpu->copies_lock);
+    const bool taken =
+        gpucoll_courier_take(&gpu->courier, gpu->device, &copy, queue_index == GPUCOLL_QUEUE_OUT);
+    if (taken) {
+        *ticket = (struct gpucoll_copy_ticket){GPUCOLL_BY_COURIER, gpu->courier.taken};
+    }
+    pthread_mutex_unlock(&gpu->copies_lock);
+    return taken ? GPUCOLL_OK : gpucoll_copy_in(gpu, queue_index, to, from, bytes, ticket);
+}
+
+gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
+                                 const struct gpucoll_copy *copies, uint32_t count,
+                                 enum gpucoll_copy_order order, struct gpucoll_copy_ticket *ticket)
 {
     const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
     ticket->number = 0;
@@ -26,55 +57,10 @@ static gpucoll_status queue_copies(struct gpucoll_gpu *gpu, uint32_t queue_index
     return status;
 }
 
-gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
-                            uint64_t bytes, struct gpucoll_copy_ticket *ticket)
-{
-    /* Neighbours on both sides have queues of their own, and so has the rank itself. */
-    return gpucoll_copy_in(gpu, (rank - peer) % GPUCOLL_PEER_QUEUES, to, from, bytes, ticket);
-}
-
-gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
-                               uint64_t bytes, struct gpucoll_copy_ticket *ticket)
-{
-    const struct gpucoll_copy copy = {to, from, bytes};
-    return gpucoll_copies_in(gpu, queue_index, &copy, bytes > 0, ticket);
-}
-
-gpucoll_status gpucoll_copy_few(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,
-                                uint64_t bytes, bool migrates, struct gpucoll_copy_ticket *ticket)
-{
-    if (bytes == 0 || bytes > GPUCOLL_COURIER_BYTES || migrates) {
-        return gpucoll_copy_in(gpu, queue_index, to, from, bytes, ticket);
-    }
-    const struct gpucoll_copy copy = {to, from, bytes};
-    pthread_mutex_lock(&gpu->copies_lock);
-    const bool taken =
-        gpucoll_courier_take(&gpu->courier, gpu->device, &copy, queue_index == GPUCOLL_QUEUE_OUT);
-    if (taken) {
-        *ticket = (struct gpucoll_copy_ticket){GPUCOLL_BY_COURIER, gpu->courier.taken};
-    }
-    pthread_mutex_unlock(&gpu->copies_lock);
-    return taken ? GPUCOLL_OK : gpucoll_copy_in(gpu, queue_index, to, from, bytes, ticket);
-}
-
-gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue_index,
-                                 const struct gpucoll_copy *copies, uint32_t count,
-                                 struct gpucoll_copy_ticket *ticket)
-{
-    return queue_copies(gpu, queue_index, copies, count, GPUCOLL_COPY_IN_TURN, ticket);
-}
-
 bool gpucoll_copies_can_batch(struct gpucoll_gpu *gpu)
 {
     return !__atomic_load_n(&gpu->device->shared, __ATOMIC_RELAXED) &&
            gpu->device->accel->ops->copier_batches(gpu->device);
-}
-
-gpucoll_status gpucoll_copies_at_once(struct gpucoll_gpu *gpu, uint32_t queue_index,
-                                      const struct gpucoll_copy *copies, uint32_t count,
-                                      struct gpucoll_copy_ticket *ticket)
-{
-    return queue_copies(gpu, queue_index, copies, count, GPUCOLL_COPY_AT_ONCE, ticket);
 }
 
 /* What has been passed of what the ticket is of. The caller holds the lock. */

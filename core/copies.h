@@ -15,15 +15,12 @@ struct gpucoll_copy_ticket {
 /* Queues a copy to or from a place of `peer`, seen from `rank`: copies that concern different peers run at the same time. */
 gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
                             uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-/* Several at once in a queue of choice, one after another, which have one ticket. */
+/* Several in a queue of choice, which have one ticket. GPUCOLL_COPY_AT_ONCE, of up to GPUCOLL_MAX_LOCAL, is only for where
+ * gpucoll_copies_can_batch: with recent drivers, and where ranks do not have the GPU in turn. */
 gpucoll_status gpucoll_copies_in(struct gpucoll_gpu *gpu, uint32_t queue, const struct gpucoll_copy *copies,
-                                 uint32_t count, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
-/* Up to GPUCOLL_MAX_LOCAL in a queue of choice, in no order among each other, which have one ticket; only where gpucoll_copies_can_batch:
- * with recent drivers, and where ranks do not have the GPU in turn. */
+                                 uint32_t count, enum gpucoll_copy_order order,
+                                 struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
 bool gpucoll_copies_can_batch(struct gpucoll_gpu *gpu);
-gpucoll_status gpucoll_copies_at_once(struct gpucoll_gpu *gpu, uint32_t queue,
-                                      const struct gpucoll_copy *copies, uint32_t count,
-                                      struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;
 /* One in a queue of choice. */
 gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue, void *to, const void *from,
                                uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;

@@ -52,8 +52,8 @@ static gpucoll_status send_batch(struct gpucoll_request *request)
         copies[count] = part_of(request, (team->rank + turn) % team->size);
         count += copies[count].bytes > 0;
     }
-    return gpucoll_copies_at_once(request->gpu, GPUCOLL_QUEUE_BATCH, copies, count,
-                                  &request->pipeline.sending[next]);
+    return gpucoll_copies_in(request->gpu, GPUCOLL_QUEUE_BATCH, copies, count, GPUCOLL_COPY_AT_ONCE,
+                             &request->pipeline.sending[next]);
 }
 
 static gpucoll_status send_each(struct gpucoll_request *request)

@@ -327,7 +327,7 @@ static gpucoll_status queue_step(struct gpucoll_request *request)
     gpucoll_status status = GPUCOLL_OK;
     for (uint32_t queue = 0; queue < queues && status == GPUCOLL_OK; queue++) {
         const uint32_t count = list_copies(request, queue, queues, copies);
-        status = gpucoll_copies_in(request->gpu, queue, copies, count, &tickets[queue]);
+        status = gpucoll_copies_in(request->gpu, queue, copies, count, GPUCOLL_COPY_IN_TURN, &tickets[queue]);
     }
     request->pipeline.queued++;
     return status;

@@ -154,14 +154,9 @@ TEST(queue, calls_that_wait_behind_one_that_times_out_end_with_it)
 TEST(queue, what_the_host_does_for_a_task_changes_it)
 {
     std::atomic<long> changes{0};
-    on_threads(2, {{"progress_thread", "false"}, {"transports", "cpu_reduce"}, {"cpu_threads", "0"}},
-               [&changes](Rank &rank) {
-                   Queue queue(rank, rank.team);
-                   Task task(rank, size_t{1} << 20, 1); /* 512 shares */
-                   task.post(queue);
-                   changes += task.turns(queue);
-                   EXPECT_TRUE(task.sum.right());
-               });
+    on_threads(
+        2, {{"progress_thread", "false"}, {"transports", "cpu_reduce"}, {"cpu_threads", "0"}},
+        [&changes](Rank &rank) { changes += changes_of_a_sum(rank, size_t{1} << 20); }); /* 512 shares */
     EXPECT_GE(changes, 256);
 }
 

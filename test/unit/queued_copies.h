@@ -8,7 +8,7 @@
 
 struct gpucoll_context;
 
-/* So far, to the queue of batches and to those of single copies to peers: how often each, however many copies at a time. */
+/* So far, to the queue of batches, and to the others for the memory of GPUs, its own included: how often, however many copies at a time. */
 uint64_t test_queued_batches(struct gpucoll_context *context);
 uint64_t test_queued_copies(struct gpucoll_context *context);
 

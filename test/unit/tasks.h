@@ -45,19 +45,23 @@ struct Task {
         return status();
     }
 
-    /* Moves the queue on as the progress thread does, until the task has ended. Returns how often that has changed something. */
-    long turns(Queue &queue)
-    {
-        long changed = 0;
-        while (status() == GPUCOLL_IN_PROGRESS) {
-            changed += gpucoll_queue_turn(&queue.queue);
-            sched_yield();
-        }
-        return changed;
-    }
-
     Sum sum;
     gpucoll_task task;
 };
+
+/* A sum that the queue is turned for as the progress thread does. Returns how often that has changed something. */
+inline long changes_of_a_sum(Rank &rank, size_t count)
+{
+    long changes = 0;
+    Queue queue(rank, rank.team);
+    Task task(rank, count, 1);
+    task.post(queue);
+    while (task.status() == GPUCOLL_IN_PROGRESS) {
+        changes += gpucoll_queue_turn(&queue.queue);
+        sched_yield();
+    }
+    EXPECT_TRUE(task.sum.right());
+    return changes;
+}
 
 #endif

@@ -1,7 +1,7 @@
 # The demo is for users and goes to bin; the comparison programs go beside each other where contrib/gpu_check finds them.
 benchdir = $(pkglibexecdir)/bench
 bench_PROGRAMS =
-dist_bench_SCRIPTS = bench/bench_plans bench/check_results bench/kernel_profile bench/plot.py bench/side_by_side
+dist_bench_SCRIPTS = bench/bench_plans bench/check_results bench/first_calls bench/kernel_profile bench/plot.py bench/side_by_side
 dist_bench_DATA = bench/figures.py bench/results_schema.json bench/running.py bench/targets.txt bench/targets-host-memory.txt \
 	bench/targets-sockets.txt
 dist_noinst_SCRIPTS += bench/readme_table
@@ -19,7 +19,7 @@ plots:
 if MPI
 noinst_LTLIBRARIES += libbench.la
 bin_PROGRAMS += gpucoll_demo
-bench_PROGRAMS += bench_compare bench_idle
+bench_PROGRAMS += bench_compare bench_first bench_idle
 if BENCHMARK
 bench_PROGRAMS += bench_mpi
 endif
@@ -67,6 +67,10 @@ bench_compare_SOURCES = \
 	bench/nccl_coll.h
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 bench_compare_LDADD = libbench.la $(MPI_LIBS)
+
+bench_first_SOURCES = bench/bench_first.c
+bench_first_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+bench_first_LDADD = libbench.la $(MPI_LIBS)
 
 bench_idle_SOURCES = bench/bench_idle.c
 bench_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)

@@ -137,12 +137,46 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     request->offered = true;
 }
 
+/* What the rank has said of its lane: the call's number twice, and one more if it has one. */
+static uint64_t offer_of(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_team_board *board = request->team->members[rank].board;
+    return atomic_load_explicit(&board->offered[request->call % GPUCOLL_RING], memory_order_acquire);
+}
+
+bool gpucoll_agreement_refuse(struct gpucoll_request *request)
+{
+    if (request->state == GPUCOLL_QUEUED) {
+        request->post.kind = GPUCOLL_POST_DECLINED;
+        request->post.card = GPUCOLL_REASON_LANES;
+    } else if (!request->offered) {
+        offer_lane(request, false);
+    }
+    return request->lane == NULL;
+}
+
+/* A rehearsal is to leave its kernel on the lane of those that linger, also if it has to wait a moment for the one before. */
+static bool waits_for_first(struct gpucoll_request *request)
+{
+    const struct gpucoll_lane *first = request->gpu->lanes;
+    if (!request->own || !first->taken || first->poisoned) {
+        return false;
+    }
+    const uint64_t now = gpucoll_now_ns();
+    request->short_since_ns = request->short_since_ns == 0 ? now : request->short_since_ns;
+    return now - request->short_since_ns <= GPUCOLL_LANE_PATIENCE_NS;
+}
+
 /* Takes a lane and offers it. While there is none: is one sure to come, or the wait still short? Else the call is declined, since
  * the lanes may be held by calls that wait for a lane of a rank that waits for one of ours. */
 static void try_offer(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
     pthread_mutex_lock(&context->lock);
+    if (waits_for_first(request)) {
+        pthread_mutex_unlock(&context->lock);
+        return;
+    }
     request->lane = gpucoll_gpu_take_lane(request->gpu);
     enum gpucoll_lane_prospect prospect = gpucoll_gpu_lane_prospect(request->gpu);
     pthread_mutex_unlock(&context->lock);
@@ -170,8 +204,7 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
         if (gpucoll_agreement_post(request, i)->kind != GPUCOLL_POST_LANE_FOLLOWS) {
             continue;
         }
-        const _Atomic uint64_t *word = &team->members[i].board->offered[request->call % GPUCOLL_RING];
-        uint64_t offered = atomic_load_explicit(word, memory_order_acquire);
+        const uint64_t offered = offer_of(request, i);
         if (offered >> 1 != request->call) {
             *missing = i;
             return GPUCOLL_IN_PROGRESS;

@@ -25,6 +25,9 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request) GPUCOLL
  * that do not run waits for a bounded time, then offers none. */
 gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t *missing) GPUCOLL_CHECKED;
 
+/* This rank offers no lane, if it has not done so; false if it has. For a request of which lanes are to follow. */
+bool gpucoll_agreement_refuse(struct gpucoll_request *request);
+
 /* What company the ranks of the call have, at most. The same on all ranks, once all have told their lanes. */
 enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request);
 

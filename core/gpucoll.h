@@ -170,6 +170,15 @@ bool gpucoll_can_warm_up(struct gpucoll_team *team); /* has this process a GPU t
 /* Had every rank's process bound a GPU when it began to make the team? Then all can be expected to post the warm-up at once. The same on
  * every rank. */
 bool gpucoll_team_is_bound(const struct gpucoll_team *team);
+/*
+ * GPUCOLL_REHEARSAL, behind a warm-up, is an all-reduce of a few numbers in memory that the engine lends: what else the application's first call
+ * would go through for the first time, and the first kernel. To be posted where gpucoll_team_rehearses, the same on every rank, and only
+ * by ranks that then do nothing but test it until it has ended: so its kernel waits for nobody who computes. A rank that has something else
+ * to do first refuses it; then all decline it. One that ran or declined changes nothing for later calls.
+ */
+bool gpucoll_team_rehearses(const struct gpucoll_team *team);
+/* False: it is too late, since this rank has offered to take part. It ends soon. */
+bool gpucoll_refuse(struct gpucoll_request *request);
 /* Binds the GPU that the calling thread uses, else the only one that its process uses. Where it uses none at all, binds the only one that
  * it sees, which makes the context that the application else would. False: none is bound, since nothing tells which one the application will use. */
 bool gpucoll_context_bind_ahead(struct gpucoll_context *context);

@@ -27,6 +27,18 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     }
 }
 
+/* How long the kernel waits for the next call. That of a rehearsal for what is left of MPI_Init, 0.1 ms, and for a call soon after it: once, and no
+ * longer than a program needs to allocate memory. */
+static uint32_t linger_ns(const struct gpucoll_request *request)
+{
+    static const uint32_t after_rehearsal_ns = 500000;
+    const uint32_t usual_ns = (uint32_t)request->team->context->config->linger * 1000;
+    if (!request->plan.linger) {
+        return 0;
+    }
+    return request->own && usual_ns < after_rehearsal_ns ? after_rehearsal_ns : usual_ns;
+}
+
 gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
                                     struct gpucoll_kernel_args *args)
 {
@@ -41,7 +53,7 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
         .ctas = plan->ctas,
         .threads = plan->threads,
         .gate = gate,
-        .linger_ns = plan->linger ? (uint32_t)request->team->context->config->linger * 1000 : 0,
+        .linger_ns = linger_ns(request),
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };

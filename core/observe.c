@@ -15,7 +15,7 @@ static void open_range(struct gpucoll_request *request, uint64_t *range, const c
 void gpucoll_observe_begin(struct gpucoll_request *request)
 {
     struct gpucoll_observed *observed = &request->observed;
-    if (request->coll == GPUCOLL_WARMUP) {
+    if (request->own) {
         return; /* no call of the application */
     }
     observed->begun = true;

@@ -64,6 +64,32 @@ static struct gpucoll_gpu *any_gpu(const struct gpucoll_team *team)
     return gpus[0];
 }
 
+/* Of a call that has no buffers of the application: the GPU that the process uses. */
+static enum gpucoll_reason find_own(struct gpucoll_request *request)
+{
+    struct gpucoll_context *context = request->team->context;
+    pthread_mutex_lock(&context->lock);
+    request->gpu = gpucoll_context_any_gpu(context);
+    pthread_mutex_unlock(&context->lock);
+    return request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
+}
+
+/* What a rehearsal works on: from here on it is as if the application had called. */
+static bool lend(struct gpucoll_request *request)
+{
+    struct gpucoll_context *context = request->team->context;
+    pthread_mutex_lock(&context->lock);
+    struct gpucoll_gpu *gpu = gpucoll_context_any_gpu(context);
+    if (gpu != NULL) {
+        request->lent = gpucoll_device_pool_get(&gpu->pool, request->bytes);
+        request->lender = gpu;
+    }
+    pthread_mutex_unlock(&context->lock);
+    request->recv = request->lent;
+    request->send = request->lent;
+    return request->lent != NULL;
+}
+
 /* Finds the GPU that holds the buffers, if they are on one, else says why there is none. Takes a lane of it now if that is wanted: a
  * lane is for calls whose peers can be expected at any moment: somebody waits in this one, and no earlier one of the team is under
  * way. */
@@ -71,10 +97,10 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
 {
     struct gpucoll_context *context = request->team->context;
     if (request->coll == GPUCOLL_WARMUP) {
-        pthread_mutex_lock(&context->lock);
-        request->gpu = gpucoll_context_any_gpu(context);
-        pthread_mutex_unlock(&context->lock);
-        return request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
+        return find_own(request);
+    }
+    if (request->own && !lend(request)) {
+        return GPUCOLL_REASON_PACKING;
     }
     struct gpucoll_buffer buffer = {.memory = GPUCOLL_MEMORY_HOST};
     const void *pointer = NULL;
@@ -118,7 +144,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     }
     post->kind = GPUCOLL_POST_DECLINED;
     const bool awaited = args->form == GPUCOLL_FORM_BLOCKING && request->team->decided == request->call - 1 &&
-                         request->stages == NULL;
+                         request->stages == NULL && !request->own;
     const enum gpucoll_reason reason =
         request->refused != GPUCOLL_REASON_NONE ? request->refused : find_gpu(request, awaited);
     post->card = reason;
@@ -172,8 +198,9 @@ static void describe(struct gpucoll_request *request, const struct gpucoll_coll_
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {
-    int functor = gpucoll_coll_reduces(args->coll) ? gpucoll_functor(args->op, args->type) : 0;
-    if (functor < 0 || (unsigned)args->coll > GPUCOLL_WARMUP) {
+    const enum gpucoll_coll coll = args->coll == GPUCOLL_REHEARSAL ? GPUCOLL_ALLREDUCE : args->coll;
+    int functor = gpucoll_coll_reduces(coll) ? gpucoll_functor(args->op, args->type) : 0;
+    if (functor < 0 || (unsigned)args->coll > GPUCOLL_REHEARSAL) {
         return GPUCOLL_ERR_INVALID;
     }
     struct gpucoll_request *request = new_request(team);
@@ -181,7 +208,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
         return GPUCOLL_ERR_NO_MEMORY;
     }
     request->team = team;
-    request->coll = args->coll;
+    request->own = gpucoll_coll_is_own(args->coll);
+    request->coll = coll;
     request->op = args->op;
     request->type = args->type;
     request->root = args->root;

@@ -83,7 +83,7 @@ gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpuc
         task->status = status;
     }
     /* A warm-up has time: it moves when the application looks, and needs no thread. */
-    bool left = queue->first != NULL && args->coll != GPUCOLL_WARMUP;
+    bool left = queue->first != NULL && !gpucoll_coll_is_own(args->coll);
     pthread_mutex_unlock(&queue->lock);
     if (left) {
         gpucoll_progress_thread_expect(queue);
@@ -114,6 +114,14 @@ bool gpucoll_queue_turn(struct gpucoll_queue *queue)
     }
     pthread_mutex_unlock(&queue->lock);
     return changed;
+}
+
+bool gpucoll_queue_refuse(struct gpucoll_queue *queue, struct gpucoll_task *task)
+{
+    pthread_mutex_lock(&queue->lock);
+    const bool refused = gpucoll_task_status(task) != GPUCOLL_IN_PROGRESS || gpucoll_refuse(task->request);
+    pthread_mutex_unlock(&queue->lock);
+    return refused;
 }
 
 void gpucoll_queue_cancel(struct gpucoll_queue *queue, struct gpucoll_task *task)

@@ -48,6 +48,9 @@ void gpucoll_queue_progress(struct gpucoll_queue *queue);
 /* The same for the progress thread; true if something has changed. */
 bool gpucoll_queue_turn(struct gpucoll_queue *queue);
 
+/* As gpucoll_refuse, of a rehearsal; true of one that has ended, too. */
+bool gpucoll_queue_refuse(struct gpucoll_queue *queue, struct gpucoll_task *task);
+
 /* Ends the task with GPUCOLL_ERR_TIMEOUT if it has not ended; the team is then as after gpucoll_cancel. */
 void gpucoll_queue_cancel(struct gpucoll_queue *queue, struct gpucoll_task *task);
 

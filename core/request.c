@@ -29,8 +29,13 @@ static void end(struct gpucoll_request *request)
     struct gpucoll_team *team = request->team;
     gpucoll_packing_close(request);
     gpucoll_cluster_close(request);
-    if (request->lane != NULL || request->exported != NULL || request->sourced != NULL) {
+    if (request->lane != NULL || request->exported != NULL || request->sourced != NULL ||
+        request->lent != NULL) {
         pthread_mutex_lock(&team->context->lock);
+        /* Of a call that is given up a kernel may still write there. */
+        if (request->lent != NULL && (request->lane == NULL || !request->lane->poisoned)) {
+            gpucoll_device_pool_put(&request->lender->pool, request->lent);
+        }
         if (request->lane != NULL) {
             gpucoll_gpu_give_lane(request->lane);
         }
@@ -414,7 +419,8 @@ static void log_call(const struct gpucoll_request *request, gpucoll_status statu
         char how[160];
         outcome(request, status, how, sizeof how);
         gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
-                    (unsigned long long)request->call, gpucoll_coll_name(request->coll),
+                    (unsigned long long)request->call,
+                    gpucoll_coll_name(request->lent != NULL ? GPUCOLL_REHEARSAL : request->coll),
                     (unsigned long long)request->bytes, how);
     }
 }
@@ -461,6 +467,11 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         end(request);
     }
     return status;
+}
+
+bool gpucoll_refuse(struct gpucoll_request *request)
+{
+    return request->state == GPUCOLL_GIVEN_UP || gpucoll_agreement_refuse(request);
 }
 
 enum gpucoll_reason gpucoll_declined_reason(const struct gpucoll_team *team)

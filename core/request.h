@@ -124,8 +124,11 @@ struct gpucoll_request {
     bool migrates;                       /* the results may lie in other memory than the GPU's */
     bool idle;                           /* an exchange in which this rank neither sends nor receives */
     bool cancelled;                      /* by its caller */
-    uint8_t form;                        /* enum gpucoll_form */
-    enum gpucoll_reason reason;          /* why it is declined */
+    bool own;   /* nobody's but gpucoll's: a warm-up or a rehearsal, which then is an all-reduce */
+    void *lent; /* of a rehearsal: what it works on, from the pool of this GPU; NULL: not so far */
+    struct gpucoll_gpu *lender;
+    uint8_t form;               /* enum gpucoll_form */
+    enum gpucoll_reason reason; /* why it is declined */
     struct gpucoll_observed observed;
     /* What follows is not cleared for each call. */
     struct gpucoll_kernel_runs runs;  /* of an exchange */

@@ -140,6 +140,11 @@ bool gpucoll_team_is_bound(const struct gpucoll_team *team)
     return team->bound;
 }
 
+bool gpucoll_team_rehearses(const struct gpucoll_team *team)
+{
+    return team->bound && team->cluster == NULL;
+}
+
 /* The second exchange: after it every rank has mapped every board, or all know that one could not. What several hosts need beside
  * goes with it. Whatever fails on this rank alone is told in it: the others wait there. */
 static gpucoll_status begin_opening(struct gpucoll_team *team)

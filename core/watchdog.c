@@ -267,7 +267,8 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
 
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    if (whole(request)->coll == GPUCOLL_WARMUP) { /* or what it posts for the ranks of one host */
+    /* Or what it posts for the ranks of one host. A rehearsal that all have offered to take part in waits for nobody who computes. */
+    if (whole(request)->own && request->lane == NULL) {
         return GPUCOLL_IN_PROGRESS;
     }
     gpucoll_status status = look_at_alarm(whole(request), false);
@@ -312,7 +313,7 @@ static uint64_t first_given_up(const struct gpucoll_request *request)
  * come to before. */
 static bool is_error(const struct gpucoll_request *request)
 {
-    return request->coll != GPUCOLL_WARMUP || !request->cancelled;
+    return !request->own || !request->cancelled;
 }
 
 /* The peers are to see it. */

@@ -153,6 +153,9 @@ const char *gpucoll_coll_name(enum gpucoll_coll coll)
     if (coll == GPUCOLL_WARMUP) {
         return "warm-up";
     }
+    if (coll == GPUCOLL_REHEARSAL) {
+        return "rehearsal";
+    }
     return (unsigned)coll < GPUCOLL_COLL_COUNT ? colls[coll].name : "unknown collective";
 }
 

@@ -29,12 +29,18 @@ enum gpucoll_coll {
     GPUCOLL_SCATTERV,
     GPUCOLL_COLL_COUNT,
     GPUCOLL_BARRIER = GPUCOLL_COLL_COUNT, /* a call without buffers; has a name like the others */
-    GPUCOLL_WARMUP                        /* likewise: see gpucoll_can_warm_up */
+    GPUCOLL_WARMUP,   /* likewise, from here on nobody's but gpucoll's own: see gpucoll_can_warm_up */
+    GPUCOLL_REHEARSAL /* see gpucoll_team_rehearses */
 };
 
 static inline bool gpucoll_coll_has_buffers(enum gpucoll_coll coll)
 {
     return (unsigned)coll < GPUCOLL_COLL_COUNT;
+}
+
+static inline bool gpucoll_coll_is_own(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_WARMUP || coll == GPUCOLL_REHEARSAL;
 }
 
 /* Every size divides 16, so that a 16-byte pack always holds whole elements. */

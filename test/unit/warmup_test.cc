@@ -17,7 +17,106 @@ const gpucoll_coll_args warm_up = [] {
     args.form = GPUCOLL_FORM_NONBLOCKING;
     return args;
 }();
+
+const gpucoll_coll_args rehearsal = [] {
+    gpucoll_coll_args args = {};
+    args.coll = GPUCOLL_REHEARSAL;
+    args.op = GPUCOLL_SUM;
+    args.type = GPUCOLL_FLOAT32;
+    args.count = 64;
+    args.form = GPUCOLL_FORM_BLOCKING;
+    return args;
+}();
+
+/* Three at once, behind a warm-up, by ranks that had their GPUs before the team was made, on two teams one after the other: the pool has room for three
+ * blocks (of 64 KiB), so nothing that was lent may be kept. `refuses` may refuse some. What became of them is the same on all ranks,
+ * and later calls are as ever. */
+void rehearse(const std::vector<gpucoll_status> &expected,
+              const std::function<void(Rank &, const std::vector<gpucoll_request *> &)> &refuses)
+{
+    constexpr uint32_t ranks = 3;
+    Meeting members(ranks);
+    on_threads(ranks, {{"pack_bytes", "192K"}}, [&](Rank &rank) {
+        EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+        for (int round = 0; round < 2; round++) {
+            gpucoll_team *team = nullptr;
+            gpucoll_request *connecting = nullptr;
+            std::vector<gpucoll_request *> rehearsals(expected.size(), nullptr);
+            ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
+            EXPECT_TRUE(gpucoll_team_rehearses(team));
+            ASSERT_EQ(gpucoll_post(team, &warm_up, &connecting), GPUCOLL_OK);
+            for (gpucoll_request *&request : rehearsals) {
+                ASSERT_EQ(gpucoll_post(team, &rehearsal, &request), GPUCOLL_OK);
+            }
+            refuses(rank, rehearsals);
+            EXPECT_EQ(Rank::finish(connecting), GPUCOLL_OK);
+            for (size_t i = 0; i < expected.size(); i++) {
+                EXPECT_EQ(Rank::finish(rehearsals[i]), expected[i]) << i;
+            }
+            /* The plan that a program's first call is to find made. */
+            const bool planned =
+                rank.log.text().find("allreduce of 256 bytes with sum_f32:") != std::string::npos;
+            EXPECT_EQ(planned, rank.number == 0 && expected.back() == GPUCOLL_OK);
+            Sum sum(rank, 100, 1);
+            EXPECT_EQ(Rank::call(team, sum.args), GPUCOLL_OK);
+            EXPECT_TRUE(sum.right());
+            rank.barrier();
+            gpucoll_team_destroy(team);
+        }
+    });
+}
 } // namespace
+
+TEST(warmup, rehearsals_run)
+{
+    rehearse({GPUCOLL_OK, GPUCOLL_OK, GPUCOLL_OK}, [](Rank &, const std::vector<gpucoll_request *> &) {});
+}
+
+/* Who has offered to take part stays with it until all have, or one has not. */
+TEST(warmup, a_rehearsal_is_refused_in_time_or_not_at_all)
+{
+    Meeting members(2);
+    on_threads(2, {}, [&](Rank &rank) {
+        EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+        gpucoll_team *team = nullptr;
+        ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
+        EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
+        gpucoll_request *request = nullptr;
+        for (uint32_t turn : {1u, 0u}) { /* the first can be seen by the other, which then offers */
+            if (rank.number == turn) {
+                ASSERT_EQ(gpucoll_post(team, &rehearsal, &request), GPUCOLL_OK);
+                EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+            }
+            rank.barrier();
+        }
+        EXPECT_EQ(gpucoll_refuse(request), rank.number == 1);
+        EXPECT_EQ(Rank::finish(request), GPUCOLL_DECLINED);
+        rank.barrier();
+        gpucoll_team_destroy(team);
+    });
+}
+
+/* Refused before it can be seen by others, or when it has been. */
+TEST(warmup, a_rehearsal_that_one_refuses_is_declined_by_all)
+{
+    for (const bool seen : {false, true}) {
+        rehearse({GPUCOLL_DECLINED, GPUCOLL_DECLINED, GPUCOLL_DECLINED},
+                 [seen](Rank &rank, const std::vector<gpucoll_request *> &rehearsals) {
+                     if (rank.number != 1) {
+                         return;
+                     }
+                     for (gpucoll_request *request : rehearsals) {
+                         if (seen) {
+                             EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+                         }
+                     }
+                     for (gpucoll_request *request : rehearsals) {
+                         EXPECT_TRUE(gpucoll_refuse(request));
+                         EXPECT_TRUE(gpucoll_refuse(request));
+                     }
+                 });
+    }
+}
 
 TEST(warmup, later_calls_find_the_links_made)
 {

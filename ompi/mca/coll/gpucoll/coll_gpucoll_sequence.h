@@ -9,7 +9,7 @@
  *
  * With coll_gpucoll_warmup, a communicator's sequence is connected when the communicator is made. Its first call is then a
  * warm-up of the engine (core/gpucoll.h), which a rank posts as soon as its process uses a GPU, and passes if its first call comes
- * before that: so all ranks count it.
+ * before that: so all ranks count it. In MPI_Init rehearsals follow it, so that the application's first call finds everything as later ones do.
  * All functions are to be called with gpucoll_enter held (coll_gpucoll_request.h).
  */
 #ifndef COLL_GPUCOLL_SEQUENCE_H
@@ -37,6 +37,9 @@ struct gpucoll_waiting {
     bool said;
 };
 
+/* The first of them launches a kernel, the next two are given to it while it lingers. */
+enum { GPUCOLL_REHEARSALS = 3 };
+
 struct gpucoll_sequence {
     struct gpucoll_module *module;
     struct gpucoll_outer *owner; /* the persistent request; NULL: the communicator's sequence */
@@ -50,7 +53,8 @@ struct gpucoll_sequence {
     unsigned pass; /* of progress that has looked at the queue */
     struct gpucoll_team *team;
     struct gpucoll_queue queue;
-    struct gpucoll_task warmup;
+    struct gpucoll_task warmups[1 + GPUCOLL_REHEARSALS]; /* the warm-up, and the rehearsals behind it */
+    bool attended;                                       /* MPI_Init waits for them, and does nothing else */
     uint64_t warming_since_ns;
     struct gpucoll_sequence *next_warming; /* whose warm-up has not ended */
     struct gpucoll_sequence *next;         /* that waits for its turn */

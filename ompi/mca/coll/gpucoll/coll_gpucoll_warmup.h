@@ -12,13 +12,13 @@
 /* Does coll_gpucoll_warmup want the communicator's sequence warm? The same on all of its ranks. */
 bool gpucoll_warmup_wanted(ompi_communicator_t *comm);
 
-/* In MPI_Init: connects the ranks of MPI_COMM_WORLD, where all know which GPU they will use, before the application's first call. Called
- * without gpucoll_enter. */
+/* In MPI_Init: connects the ranks of MPI_COMM_WORLD, where all know which GPU they will use, and rehearses with them, before the application's first
+ * call. Called without gpucoll_enter. */
 void gpucoll_warmup_world(struct gpucoll_sequence *sequence);
 
 /* The sequence has its team, and is WARMING now. */
 void gpucoll_warmup_begin(struct gpucoll_sequence *sequence);
-/* Counts the warm-up: posts it, or else passes it. */
+/* Counts the warm-up, and of MPI_COMM_WORLD the rehearsals: posts them, or else passes them. */
 void gpucoll_warmup_count(struct gpucoll_sequence *sequence);
 /* The sequence is about to be closed; harmless on one that has no warm-up. */
 void gpucoll_warmup_forget(struct gpucoll_sequence *sequence);

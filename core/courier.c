@@ -33,7 +33,7 @@ static gpucoll_status launch(struct gpucoll_courier *courier, const struct gpuco
     memset(&args, 0, gpucoll_kernel_args_bytes(GPUCOLL_COURIER_CHUNKS));
     args.bytes = copy->bytes;
     args.nranks = GPUCOLL_COURIER_CHUNKS;
-    args.done_value = (uint32_t)(courier->taken + 1);
+    args.done_value = gpucoll_next_done(&courier->done);
     if (to_host) {
         args.send = copy->from;
     } else {
@@ -87,7 +87,7 @@ static bool collect(const struct gpucoll_courier *courier)
     uint32_t word[GPUCOLL_COURIER_BYTES / sizeof(uint32_t)];
     for (uint32_t i = 0; i * sizeof(uint32_t) < courier->bytes; i++) {
         const uint64_t fetched = __atomic_load_n(&status->fetched[i], __ATOMIC_RELAXED);
-        if (fetched >> 32 != (uint32_t)courier->taken) {
+        if (fetched >> 32 != courier->done) {
             return false;
         }
         word[i] = (uint32_t)fetched;

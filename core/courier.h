@@ -14,6 +14,7 @@ struct gpucoll_courier {
     bool failed;                   /* said, and not tried again */
     struct gpucoll_habit habit;
     uint64_t taken;  /* number of the latest */
+    uint32_t done;   /* of its kernel */
     uint64_t passed; /* of the latest known to be complete */
     void *into;      /* where the latest goes on the host; NULL: it goes to the GPU */
     uint32_t bytes;

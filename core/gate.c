@@ -235,7 +235,8 @@ void gpucoll_gate_pass_by(struct gpucoll_request *request)
 static gpucoll_status launch_again(struct gpucoll_request *request, struct gpucoll_gates *gates)
 {
     struct gpucoll_lane *lane = request->lane;
-    gpucoll_status status = request->gpu->device->accel->ops->launch_again(lane->stream, ++lane->done);
+    gpucoll_status status =
+        request->gpu->device->accel->ops->launch_again(lane->stream, gpucoll_next_done(&lane->done));
     if (status != GPUCOLL_OK) {
         return status;
     }

@@ -46,7 +46,7 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
     const struct gpucoll_plan *plan = &request->plan;
     const bool gate = gpucoll_gate_wanted(request);
-    args->done_value = ++lane->done;
+    args->done_value = gpucoll_next_done(&lane->done);
     const struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,

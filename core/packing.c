@@ -289,7 +289,7 @@ gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, str
             gather_jobs(packing, noted, count, i, &args);
             args.view = noted[i].layout->view;
             args.view.list = noted[i].list;
-            args.done_value = ++lane->done;
+            args.done_value = gpucoll_next_done(&lane->done);
             status = packing->gpu->device->accel->ops->pack(lane->stream, &args);
         }
     }

@@ -83,7 +83,7 @@ static gpucoll_status launch(struct gpucoll_local *local)
     args.nranks = 2;
     args.peer[0] = (struct gpucoll_kernel_peer){.lane = (void *)local->in};
     args.peer[1] = (struct gpucoll_kernel_peer){.lane = local->inout};
-    args.done_value = ++local->lane->done;
+    args.done_value = gpucoll_next_done(&local->lane->done);
     local->ctas = wanted_ctas(config, args.bytes);
     const struct gpucoll_launch launch = {
         .kernel = GPUCOLL_KERNEL_REDUCE_BLOCKS,

@@ -90,6 +90,13 @@ struct gpucoll_device;
 struct gpucoll_stream; /* an in-order queue of kernels with its own status block */
 struct gpucoll_copier; /* an in-order queue of copies */
 
+/* The number of a stream's next kernel, its done_value. Never 0, as words are that no kernel has written yet: it is passed over once in 2^32. */
+static inline uint32_t gpucoll_next_done(uint32_t *latest)
+{
+    *latest += *latest == UINT32_MAX ? 2 : 1;
+    return *latest;
+}
+
 struct gpucoll_launch {
     enum gpucoll_kernel kernel;
     int functor; /* an index from gpucoll_functor(); any where the kernel takes none */

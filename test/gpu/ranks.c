@@ -26,6 +26,7 @@ const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
 
 /* Close to where epochs wrap around, so that every run of the tests passes it. */
 static const uint32_t first_epoch = UINT32_MAX - 40;
+static const uint32_t first_done = UINT32_MAX - 20; /* likewise numbers of kernels */
 static const uint64_t patience_ns = 30000000000u;
 
 static void must(gpucoll_status status, const char *what)
@@ -41,6 +42,7 @@ static void open_rank(struct ranks *ranks, struct rank *rank, int gpu)
     const struct gpucoll_accel_ops *ops = ranks->gpus->accel->ops;
     rank->gpu = gpu;
     rank->epoch = first_epoch;
+    rank->done = first_done;
     rank->send = gpus_alloc(ranks->gpus, gpu, ranks->buffer_bytes);
     rank->recv = gpus_alloc(ranks->gpus, gpu, ranks->buffer_bytes);
     must(ops->device_open(ranks->gpus->accel, rank->send, &rank->device), "device_open");
@@ -107,7 +109,7 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
     args.data_bytes = call->data_bytes;
     args.round_begin = call->round_begin;
     args.round_end = call->round_end;
-    args.done_value = ++rank->done;
+    args.done_value = gpucoll_next_done(&rank->done);
     args.rank = r;
     args.nranks = ranks->size;
     args.stages = call->stages;
@@ -151,7 +153,7 @@ void ranks_send_away(struct ranks *ranks, uint32_t r)
 void ranks_launch_again(struct ranks *ranks, uint32_t r)
 {
     struct rank *rank = &ranks->rank[r];
-    must(ranks->gpus->accel->ops->launch_again(rank->stream, ++rank->done), "launch_again");
+    must(ranks->gpus->accel->ops->launch_again(rank->stream, gpucoll_next_done(&rank->done)), "launch_again");
 }
 
 bool ranks_done(struct ranks *ranks, uint32_t r)

@@ -72,6 +72,16 @@ TEST(accel, rows_have_names_that_the_parameter_accepts)
     EXPECT_EQ(gpucoll_accel_row(-1), nullptr);
 }
 
+TEST(accel, no_kernel_has_the_number_zero)
+{
+    uint32_t number = 0;
+    EXPECT_EQ(gpucoll_next_done(&number), 1u);
+    number = UINT32_MAX - 1;
+    EXPECT_EQ(gpucoll_next_done(&number), UINT32_MAX);
+    EXPECT_EQ(gpucoll_next_done(&number), 1u);
+    EXPECT_EQ(number, 1u);
+}
+
 TEST(accel, none_is_no_accelerator_and_no_error)
 {
     RecordingLog log;

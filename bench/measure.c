@@ -14,10 +14,11 @@ struct bench_line {
 };
 
 /* `arrived` is written by every rank (fetch-add, acq_rel: orders its exchange line before it); the last one resets it
- * and then raises `generation` (release), which all others wait for (acquire). */
+ * and then raises `generation` (release), which all others wait for (acquire); beside that, before it, the moment at which all go on. */
 struct bench_shared {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t generation;
+    _Atomic uint64_t begin_ns;
     struct bench_line
         line[]; /* by rank: written by that rank between two barriers, read by all after the next */
 };
@@ -83,25 +84,52 @@ void bench_group_close(struct bench_group *group)
     group->shared = NULL;
 }
 
-void bench_barrier(struct bench_group *group)
+static uint64_t now_ns(void)
 {
-    struct bench_shared *shared = group->shared;
-    if (!shared) {
-        MPI_Barrier(group->comm);
-        return;
-    }
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Waits until all ranks of the host have come, the last of which says that all go on so many ns later. Returns that moment, by the host's clock. */
+static uint64_t meet(struct bench_shared *shared, uint32_t size, uint64_t later_ns)
+{
     uint32_t generation = atomic_load_explicit(&shared->generation, memory_order_relaxed);
     uint32_t before = atomic_fetch_add_explicit(&shared->arrived, 1, memory_order_acq_rel);
-    if (before + 1 == (uint32_t)group->size) {
+    if (before + 1 == size) {
+        const uint64_t begin_ns = now_ns() + later_ns;
         atomic_store_explicit(&shared->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&shared->begin_ns, begin_ns, memory_order_relaxed);
         atomic_store_explicit(&shared->generation, generation + 1, memory_order_release);
-        return;
+        return begin_ns;
     }
     /* Bounded by mpirun: a rank that dies takes the others with it. Yielding keeps oversubscribed cores moving. */
     for (unsigned spins = 0; atomic_load_explicit(&shared->generation, memory_order_acquire) == generation;
          spins++)
         if (spins > 2000)
             sched_yield();
+    return atomic_load_explicit(&shared->begin_ns, memory_order_relaxed);
+}
+
+void bench_barrier(struct bench_group *group)
+{
+    if (group->shared)
+        (void)meet(group->shared, (uint32_t)group->size, 0);
+    else
+        MPI_Barrier(group->comm);
+}
+
+/* Ranks leave a barrier one after the other, some tenths of a microsecond apart, which the slowest rank's time would include: by the clock they begin
+ * at once. Longer than it takes all to leave. */
+static void begin_together(struct bench_group *group)
+{
+    static const uint64_t later_ns = 2000;
+    if (!group->shared) {
+        bench_barrier(group);
+        return;
+    }
+    for (const uint64_t begin_ns = meet(group->shared, (uint32_t)group->size, later_ns); now_ns() < begin_ns;)
+        ;
 }
 
 void bench_exchange(struct bench_group *group, const void *mine, void *all, size_t bytes)
@@ -130,9 +158,7 @@ double bench_max(struct bench_group *group, double mine)
 
 static double now_us(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
+    return (double)now_ns() * 1e-3;
 }
 
 /* Calls in a row come at a steady pace, and what looks for them at a pace of its own may meet each of them early, or late. */
@@ -147,7 +173,7 @@ double bench_once(struct bench_group *group, const struct bench_call *call)
 {
     if (call->prepare)
         call->prepare(call->arg);
-    bench_barrier(group);
+    begin_together(group);
     if (group->pause_us > 0)
         pause_at_random(group);
     double begin = now_us();

@@ -1,6 +1,6 @@
 /*
  * How every benchmark here times a blocking collective, so that libraries are compared by one method:
- * all ranks meet at a barrier, each takes the time of its own call, and the slowest rank's time is the
+ * all ranks meet at a barrier and go on at a moment that its last one names, each takes the time of its own call, and the slowest rank's time is the
  * iteration's. Barrier and exchange of times go through shared memory of the host, never through the
  * library that is measured; only ranks on several hosts fall back to MPI's collectives on host memory, outside the timed part.
  */
@@ -29,8 +29,8 @@ struct bench_group {
     int local_size;
     MPI_Win window;
     struct bench_shared *shared; /* NULL when the ranks are on several hosts */
-    int pause_us;                /* 0 as opened; else each iteration begins a random time of up to this after its barrier */
-    unsigned short drawn[3];     /* state of those times: the same on every rank */
+    int pause_us; /* 0 as opened; else each iteration begins a random time of up to this after its barrier */
+    unsigned short drawn[3]; /* state of those times: the same on every rank */
 };
 
 /* What one measured call is. `prepare`, if not NULL, runs before the barrier of each iteration. */

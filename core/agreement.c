@@ -106,7 +106,8 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
     for (uint32_t i = 0; i < team->size && !request->passed; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
         if (post->signature != gpucoll_agreement_post(request, 0)->signature) {
-            gpucoll_help(team->context->log, "arguments-differ", gpucoll_coll_name(request->coll), team->name,
+            gpucoll_help(team->context->log, "arguments-differ",
+                         gpucoll_coll_name(gpucoll_request_coll(request)), team->name,
                          (unsigned long long)request->call, team->members[i].number);
             status = GPUCOLL_ERR_MISMATCH;
             break;

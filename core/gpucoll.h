@@ -152,6 +152,8 @@ bool gpucoll_barrier_is_watched(const struct gpucoll_team *team);
  * the process on this team. */
 void gpucoll_pass(struct gpucoll_team *team);
 
+/* Memory for so many calls, 4 at most, to be posted next, which then cannot fail for want of it on this rank alone. False: out of memory. */
+bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls);
 /* Starts a collective. Returns GPUCOLL_OK and a request, or an error that is local (out of memory). */
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **request) GPUCOLL_CHECKED;

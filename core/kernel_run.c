@@ -27,8 +27,8 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     }
 }
 
-/* How long the kernel waits for the next call. That of a rehearsal for what is left of MPI_Init, 0.1 ms, and for a call soon after it: once, and no
- * longer than a program needs to allocate memory. */
+/* How long the kernel waits for the next call. That of rehearsals for what is left of MPI_Init, 0.1 ms, and for a call soon after it: for that one
+ * alone, and no longer than a program needs to allocate memory. */
 static uint32_t linger_ns(const struct gpucoll_request *request)
 {
     static const uint32_t after_rehearsal_ns = 500000;
@@ -54,6 +54,7 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
         .threads = plan->threads,
         .gate = gate,
         .linger_ns = linger_ns(request),
+        .waits_once = request->own,
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };

@@ -165,16 +165,40 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     }
 }
 
-/* A zeroed request; the team's spare one, so that a call does not allocate. */
+/* A zeroed request; one that the team has kept, so that a call does not allocate. */
 static struct gpucoll_request *new_request(struct gpucoll_team *team)
 {
     struct gpucoll_request *request = team->spare;
-    team->spare = NULL;
     if (request == NULL) {
         return calloc(1, sizeof *request);
     }
+    team->spare = request->spare;
+    team->spares--;
     memset(request, 0, offsetof(struct gpucoll_request, runs));
     return request;
+}
+
+void gpucoll_request_keep(struct gpucoll_team *team, struct gpucoll_request *request)
+{
+    if (team->spares == GPUCOLL_SPARE_REQUESTS) {
+        free(request);
+        return;
+    }
+    request->spare = team->spare;
+    team->spare = request;
+    team->spares++;
+}
+
+bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls)
+{
+    while (team->spares < calls) {
+        struct gpucoll_request *request = calls <= GPUCOLL_SPARE_REQUESTS ? calloc(1, sizeof *request) : NULL;
+        if (request == NULL) {
+            return false;
+        }
+        gpucoll_request_keep(team, request);
+    }
+    return true;
 }
 
 /* What the request is to do, of all that `args` say. */
@@ -216,7 +240,9 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     request->functor = functor;
     request->recv = args->recv;
     request->send = args->send == GPUCOLL_IN_PLACE ? args->recv : args->send;
-    request->refused = args->unable ? GPUCOLL_REASON_LAYOUT : GPUCOLL_REASON_NONE;
+    request->refused = !args->unable  ? GPUCOLL_REASON_NONE
+                       : request->own ? GPUCOLL_REASON_LANES
+                                      : GPUCOLL_REASON_LAYOUT;
     request->form = (uint8_t)args->form;
     describe(request, args);
     gpucoll_observe_post(request);

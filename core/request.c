@@ -53,8 +53,7 @@ static void end(struct gpucoll_request *request)
     if (team->decided < request->call) {
         team->decided = request->call;
     }
-    free(team->spare);
-    team->spare = request;
+    gpucoll_request_keep(team, request);
 }
 
 struct gpucoll_request *gpucoll_request_for_barrier(struct gpucoll_team *team)
@@ -419,8 +418,7 @@ static void log_call(const struct gpucoll_request *request, gpucoll_status statu
         char how[160];
         outcome(request, status, how, sizeof how);
         gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
-                    (unsigned long long)request->call,
-                    gpucoll_coll_name(request->lent != NULL ? GPUCOLL_REHEARSAL : request->coll),
+                    (unsigned long long)request->call, gpucoll_coll_name(gpucoll_request_coll(request)),
                     (unsigned long long)request->bytes, how);
     }
 }

@@ -124,7 +124,8 @@ struct gpucoll_request {
     bool migrates;                       /* the results may lie in other memory than the GPU's */
     bool idle;                           /* an exchange in which this rank neither sends nor receives */
     bool cancelled;                      /* by its caller */
-    bool own;   /* nobody's but gpucoll's: a warm-up or a rehearsal, which then is an all-reduce */
+    bool own; /* nobody's but gpucoll's: a warm-up or a rehearsal, which then is an all-reduce */
+    struct gpucoll_request *spare; /* of an ended one, the next */
     void *lent; /* of a rehearsal: what it works on, from the pool of this GPU; NULL: not so far */
     struct gpucoll_gpu *lender;
     uint8_t form;               /* enum gpucoll_form */
@@ -134,6 +135,16 @@ struct gpucoll_request {
     struct gpucoll_kernel_runs runs;  /* of an exchange */
     struct gpucoll_pipeline pipeline; /* of algorithms that go by copies */
 };
+
+/* What was posted. */
+static inline enum gpucoll_coll gpucoll_request_coll(const struct gpucoll_request *request)
+{
+    return request->own && request->coll == GPUCOLL_ALLREDUCE ? GPUCOLL_REHEARSAL : request->coll;
+}
+
+/* The request has ended: it is kept for a later call of the team, or freed. */
+enum { GPUCOLL_SPARE_REQUESTS = 4 };
+void gpucoll_request_keep(struct gpucoll_team *team, struct gpucoll_request *request);
 
 /* As gpucoll_test, of a team of one rank (core/alone.c). */
 gpucoll_status gpucoll_alone_test(struct gpucoll_request *request) GPUCOLL_CHECKED;

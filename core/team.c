@@ -404,7 +404,11 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     }
     free(team->met);
     free(team->barrier_watch);
-    free(team->spare);
+    while (team->spare != NULL) {
+        struct gpucoll_request *request = team->spare;
+        team->spare = request->spare;
+        gpucoll_request_drop(request);
+    }
     free_setup(team);
     free(team);
 }

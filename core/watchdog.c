@@ -155,8 +155,8 @@ static gpucoll_status show_gave_up(const struct gpucoll_request *call, uint32_t 
     char ranks[256];
     team->missing = *missing;
     list(missing, ranks, sizeof ranks);
-    gpucoll_help(team->context->log, "peer-gave-up", rank, gpucoll_coll_name(call->coll), team->name,
-                 (unsigned long long)call->call, ranks);
+    gpucoll_help(team->context->log, "peer-gave-up", rank, gpucoll_coll_name(gpucoll_request_coll(call)),
+                 team->name, (unsigned long long)call->call, ranks);
     uint32_t gone;
     team->missing.gone |= team->missing.gone == 0 && find_gone(team, &gone) != NULL;
     return gpucoll_watchdog_given_up(team);
@@ -167,7 +167,7 @@ static gpucoll_status show_gone(const struct gpucoll_request *call, uint32_t ran
     struct gpucoll_team *team = call->team;
     note_missing(&team->missing, rank);
     team->missing.gone = 1;
-    gpucoll_help(team->context->log, topic, rank, gpucoll_coll_name(call->coll), team->name,
+    gpucoll_help(team->context->log, topic, rank, gpucoll_coll_name(gpucoll_request_coll(call)), team->name,
                  (unsigned long long)call->call);
     return GPUCOLL_ERR_PEER;
 }
@@ -260,15 +260,17 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
     find_late(request, find_missing(request, missing), &team->missing);
     list(&team->missing, ranks, sizeof ranks);
     gpucoll_help(team->context->log, "timeout", team->members[team->rank].number,
-                 team->context->config->timeout, doing, gpucoll_coll_name(call->coll), team->name,
-                 (unsigned long long)call->call, ranks);
+                 team->context->config->timeout, doing, gpucoll_coll_name(gpucoll_request_coll(call)),
+                 team->name, (unsigned long long)call->call, ranks);
     return GPUCOLL_ERR_TIMEOUT;
 }
 
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
-    /* Or what it posts for the ranks of one host. A rehearsal that all have offered to take part in waits for nobody who computes. */
-    if (whole(request)->own && request->lane == NULL) {
+    /* Nobody waits in a warm-up, or in what it posts for the ranks of one host. A rehearsal for which this rank has offered a lane waits for
+     * nobody who computes. */
+    const struct gpucoll_request *call = whole(request);
+    if (call->own && call->lane == NULL) {
         return GPUCOLL_IN_PROGRESS;
     }
     gpucoll_status status = look_at_alarm(whole(request), false);
@@ -309,11 +311,11 @@ static uint64_t first_given_up(const struct gpucoll_request *request)
     return request == team->barrier_watch ? team->calls + 1 : request->call;
 }
 
-/* A warm-up is cancelled where the communicator is freed before all have come to it: that is no error, and others may still be in what all have
+/* A warm-up, or a rehearsal without a lane, is cancelled where the communicator is freed before all have come to it: that is no error, and others may still be in what all have
  * come to before. */
 static bool is_error(const struct gpucoll_request *request)
 {
-    return !request->own || !request->cancelled;
+    return !request->own || !request->cancelled || request->lane != NULL;
 }
 
 /* The peers are to see it. */

@@ -105,6 +105,8 @@ struct gpucoll_launch {
     /* Not 0: another call of this kind is likely to follow soon on this stream, and the kernel may wait for it so long
      * after it has ended this one. Then `ctas` is its crew. */
     uint32_t linger_ns;
+    bool
+        waits_once; /* it waits so long for one call that has not this flag: the one after that has a launch of its own */
     bool gate; /* the kernel asks the host before it stores anything (core/gate.h); not one that lingers */
     const struct gpucoll_kernel_args *args; /* copied; what belongs to the stream is filled in by it */
     const struct gpucoll_kernel_runs *runs; /* of an exchange; copied */

@@ -29,6 +29,8 @@ struct cuda_stream {
         enders; /* CTAs that tell that they have done their part of the latest call: one for all, unless they linger */
     CUfunction crew; /* the kernel that may be lingering, of `ctas`; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
+    bool waits_once; /* as its launch said, */
+    bool spent;      /* and it has had that call */
 };
 
 static const unsigned warp = 32;
@@ -270,7 +272,7 @@ static bool suits_crew(const struct cuda_stream *stream, const struct gpucoll_la
 {
     const struct gpucoll_kernel_args *args = &stream->args;
     const struct gpucoll_kernel_args *given = launch->args;
-    return launch->linger_ns > 0 && stream->crew == function &&
+    return launch->linger_ns > 0 && stream->crew == function && !stream->spent &&
            stream->threads == usable_threads(launch->threads) && stream->ctas >= asked &&
            args->nranks == given->nranks && args->rank == given->rank &&
            given->done_value == args->done_value + 1;
@@ -326,8 +328,11 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     stream->function = function;
     if (suits && !has_left(stream)) {
         ring(stream);
+        stream->spent = stream->waits_once && !launch->waits_once;
         return GPUCOLL_OK;
     }
+    stream->waits_once = launch->waits_once;
+    stream->spent = false;
     shape_launch(stream, launch, ctas);
     return start(stream, function);
 }

@@ -375,7 +375,7 @@ class host_stream : public host_accel
         args.nranks = ranks;
         args.peer[0].lane = args.peer[1].lane = lane.data();
         args.peer[0].epoch = args.peer[1].epoch = 7;
-        gpucoll_launch launch = {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, &args, nullptr};
+        gpucoll_launch launch = {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, false, &args, nullptr};
         return ops->launch(stream, &launch);
     }
 
@@ -448,7 +448,7 @@ TEST_F(host_stream, impossible_launches_are_refused)
     gpucoll_kernel_args args;
     memset(&args, 0, sizeof args);
     args.nranks = 2;
-    const gpucoll_launch good = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, &args, nullptr};
+    const gpucoll_launch good = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, false, &args, nullptr};
     gpucoll_launch bad = good;
     bad.functor = GPUCOLL_FUNCTOR_COUNT;
     EXPECT_EQ(ops->launch(stream, &bad), GPUCOLL_ERR_INVALID);

@@ -72,6 +72,48 @@ TEST(warmup, rehearsals_run)
     rehearse({GPUCOLL_OK, GPUCOLL_OK, GPUCOLL_OK}, [](Rank &, const std::vector<gpucoll_request *> &) {});
 }
 
+/* A rank that has left MPI_Init brings what cannot run. */
+TEST(warmup, a_rehearsal_that_one_does_not_attend_is_declined_by_all)
+{
+    Meeting members(2);
+    on_threads(2, {}, [&](Rank &rank) {
+        EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+        gpucoll_team *team = nullptr;
+        ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
+        EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
+        gpucoll_coll_args args = rehearsal;
+        args.unable = rank.number == 1;
+        EXPECT_EQ(Rank::call(team, args), GPUCOLL_DECLINED);
+        EXPECT_EQ(Rank::call(team, rehearsal), GPUCOLL_OK);
+        rank.barrier();
+        gpucoll_team_destroy(team);
+    });
+}
+
+/* What is counted by all ranks alike can be made sure of before the first is counted. */
+TEST(warmup, memory_for_calls_can_be_reserved)
+{
+    on_threads(1, {}, [](Rank &rank) {
+        constexpr uint32_t calls = 4;
+        test_no_memory_from(256);
+        EXPECT_FALSE(gpucoll_reserve(rank.team, calls));
+        test_no_memory_from(0);
+        EXPECT_FALSE(gpucoll_reserve(rank.team, calls + 1));
+        EXPECT_TRUE(gpucoll_reserve(rank.team, calls));
+        EXPECT_TRUE(gpucoll_reserve(rank.team, calls));
+        gpucoll_request *request[calls + 1] = {};
+        test_no_memory_from(256);
+        for (uint32_t i = 0; i < calls; i++) {
+            EXPECT_EQ(gpucoll_post(rank.team, &warm_up, &request[i]), GPUCOLL_OK);
+        }
+        EXPECT_EQ(gpucoll_post(rank.team, &warm_up, &request[calls]), GPUCOLL_ERR_NO_MEMORY);
+        test_no_memory_from(0);
+        for (uint32_t i = 0; i < calls; i++) {
+            gpucoll_cancel(request[i]);
+        }
+    });
+}
+
 /* Who has offered to take part stays with it until all have, or one has not. */
 TEST(warmup, a_rehearsal_is_refused_in_time_or_not_at_all)
 {
@@ -219,6 +261,37 @@ TEST(warmup, the_watchdog_lets_the_ranks_of_a_host_wait)
         EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
         EXPECT_TRUE(rank.log.topics().empty());
     });
+}
+
+/* Nor in the middle of that: rank 1 looks so many times more often, and no more, so that the other rank of its host has gone on as far as it can. */
+TEST(warmup, the_watchdog_lets_a_host_wait_that_is_being_connected)
+{
+    for (const int looks : {2, 3, 4, 6}) {
+        on_hosts(hosts_of({2, 1}), {{"timeout", "1"}}, [looks](Rank &rank) {
+            gpucoll_request *request = nullptr;
+            gpucoll_status status = GPUCOLL_IN_PROGRESS;
+            ASSERT_EQ(gpucoll_post(rank.team, &warm_up, &request), GPUCOLL_OK);
+            for (int look = 0; look < looks; look++) {
+                for (int i = 0; i < 1000 && rank.number != 1 && status == GPUCOLL_IN_PROGRESS; i++) {
+                    status = gpucoll_test(request);
+                }
+                rank.barrier();
+                if (rank.number == 1 && status == GPUCOLL_IN_PROGRESS) {
+                    status = gpucoll_test(request);
+                }
+                rank.barrier();
+            }
+            for (int i = 0; i < 150 && rank.number != 1; i++) {
+                for (int look = 0; look < 1024 && status == GPUCOLL_IN_PROGRESS; look++) {
+                    status = gpucoll_test(request);
+                }
+                usleep(10000);
+            }
+            rank.barrier();
+            EXPECT_EQ(status == GPUCOLL_IN_PROGRESS ? Rank::finish(request) : status, GPUCOLL_OK);
+            EXPECT_TRUE(rank.log.topics().empty()) << looks;
+        });
+    }
 }
 
 /* Its error is nobody's but the rank's own, and nobody waits in a warm-up: so the others hear of it in their first call, long before the timeout. */

@@ -90,8 +90,9 @@ static int rehearsals_of(const struct gpucoll_sequence *self)
     return waits && gpucoll_team_rehearses(self->team) ? GPUCOLL_REHEARSALS : 0;
 }
 
-static void count_one(struct gpucoll_sequence *self, enum gpucoll_coll coll, size_t count,
-                      struct gpucoll_task *task)
+/* What a rank does not attend to it declines. */
+static void post(struct gpucoll_sequence *self, enum gpucoll_coll coll, size_t count,
+                 struct gpucoll_task *task)
 {
     const struct gpucoll_coll_args args = {
         .coll = coll,
@@ -99,25 +100,27 @@ static void count_one(struct gpucoll_sequence *self, enum gpucoll_coll coll, siz
         .type = GPUCOLL_FLOAT32,
         .count = count,
         .form = coll == GPUCOLL_REHEARSAL ? GPUCOLL_FORM_BLOCKING : GPUCOLL_FORM_NONBLOCKING,
+        .unable = coll == GPUCOLL_REHEARSAL && !self->attended,
     };
-    const bool able = self->posted || gpucoll_can_warm_up(self->team);
-    if (able && gpucoll_queue_post(&self->queue, &args, task) == GPUCOLL_OK) {
-        self->posted = true;
-    } else if (!self->posted) { /* or out of memory before it was counted */
-        gpucoll_pass(self->team);
-        task->status = GPUCOLL_DECLINED;
-    }
+    /* Not for want of memory, which has been reserved. */
+    const gpucoll_status status = gpucoll_queue_post(&self->queue, &args, task);
+    self->error = status == GPUCOLL_OK ? self->error : gpucoll_mpi_error(status);
 }
 
 void gpucoll_warmup_count(struct gpucoll_sequence *self)
 {
     const int rehearsals = rehearsals_of(self);
-    count_one(self, GPUCOLL_WARMUP, 0, &self->warmups[0]);
-    for (int i = 0; i < rehearsals; i++) {
-        count_one(self, GPUCOLL_REHEARSAL, rehearsed[i], &self->warmups[1 + i]);
+    self->posted = gpucoll_can_warm_up(self->team) && gpucoll_reserve(self->team, 1 + (uint32_t)rehearsals);
+    if (!self->posted) {
+        for (int i = 0; i <= rehearsals; i++) {
+            gpucoll_pass(self->team);
+            self->warmups[i].status = GPUCOLL_DECLINED;
+        }
+        return;
     }
-    if (!self->attended) {
-        (void)refuse(self);
+    post(self, GPUCOLL_WARMUP, 0, &self->warmups[0]);
+    for (int i = 0; i < rehearsals; i++) {
+        post(self, GPUCOLL_REHEARSAL, rehearsed[i], &self->warmups[1 + i]);
     }
 }
 

@@ -198,18 +198,10 @@ static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
                 exchange->name, heard, alike);
 }
 
-/* A kernel that was rung for by one rank only gives up when it is told so. The stream is of no use afterwards. */
-static void test_stop(struct exchange *exchange)
+/* A call whose kernel lingers, of 8 bytes from everybody to everybody. */
+static struct call plan_lingering(struct exchange *exchange)
 {
     struct ranks *ranks = &exchange->ranks;
-    struct gpucoll_accel *accel = ranks->gpus->accel;
-    struct call call = {.ctas = GPUCOLL_CREW_CTAS,
-                        .threads = 256,
-                        .data_bytes = data_bytes,
-                        .stages = GPUCOLL_STAGE_ALL,
-                        .round_end = UINT64_MAX};
-    snprintf(exchange->name, sizeof(exchange->name), "a lingering exchange is stopped on %u ranks",
-             ranks->size);
     exchange->in_place = false;
     exchange_plan_move(exchange, 1000);
     for (uint32_t p = 0; p < ranks->size; p++) { /* nothing may be empty: rank 0 has to wait */
@@ -217,11 +209,46 @@ static void test_stop(struct exchange *exchange)
             exchange->runs[r].run[p].send_bytes = exchange->runs[r].run[p].recv_bytes = 8;
         }
     }
-    call.kernel = GPUCOLL_KERNEL_MOVE_LL;
-    call.functor = GPUCOLL_FN_sum_u8;
-    call.runs = exchange->runs;
-    call.bytes = 8;
-    call.linger_ns = 50000000;
+    return (struct call){.kernel = GPUCOLL_KERNEL_MOVE_LL,
+                         .functor = GPUCOLL_FN_sum_u8,
+                         .ctas = GPUCOLL_CREW_CTAS,
+                         .threads = 256,
+                         .bytes = 8,
+                         .data_bytes = data_bytes,
+                         .stages = GPUCOLL_STAGE_ALL,
+                         .round_end = UINT64_MAX,
+                         .runs = exchange->runs,
+                         .linger_ns = 50000000};
+}
+
+/* Kernels that wait once: for any number of calls that say the same, and for one that does not; the next has a launch of its own, and lingers. */
+static void test_wait_once(struct exchange *exchange)
+{
+    static const struct {
+        bool once, heard;
+    } calls[] = {{true, false}, {true, true}, {true, true}, {false, true}, {false, false}, {false, true}};
+    struct ranks *ranks = &exchange->ranks;
+    const struct rank *first = &ranks->rank[0];
+    struct call call = plan_lingering(exchange);
+    bool passed = true;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        call.waits_once = calls[i].once;
+        ranks_begin(ranks);
+        exchange_run(exchange, &call);
+        /* One that has taken the call has not left since the one before. */
+        passed &= i == 0 || (first->status->left != first->done - 1) == calls[i].heard;
+    }
+    gpus_report(ranks->gpus, passed, "a kernel waits for one call on %u ranks", ranks->size);
+}
+
+/* A kernel that was rung for by one rank only gives up when it is told so. The stream is of no use afterwards. */
+static void test_stop(struct exchange *exchange)
+{
+    struct ranks *ranks = &exchange->ranks;
+    struct gpucoll_accel *accel = ranks->gpus->accel;
+    struct call call = plan_lingering(exchange);
+    snprintf(exchange->name, sizeof(exchange->name), "a lingering exchange is stopped on %u ranks",
+             ranks->size);
     ranks_begin(ranks);
     exchange_run(exchange, &call);
     ranks_begin(ranks);
@@ -269,6 +296,7 @@ static void test_size(struct gpus *gpus, uint32_t size, const struct test_option
             test_row(&exchange, 512, quick);
             test_row(&exchange, 32, quick); /* few calls are small for so few threads */
         }
+        test_wait_once(&exchange);
         if (size > 1) {
             test_stop(&exchange);
         }

@@ -125,6 +125,7 @@ void ranks_launch(struct ranks *ranks, uint32_t r, const struct call *call)
                                           .ctas = call->ctas,
                                           .threads = call->threads,
                                           .linger_ns = call->linger_ns,
+                                          .waits_once = call->waits_once,
                                           .gate = call->gate,
                                           .args = &args,
                                           .runs = call->runs != NULL ? &call->runs[r] : NULL};

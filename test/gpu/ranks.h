@@ -50,6 +50,7 @@ struct call {
     uint16_t relay_flow;
     uint16_t relay_protocol;
     uint32_t linger_ns; /* not 0: one crew, which waits so long for the next call */
+    bool waits_once;    /* as in struct gpucoll_launch */
     bool
         gate; /* the kernels ask before they begin: ranks_wait_all lets them in, after one has had to retreat */
 };

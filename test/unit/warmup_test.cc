@@ -28,40 +28,48 @@ const gpucoll_coll_args rehearsal = [] {
     return args;
 }();
 
-/* Three at once, behind a warm-up, by ranks that had their GPUs before the team was made, on two teams one after the other: the pool has room for three
- * blocks (of 64 KiB), so nothing that was lent may be kept. `refuses` may refuse some. What became of them is the same on all ranks,
- * and later calls are as ever. */
-void rehearse(const std::vector<gpucoll_status> &expected,
-              const std::function<void(Rank &, const std::vector<gpucoll_request *> &)> &refuses)
+/* A team whose ranks had their GPUs before it was made. */
+void with_team(Rank &rank, Meeting &members, const std::function<void(gpucoll_team *)> &body)
+{
+    gpucoll_team *team = nullptr;
+    EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+    ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
+    EXPECT_TRUE(gpucoll_team_rehearses(team));
+    body(team);
+    rank.barrier();
+    gpucoll_team_destroy(team);
+}
+
+/* A warm-up and three rehearsals. */
+using Requests = std::vector<gpucoll_request *>;
+
+/* Posted at once, on two teams one after the other: the pool has room for three blocks (of 64 KiB), so nothing that was lent may be kept. `refuses` may
+ * refuse some. What became of the rehearsals is the same on all ranks, and later calls are as ever. */
+void rehearse(gpucoll_status expected, const std::function<void(Rank &, const Requests &)> &refuses)
 {
     constexpr uint32_t ranks = 3;
     Meeting members(ranks);
+    const auto body = [&](Rank &rank, gpucoll_team *team) {
+        Requests requests(4, nullptr);
+        for (gpucoll_request *&request : requests) {
+            const bool first = &request == &requests.front();
+            ASSERT_EQ(gpucoll_post(team, first ? &warm_up : &rehearsal, &request), GPUCOLL_OK);
+        }
+        refuses(rank, requests);
+        for (gpucoll_request *const &request : requests) {
+            EXPECT_EQ(Rank::finish(request), &request == &requests.front() ? GPUCOLL_OK : expected);
+        }
+        /* The plan that a program's first call is to find made. */
+        const bool planned =
+            rank.log.text().find("allreduce of 256 bytes with sum_f32:") != std::string::npos;
+        EXPECT_EQ(planned, rank.number == 0 && expected == GPUCOLL_OK);
+        Sum sum(rank, 100, 1);
+        EXPECT_EQ(Rank::call(team, sum.args), GPUCOLL_OK);
+        EXPECT_TRUE(sum.right());
+    };
     on_threads(ranks, {{"pack_bytes", "192K"}}, [&](Rank &rank) {
-        EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
         for (int round = 0; round < 2; round++) {
-            gpucoll_team *team = nullptr;
-            gpucoll_request *connecting = nullptr;
-            std::vector<gpucoll_request *> rehearsals(expected.size(), nullptr);
-            ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
-            EXPECT_TRUE(gpucoll_team_rehearses(team));
-            ASSERT_EQ(gpucoll_post(team, &warm_up, &connecting), GPUCOLL_OK);
-            for (gpucoll_request *&request : rehearsals) {
-                ASSERT_EQ(gpucoll_post(team, &rehearsal, &request), GPUCOLL_OK);
-            }
-            refuses(rank, rehearsals);
-            EXPECT_EQ(Rank::finish(connecting), GPUCOLL_OK);
-            for (size_t i = 0; i < expected.size(); i++) {
-                EXPECT_EQ(Rank::finish(rehearsals[i]), expected[i]) << i;
-            }
-            /* The plan that a program's first call is to find made. */
-            const bool planned =
-                rank.log.text().find("allreduce of 256 bytes with sum_f32:") != std::string::npos;
-            EXPECT_EQ(planned, rank.number == 0 && expected.back() == GPUCOLL_OK);
-            Sum sum(rank, 100, 1);
-            EXPECT_EQ(Rank::call(team, sum.args), GPUCOLL_OK);
-            EXPECT_TRUE(sum.right());
-            rank.barrier();
-            gpucoll_team_destroy(team);
+            with_team(rank, members, [&](gpucoll_team *team) { body(rank, team); });
         }
     });
 }
@@ -69,7 +77,7 @@ void rehearse(const std::vector<gpucoll_status> &expected,
 
 TEST(warmup, rehearsals_run)
 {
-    rehearse({GPUCOLL_OK, GPUCOLL_OK, GPUCOLL_OK}, [](Rank &, const std::vector<gpucoll_request *> &) {});
+    rehearse(GPUCOLL_OK, [](Rank &, const Requests &) {});
 }
 
 /* A rank that has left MPI_Init brings what cannot run. */
@@ -77,16 +85,13 @@ TEST(warmup, a_rehearsal_that_one_does_not_attend_is_declined_by_all)
 {
     Meeting members(2);
     on_threads(2, {}, [&](Rank &rank) {
-        EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
-        gpucoll_team *team = nullptr;
-        ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
-        EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
-        gpucoll_coll_args args = rehearsal;
-        args.unable = rank.number == 1;
-        EXPECT_EQ(Rank::call(team, args), GPUCOLL_DECLINED);
-        EXPECT_EQ(Rank::call(team, rehearsal), GPUCOLL_OK);
-        rank.barrier();
-        gpucoll_team_destroy(team);
+        with_team(rank, members, [&](gpucoll_team *team) {
+            EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
+            gpucoll_coll_args args = rehearsal;
+            args.unable = rank.number == 1;
+            EXPECT_EQ(Rank::call(team, args), GPUCOLL_DECLINED);
+            EXPECT_EQ(Rank::call(team, rehearsal), GPUCOLL_OK);
+        });
     });
 }
 
@@ -119,44 +124,35 @@ TEST(warmup, a_rehearsal_is_refused_in_time_or_not_at_all)
 {
     Meeting members(2);
     on_threads(2, {}, [&](Rank &rank) {
-        EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
-        gpucoll_team *team = nullptr;
-        ASSERT_EQ(rank.make_team(members, rank.number, &team), GPUCOLL_OK);
-        EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
-        gpucoll_request *request = nullptr;
-        for (uint32_t turn : {1u, 0u}) { /* the first can be seen by the other, which then offers */
-            if (rank.number == turn) {
-                ASSERT_EQ(gpucoll_post(team, &rehearsal, &request), GPUCOLL_OK);
-                EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+        with_team(rank, members, [&](gpucoll_team *team) {
+            EXPECT_EQ(Rank::call(team, warm_up), GPUCOLL_OK);
+            gpucoll_request *request = nullptr;
+            for (uint32_t turn : {1u, 0u}) { /* the first can be seen by the other, which then offers */
+                if (rank.number == turn) {
+                    ASSERT_EQ(gpucoll_post(team, &rehearsal, &request), GPUCOLL_OK);
+                    EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+                }
+                rank.barrier();
             }
-            rank.barrier();
-        }
-        EXPECT_EQ(gpucoll_refuse(request), rank.number == 1);
-        EXPECT_EQ(Rank::finish(request), GPUCOLL_DECLINED);
-        rank.barrier();
-        gpucoll_team_destroy(team);
+            EXPECT_EQ(gpucoll_refuse(request), rank.number == 1);
+            EXPECT_EQ(Rank::finish(request), GPUCOLL_DECLINED);
+        });
     });
 }
 
-/* Refused before it can be seen by others, or when it has been. */
-TEST(warmup, a_rehearsal_that_one_refuses_is_declined_by_all)
+/* Refused before they can be seen by others, or when they have been; in that case the warm-up may be under way, too. */
+TEST(warmup, rehearsals_that_one_refuses_are_declined_by_all)
 {
     for (const bool seen : {false, true}) {
-        rehearse({GPUCOLL_DECLINED, GPUCOLL_DECLINED, GPUCOLL_DECLINED},
-                 [seen](Rank &rank, const std::vector<gpucoll_request *> &rehearsals) {
-                     if (rank.number != 1) {
-                         return;
-                     }
-                     for (gpucoll_request *request : rehearsals) {
-                         if (seen) {
-                             EXPECT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
-                         }
-                     }
-                     for (gpucoll_request *request : rehearsals) {
-                         EXPECT_TRUE(gpucoll_refuse(request));
-                         EXPECT_TRUE(gpucoll_refuse(request));
-                     }
-                 });
+        rehearse(GPUCOLL_DECLINED, [seen](Rank &rank, const Requests &requests) {
+            for (size_t i = 0; seen && i < requests.size() && rank.number == 1; i++) {
+                EXPECT_EQ(gpucoll_test(requests[i]), GPUCOLL_IN_PROGRESS);
+            }
+            for (size_t i = 1; i < requests.size() && rank.number == 1; i++) {
+                EXPECT_TRUE(gpucoll_refuse(requests[i]));
+                EXPECT_TRUE(gpucoll_refuse(requests[i]));
+            }
+        });
     }
 }
 

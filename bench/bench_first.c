@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "bench/device.h"
 #include "bench/options.h"
 #include "bench/report.h"
@@ -20,13 +19,6 @@ struct first {
     struct bench_report report;
     float *buffer;
 };
-
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
 
 /* By messages of host memory alone: no collective, and nothing of gpucoll. Several times, since the first message to a rank takes longer. */
 static void meet(void)
@@ -44,15 +36,15 @@ static void meet(void)
 static double time_call(struct first *first)
 {
     meet();
-    const double begin = now_us();
+    const double begin = bench_now_us();
     if (MPI_Allreduce(MPI_IN_PLACE, first->buffer, FLOATS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS)
         bench_fail("MPI_Allreduce failed");
-    return now_us() - begin;
+    return bench_now_us() - begin;
 }
 
 static void rest(double us)
 {
-    for (const double begin = now_us(); now_us() - begin < us;)
+    for (const double begin = bench_now_us(); bench_now_us() - begin < us;)
         ;
 }
 
@@ -119,9 +111,9 @@ int main(int argc, char **argv)
     if (parsed != BENCH_PARSED_OK)
         return parsed == BENCH_PARSED_HELP ? 0 : 2;
     open_device(&first, local_rank);
-    const double begin = now_us();
+    const double begin = bench_now_us();
     MPI_Init(&argc, &argv);
-    const double init_us = now_us() - begin;
+    const double init_us = bench_now_us() - begin;
     const double first_us = time_call(&first);
     bench_group_open(&first.group, MPI_COMM_WORLD);
     bool reported = first.group.rank != 0 || bench_report_open(&first.report, first.options.json);

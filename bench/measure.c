@@ -156,7 +156,7 @@ double bench_max(struct bench_group *group, double mine)
     return max;
 }
 
-static double now_us(void)
+double bench_now_us(void)
 {
     return (double)now_ns() * 1e-3;
 }
@@ -164,8 +164,8 @@ static double now_us(void)
 /* Calls in a row come at a steady pace, and what looks for them at a pace of its own may meet each of them early, or late. */
 static void pause_at_random(struct bench_group *group)
 {
-    double end = now_us() + erand48(group->drawn) * group->pause_us;
-    while (now_us() < end)
+    double end = bench_now_us() + erand48(group->drawn) * group->pause_us;
+    while (bench_now_us() < end)
         ;
 }
 
@@ -176,9 +176,9 @@ double bench_once(struct bench_group *group, const struct bench_call *call)
     begin_together(group);
     if (group->pause_us > 0)
         pause_at_random(group);
-    double begin = now_us();
+    double begin = bench_now_us();
     call->run(call->arg);
-    double us = now_us() - begin;
+    double us = bench_now_us() - begin;
     return bench_max(group, us);
 }
 

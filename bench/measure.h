@@ -55,6 +55,7 @@ void bench_barrier(struct bench_group *group);
 /* All-gather of at most BENCH_EXCHANGE_BYTES of host memory; `all` is in rank order. */
 void bench_exchange(struct bench_group *group, const void *mine, void *all, size_t bytes);
 double bench_max(struct bench_group *group, double mine);
+double bench_now_us(void); /* by the host's clock; also before MPI_Init */
 
 /* One iteration; returns the slowest rank's time in microseconds, the same number on every rank. */
 double bench_once(struct bench_group *group, const struct bench_call *call);

@@ -72,6 +72,18 @@ def command_line():
     return " ".join(re.sub(r"(^|=)\S*/", r"\1", word) for word in [PROGRAM] + sys.argv[1:])
 
 
+def save_results(path, head, lists):
+    """The head's entries, then lists that can be compared line by line: {name: values}."""
+    text = json.dumps(head, indent=1).rstrip("\n}")
+    text += "".join(f',\n "{name}": {one_a_line(values)}' for name, values in lists.items()) + "\n}\n"
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise BadInput(f"--json {path}: {error}") from error
+
+
 # Running.
 
 def find_program(folder):

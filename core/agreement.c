@@ -138,13 +138,6 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     request->offered = true;
 }
 
-/* What the rank has said of its lane: the call's number twice, and one more if it has one. */
-static uint64_t offer_of(const struct gpucoll_request *request, uint32_t rank)
-{
-    const struct gpucoll_team_board *board = request->team->members[rank].board;
-    return atomic_load_explicit(&board->offered[request->call % GPUCOLL_RING], memory_order_acquire);
-}
-
 bool gpucoll_agreement_refuse(struct gpucoll_request *request)
 {
     if (request->state == GPUCOLL_QUEUED) {
@@ -205,7 +198,8 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
         if (gpucoll_agreement_post(request, i)->kind != GPUCOLL_POST_LANE_FOLLOWS) {
             continue;
         }
-        const uint64_t offered = offer_of(request, i);
+        const _Atomic uint64_t *word = &team->members[i].board->offered[request->call % GPUCOLL_RING];
+        uint64_t offered = atomic_load_explicit(word, memory_order_acquire);
         if (offered >> 1 != request->call) {
             *missing = i;
             return GPUCOLL_IN_PROGRESS;

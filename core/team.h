@@ -16,11 +16,11 @@ struct gpucoll_member {
 /* One choice of a GPU for each rank, and how this rank reaches them. Lives as long as the team: calls under way use it. */
 struct gpucoll_links {
     struct gpucoll_links *next;
-    unsigned ways;     /* enum gpucoll_tl_way: by which all ranks reach all others; equal on every rank */
-    uint32_t sharers;  /* most ranks that drive one GPU; equal on every rank */
-    bool concurrent;   /* their kernels run at the same time, not in turn; equal on every rank */
-    uint32_t parts;    /* in how many a GPU is divided, for all processes on it; equal on every rank */
-    unsigned resident; /* CTAs of any kernel of a rank that are on its GPU at once; equal on every rank */
+    unsigned ways;      /* enum gpucoll_tl_way: by which all ranks reach all others; equal on every rank */
+    uint32_t sharers;   /* most ranks that drive one GPU; equal on every rank */
+    bool concurrent;    /* their kernels run at the same time, not in turn; equal on every rank */
+    uint32_t parts;     /* in how many a GPU is divided, for all processes on it; equal on every rank */
+    unsigned resident;  /* CTAs of any kernel of a rank that are on its GPU at once; equal on every rank */
     /* The worst of all pairs of ranks, equal on every rank. */
     bool whole_lines;
     unsigned crew; /* CTAs of a rank that can linger together on its GPU */

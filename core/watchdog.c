@@ -311,8 +311,8 @@ static uint64_t first_given_up(const struct gpucoll_request *request)
     return request == team->barrier_watch ? team->calls + 1 : request->call;
 }
 
-/* A warm-up, or a rehearsal without a lane, is cancelled where the communicator is freed before all have come to it: that is no error, and others may still be in what all have
- * come to before. */
+/* A warm-up, or a rehearsal without a lane, is cancelled where the communicator is freed before all have come to it: that is no error, and others
+ * may still be in what all have come to before. */
 static bool is_error(const struct gpucoll_request *request)
 {
     return !request->own || !request->cancelled || request->lane != NULL;

@@ -199,6 +199,8 @@ bool gpucoll_cluster_skips(const struct gpucoll_cluster *cluster, const struct g
 /* Tells the other hosts that a call is declined, ahead and without waiting for them: none could make it run. */
 void gpucoll_cluster_skip(struct gpucoll_request *request);
 
+/* Memory for the first, when a team is made: the greeting's, as others wait for it. False: none. */
+bool gpucoll_span_reserve(struct gpucoll_cluster *cluster);
 /* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
  * is right if no other host can change it and nothing is carried. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */
 struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,

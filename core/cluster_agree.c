@@ -164,6 +164,12 @@ static struct gpucoll_span *new_span(struct gpucoll_cluster *cluster)
     return span;
 }
 
+bool gpucoll_span_reserve(struct gpucoll_cluster *cluster)
+{
+    cluster->spare = new_span(cluster);
+    return cluster->spare != NULL;
+}
+
 struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
                                         const struct gpucoll_verdict *verdict, const void *carried,
                                         bool ahead)

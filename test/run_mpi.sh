@@ -10,13 +10,15 @@
 #     --ranks "1 2 4"    only these numbers of ranks; a row with none of them runs with its first  (default: the row's)
 #     --filter REGEX     only rows whose name matches
 #     --exclude REGEX    no rows whose name matches
+#     --without FLAG     no rows with this flag
 #     --transports LIST  rows that leave the way to gpucoll, once by each of these alone; as NAME_by_TRANSPORT in the results
 #     --logs DIR         one file a run                           (default: ./logs)
 #     --timeout S        of one run                               (default: 300)
 #
 # A row:    name | ranks | mpirun arguments | program and its arguments | flags
 #   ranks   numbers, such as `1 2 3 4 7`
-#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer),
+#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer), engine (tests what lies
+#           below the MPI layer and is the same with every Open MPI: contrib/check runs it with one of them),
 #           p2p (asks for what p2p does; not for --transports), limit=S (seconds, instead of --timeout), script (the program is a
 #           shell script beside the table, which calls mpirun itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS,
 #           SHM in its environment)
@@ -31,7 +33,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. exclude='^$' logs=logs limit=300 transports=''
+list='' programs='' components='' mpirun=mpirun accelerator=host only_ranks='' filter=. exclude='^$' without='' logs=logs limit=300 transports=''
 
 die() {
     echo "run_mpi.sh: $*" >&2
@@ -49,6 +51,7 @@ while [ $# -gt 0 ]; do
         --ranks) only_ranks=$2 ;;
         --filter) filter=$2 ;;
         --exclude) exclude=$2 ;;
+        --without) without=$2 ;;
         --transports) transports=$2 ;;
         --logs) logs=$2 ;;
         --timeout) limit=$2 ;;
@@ -111,7 +114,7 @@ why_not() {
             gpu) [ "$gpus" -ge 1 ] || echo "needs a GPU" ;;
             gpus=*) [ "$gpus" -ge "${flag#gpus=}" ] || echo "needs ${flag#gpus=} GPUs" ;;
             ompi5) [ "$ompi_major" -ge 5 ] || echo "needs Open MPI 5.0" ;;
-            script | p2p | limit=*) ;;
+            script | p2p | engine | limit=*) ;;
             *) die "unknown flag '$flag' in $list" ;;
         esac
     done | head -n 1
@@ -271,6 +274,7 @@ while IFS='|' read -r name ranks arguments command flags; do
     case $name in '' | '#'*) continue ;; esac
     [[ $name =~ $filter && ! $name =~ $exclude ]] || continue
     flags=$(trim "$flags")
+    [[ -z $without || " $flags " != *" $without "* ]] || continue
     [ -z "$transports" ] || is_open "$arguments" "$flags" || continue
     reason=$(why_not "$flags")
     if [ -n "$reason" ]; then

@@ -164,6 +164,9 @@ TEST(allreduce_sizes, of_more_than_the_area_of_ll128_holds)
 {
     on_threads(2, {{"allreduce_algorithm", "oneshot"}, {"protocol", "ll128"}}, [](Rank &rank) {
         for (bool in_place : {false, true}) {
+            if (divisor > 1 && !in_place) {
+                continue;
+            }
             Call call;
             call.type = GPUCOLL_INT32;
             call.in_place = in_place;

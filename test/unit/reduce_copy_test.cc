@@ -97,6 +97,9 @@ TEST(reduce_copies, blocks_of_any_length)
 TEST(reduce_copies, parts_wait_in_the_receive_buffers_if_those_of_all_ranks_are_free)
 {
     for (uint32_t ranks : {2, 3, 5}) {
+        if (divisor > 1 && ranks != 3) {
+            continue;
+        }
         on_threads(ranks, by_copies("0", "1"), [](Rank &rank) {
             Reducer apart(rank, 8 << 20, 0, 0);
             Reducer odd(rank, 8 << 20, 0, rank.number == 1 ? 4 : 0);

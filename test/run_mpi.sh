@@ -24,8 +24,8 @@
 #           SHM in its environment)
 # A row with neither host nor gpu runs with either. The run has `coll_gpucoll_accelerator=host` set in host mode.
 #
-# A program prints a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. (The byte before it is mpirun's own: that of
-# Open MPI 5.0 may print one after a help message.) A run that ends with an error,
+# A program has a line for each case: `PASS name`, `FAIL name: detail` or `SKIP name: why`. It prints it, and writes it into the file
+# that GPUCOLL_TEST_RESULTS names: in what mpirun prints, lines run into those of libraries. A script prints it. A run that ends with an error,
 # passes its time, prints no result or leaves a file in shared memory is a failed case of its own. Open MPI's files there are in a folder of this
 # script's own (SHM for scripts), which is emptied behind each run: so they are known from those of other jobs. Before a run that passes its time is
 # killed, the stacks of all threads of its processes are written into its log.
@@ -216,7 +216,7 @@ trap 'kill_running; exit 130' INT TERM
 # run NAME RANKS MPIRUN-ARGUMENTS COMMAND FLAGS
 run() {
     local label="$1 np=$2" log=$logs/$1.np$2.log before=$logs/shm.before started=$SECONDS status=0 seconds=$limit
-    local left failed flag
+    local left failed flag printed=$logs/printed
     local -a command arguments line
     for flag in $5; do
         case $flag in limit=*) seconds=${flag#limit=} ;; esac
@@ -233,10 +233,15 @@ run() {
         line=("$mpirun" -n "$2" ${arguments[@]+"${arguments[@]}"} "${command[@]}")
     fi
     echo "+ ${line[*]}" >"$log"
+    : >"$printed"
+    if [[ " $5 " == *" script "* ]]; then
+        printed=$log
+    else
+        line=(env GPUCOLL_TEST_RESULTS="$printed" "${line[@]}")
+    fi
     within "$seconds" "$log" "${line[@]}" || status=$?
 
-    : >"$logs/cases"
-    LC_ALL=C sed -nE "s#^[^[:alnum:]|]?(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$log" >"$logs/cases"
+    LC_ALL=C sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$printed" >"$logs/cases"
     case $status in
         0) ;;
         124 | 137) echo "FAIL $label: not finished after $seconds s" >>"$logs/cases" ;;
@@ -296,7 +301,8 @@ while IFS='|' read -r name ranks arguments command flags; do
     done
 done <"$list"
 
-rm -f "$logs/cases" "$logs/shm.before"
+[ -s "$results" ] || die "no row of $list is to run: are --filter, --exclude and --without right?"
+rm -f "$logs/cases" "$logs/printed" "$logs/shm.before"
 count() { grep -c "^$1" "$results" || true; }
 echo "$(count PASS) passed, $(count FAIL) failed, $(count SKIP) skipped"
 [ "$(count FAIL)" -eq 0 ]

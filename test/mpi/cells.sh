@@ -5,6 +5,7 @@ set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
 table=$(dirname "$0")/../../docs/collectives.md
+lines=$LOGS/script.$$.lines
 
 if [ ! -f "$table" ]; then
     skip table "there is no docs/collectives.md beside these tests"
@@ -18,9 +19,12 @@ done
 for case in "${cases[@]}"; do
     IFS='|' read -r name arguments option <<<"$case"
     read -ra arguments <<<"$arguments"
-    launch ${arguments[@]+"${arguments[@]}"} "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
-    LC_ALL=C sed -nE "s#^[^[:alnum:]|]?(PASS|FAIL|SKIP) (.*)#\1 $name/\2#p" "$output"
+    : >"$lines"
+    launch ${arguments[@]+"${arguments[@]}"} -x GPUCOLL_TEST_RESULTS="$lines" "$PROGRAMS/cells" --table="$table" ${option:+"$option"}
+    sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $name/\2#p" "$lines"
     ! timed_out || fail "$name" "not finished"
-    says '^DONE' || fail "$name" "ended with status $status"
+    [ "$status" -eq 0 ] || grep -q '^FAIL' "$lines" || fail "$name" "ended with status $status"
+    [ -s "$lines" ] || fail "$name" "printed no result"
 done
+rm -f "$lines"
 exit 0

@@ -47,6 +47,9 @@ static int reduce(struct test_buffer *send, struct test_buffer *recv, int count)
 
 static void go_wrong(void)
 {
+    printf("REPORT rank %d goes wrong\n", test.rank);
+    fflush(stdout);
+    test_sleep(0.2); /* it has to pass mpirun */
     if (strcmp(mode, "abort") == 0) {
         MPI_Abort(MPI_COMM_WORLD, 7);
     } else if (strcmp(mode, "kill") == 0) {

@@ -45,6 +45,8 @@ dies() {
         fail "$1" "the job did not end"
     elif [ "$status" -eq 0 ] && [ "$2" != exit ]; then
         fail "$1" "the job ended with status 0"
+    elif ! says "REPORT rank $last goes wrong" || says 'wrong result'; then
+        fail "$1" "it did not come so far"
     else
         pass "$1"
     fi
@@ -162,6 +164,10 @@ if [[ arguments_differ =~ $only ]]; then
         fail arguments_differ "the job did not end"
     elif ! says 'different arguments'; then
         fail arguments_differ "nothing was said of different arguments"
+    elif [ "$(grep -c 'the call returned an error' "$output")" -ne "$NP" ]; then
+        fail arguments_differ "not every rank got an error"
+    elif [ "$took" -gt 15 ]; then
+        fail arguments_differ "it took $took s"
     else
         pass arguments_differ
     fi

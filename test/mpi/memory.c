@@ -92,7 +92,7 @@ enum test_memory test_memory_kind(uint64_t key)
 
 static void die(const char *what, const char *why)
 {
-    printf("FAIL memory: %s on rank %d: %s\n", what, test.rank, why);
+    test_say("FAIL memory: %s on rank %d: %s\n", what, test.rank, why);
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort();
 }

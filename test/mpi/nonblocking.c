@@ -35,6 +35,7 @@ static void test_outstanding(int n)
 
     if (!test_begin("outstanding/%d_in_any_order", n))
         return;
+    test_ways_before();
     for (int i = 0; i < n; i++) {
         sum_open(&sums[i], (uint64_t)i, 1 + i % COUNT, test_memory_kind((uint64_t)i));
         sum_post(&sums[i], MPI_COMM_WORLD);
@@ -42,6 +43,7 @@ static void test_outstanding(int n)
     test_shuffle(order, n, &state);
     for (int i = 0; i < n; i++)
         sum_wait(&sums[order[i]]);
+    test_ways_after((unsigned)n, "outstanding sums");
     for (int i = 0; i < n; i++)
         sum_close(&sums[i]);
     test_end();
@@ -119,6 +121,7 @@ static void test_used_again(void)
         return;
     for (int i = 0; i < CALLS; i++)
         sum_open(&sums[i], (uint64_t)i, count, test_memory_kind((uint64_t)i));
+    test_ways_before();
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CALLS; i++) {
             sum_fill(&sums[i], (uint64_t)(round * CALLS + i));
@@ -127,6 +130,7 @@ static void test_used_again(void)
         for (int i = CALLS - 1; i >= 0; i--)
             sum_wait(&sums[i]);
     }
+    test_ways_after(CALLS * ROUNDS, "long sums");
     for (int i = 0; i < CALLS; i++)
         sum_close(&sums[i]);
     test_end();
@@ -461,10 +465,9 @@ static void test_overlap(void)
 int main(int argc, char **argv)
 {
     bool overlap = false;
-    bool native = false;
     const struct test_option own[] = {
         {"overlap", &overlap, NULL, "calls complete while the application computes"},
-        {"native", &native, NULL, "calls on device memory run natively, and their arguments are compared"},
+        TEST_WAYS_NATIVE,
         TEST_WAYS_EXPECT,
         {NULL, NULL, NULL, NULL},
     };
@@ -488,7 +491,7 @@ int main(int argc, char **argv)
     test_freed();
     test_comm_freed();
     test_cancel();
-    if (native)
+    if (test_ways_native) /* arguments are compared then */
         test_error();
     if (overlap)
         test_overlap();

@@ -5,7 +5,7 @@ set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
 folder=$(mktemp -d "$LOGS/observe.XXXXXX")
-trap 'tidy; rm -rf "$folder"' EXIT
+trap 'rm -rf "$folder" "$output" "$began"' EXIT
 program=("$PROGRAMS/observed")
 
 # expect NAME PATTERN...: the command went well and each pattern is somewhere in $output.
@@ -36,7 +36,13 @@ tables=$(grep -c 'rank [0-9]* of [0-9]* on' "$output")
 if [ "$tables" -eq "$NP" ]; then pass summary/all; else fail summary/all "$tables tables"; fi
 
 launch "${program[@]}"
-if says 'rank 0 of'; then fail summary/none 'a summary that nobody asked for'; else pass summary/none; fi
+if [ "$status" -ne 0 ]; then
+    fail summary/none "status $status"
+elif says 'rank 0 of'; then
+    fail summary/none 'a summary that nobody asked for'
+else
+    pass summary/none
+fi
 
 launch --mca coll_gpucoll_summary "$folder/summary.%r.json" "${program[@]}"
 if ! command -v python3 >/dev/null; then

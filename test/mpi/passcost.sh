@@ -37,7 +37,9 @@ for _ in 1 2 3 4 5; do
     [ $((with - without)) -gt "$allowed" ] || break
 done
 echo "instructions of a call: $without without gpucoll, $with with it"
-if [ $((with - without)) -le "$allowed" ]; then
+if [ "$with" -eq "$without" ]; then
+    fail passcost "as many with gpucoll as without it: is it loaded?"
+elif [ $((with - without)) -le "$allowed" ]; then
     pass passcost
 else
     fail passcost "$((with - without)) instructions more, $allowed are allowed"

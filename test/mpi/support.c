@@ -1,6 +1,7 @@
 #include "test/mpi/support.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,6 +31,7 @@ struct report {
 static struct report mine;
 static char case_name[200];
 static char alarm_line[600];
+static int results = -1; /* the file that GPUCOLL_TEST_RESULTS names */
 static char skip_reason[200];
 static bool skipping;
 static int skipped_cases;
@@ -105,6 +107,19 @@ void test_sleep(double seconds)
         continue;
 }
 
+void test_say(const char *format, ...)
+{
+    char line[1200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fputs(line, stdout);
+    if (results >= 0 && write(results, line, strlen(line)) < 0)
+        printf("FAIL results: GPUCOLL_TEST_RESULTS cannot be written: %s\n", strerror(errno));
+}
+
 /* A hung case: says which and where, and ends the job (mpirun kills the other ranks). No calls that wait for a lock of another thread,
  * but for what finds a function's name: a second alarm ends that. */
 static void on_alarm(int number)
@@ -116,7 +131,8 @@ static void on_alarm(int number)
         _exit(3);
     again = 1;
     alarm(STACKS_S);
-    if (write(STDOUT_FILENO, alarm_line, strlen(alarm_line)) < 0)
+    if (write(STDOUT_FILENO, alarm_line, strlen(alarm_line)) < 0 ||
+        (results >= 0 && write(results, alarm_line, strlen(alarm_line)) < 0))
         _exit(4);
     test_stacks_print();
     test_sleep(OTHERS_S);
@@ -238,12 +254,15 @@ static void check_loaded(void)
 void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own)
 {
     const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    const char *file = getenv("GPUCOLL_TEST_RESULTS");
 
     for (int i = 1; i < *argc; i++)
         if (!parse_one((*argv)[i], own))
             usage(own);
     test.local_rank = local_rank != NULL ? atoi(local_rank) : 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (file != NULL)
+        results = open(file, O_WRONLY | O_APPEND | O_CLOEXEC);
     start_watchdog();
     name_case("start");
     if (context_first)
@@ -385,19 +404,19 @@ static bool print_case(const struct report *all)
             first = rank;
     }
     if (first >= 0) {
-        printf("FAIL %s: %s (rank %d of %d, %d failures there, %d ranks failed, --seed=%llu)\n", case_name,
-               all[first].detail, first, test.size, all[first].failures, failed_ranks,
-               (unsigned long long)test.seed);
+        test_say("FAIL %s: %s (rank %d of %d, %d failures there, %d ranks failed, --seed=%llu)\n", case_name,
+                 all[first].detail, first, test.size, all[first].failures, failed_ranks,
+                 (unsigned long long)test.seed);
         return false;
     }
     if (find_disagreement(all, text, sizeof text)) {
-        printf("FAIL %s: %s (--seed=%llu)\n", case_name, text, (unsigned long long)test.seed);
+        test_say("FAIL %s: %s (--seed=%llu)\n", case_name, text, (unsigned long long)test.seed);
         return false;
     }
     if (skipping)
-        printf("SKIP %s: %s\n", case_name, skip_reason);
+        test_say("SKIP %s: %s\n", case_name, skip_reason);
     else
-        printf("PASS %s\n", case_name);
+        test_say("PASS %s\n", case_name);
     return true;
 }
 
@@ -436,6 +455,6 @@ int test_finish(void)
     test_memory_stop();
     alarm(0);
     if (test.cases == 0 && test.rank == 0)
-        printf("FAIL no case ran: is --only=%s right?\n", test.only != NULL ? test.only : "");
+        test_say("FAIL no case ran: is --only=%s right?\n", test.only != NULL ? test.only : "");
     return test.failed_cases > 0 || test.cases == 0;
 }

@@ -4,7 +4,8 @@
  *
  * A program tests cases. Within a case each rank notes its failures; test_end gathers them on rank 0, which
  * prints one line: `PASS case`, `FAIL case: detail (rank, seed)` or `SKIP case: why`. The report travels by
- * point-to-point messages only, so that a wrong collective cannot hide itself.
+ * point-to-point messages only, so that a wrong collective cannot hide itself. The line goes to the file, too, that GPUCOLL_TEST_RESULTS names
+ * if there is one: mpirun mingles what ranks print with what libraries say.
  */
 #ifndef GPUCOLL_TEST_MPI_SUPPORT_H
 #define GPUCOLL_TEST_MPI_SUPPORT_H
@@ -51,6 +52,9 @@ struct test_option {
 void test_start(int *argc, char ***argv, int thread_level, const struct test_option *own);
 /* Prints `DONE passed failed skipped`, finalises MPI; the result is main's. */
 int test_finish(void);
+
+/* Prints a line `FAIL ...` of something that is no case's; PASS, FAIL and SKIP of cases go the same way. */
+void test_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Starts a case; false if `--only` leaves it out. */
 bool test_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));

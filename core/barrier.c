@@ -63,8 +63,9 @@ static gpucoll_status look_after(struct gpucoll_team *team, uint32_t missing, co
         team->barrier_polls++;
         return GPUCOLL_IN_PROGRESS;
     }
-    if (!make_watch(team)) {
-        return GPUCOLL_ERR_NO_MEMORY;
+    if (!make_watch(team)) { /* out of memory: it may be there by the next time */
+        team->barrier_polls = 0;
+        return GPUCOLL_IN_PROGRESS;
     }
     gpucoll_status status = gpucoll_watchdog_far(team->barrier_watch, missing, doing);
     if (status != GPUCOLL_IN_PROGRESS) {

@@ -194,7 +194,7 @@ bool gpucoll_cluster_is_small(const struct gpucoll_cluster *cluster, enum gpucol
 /* Do all ranks know that of the call by themselves, since MPI makes its size equal on all? */
 bool gpucoll_cluster_skips(const struct gpucoll_cluster *cluster, const struct gpucoll_coll_args *args);
 
-/* ---- what hosts tell each other (core/cluster_agree.c) ---- */
+/* ---- what hosts tell each other (core/cluster_span.c, core/cluster_agree.c) ---- */
 
 /* Tells the other hosts that a call is declined, ahead and without waiting for them: none could make it run. */
 void gpucoll_cluster_skip(struct gpucoll_request *request);
@@ -207,7 +207,7 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
                                         const struct gpucoll_verdict *verdict, const void *carried,
                                         bool ahead);
 /* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
- * shown. Turns the network's progress. */
+ * shown, also of a message of this rank, to rank `*missing`. Turns the network's progress. */
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
 /* Of one that is through, and in which all have carried: the span->known.carried bytes of a host. */
 const char *gpucoll_span_carried(const struct gpucoll_span *span, uint32_t host);

@@ -1,6 +1,6 @@
 /*
  * Giving up, as other hosts are told of it. A rank that ends a call with an error sends one message to each rank that it tells of its spans
- * (core/cluster_agree.c): those connections are there, and proved, since the greeting. Whoever hears its first alarm passes it on the same way, so
+ * (core/cluster_span.c): those connections are there, and proved, since the greeting. Whoever hears its first alarm passes it on the same way, so
  * that after log2 h hops it has come to all hosts; it gives up in turn, which the ranks of its own host see on its board. Nobody waits for it,
  * and nothing depends on it: where a message is lost, time is what tells.
  *
@@ -29,7 +29,7 @@ static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *al
     cluster->outgoing = *alarm;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-            if (!cluster->ops->lost(cluster->net, cluster->peers[to])) {
+            if (cluster->peers[to] != NULL && !cluster->ops->lost(cluster->net, cluster->peers[to])) {
                 cluster->ops->send(cluster->net, cluster->peers[to], tag_to(cluster, to), &cluster->outgoing,
                                    sizeof cluster->outgoing, NULL, &cluster->alarms[cluster->alarms_sent++]);
             }

@@ -210,16 +210,19 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team, struct gpucoll_cl
     return GPUCOLL_OK;
 }
 
-/* To all ranks, as any of them may be sent to. Of those that are never, the network keeps the address, once a process. */
+/* To all ranks, as any of them may be sent to; to the others, too, if one fails. Of those that are never sent to, the network keeps the address,
+ * once a process. */
 static gpucoll_status connect_ranks(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
 {
-    gpucoll_status status = GPUCOLL_OK;
-    for (uint32_t rank = 0; rank < cluster->size && status == GPUCOLL_OK; rank++) {
+    gpucoll_status failed = GPUCOLL_OK;
+    for (uint32_t rank = 0; rank < cluster->size; rank++) {
         if (rank != cluster->rank) {
-            status = cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
+            const gpucoll_status status =
+                cluster->ops->connect(cluster->net, &ends[rank].address, &cluster->peers[rank]);
+            failed = status != GPUCOLL_OK ? status : failed;
         }
     }
-    return status;
+    return failed;
 }
 
 static void fill_rails(struct gpucoll_cluster *cluster, const struct gpucoll_cluster_end *ends)
@@ -258,22 +261,33 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
         back->members[i].board =
             gpucoll_board_team(&back->members[i].peer->board, ends[back->members[i].number].region);
     }
-    gpucoll_status status = connect_ranks(cluster, ends);
-    if (status != GPUCOLL_OK) {
-        return status;
-    }
+    const gpucoll_status status = connect_ranks(cluster, ends);
     fill_rails(cluster, ends);
     find_shelves(team, ends);
     gpucoll_cluster_listen(cluster);
+    if (status != GPUCOLL_OK) {
+        return status;
+    }
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
     cluster->greeting = gpucoll_span_start(
         cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, NULL, false);
     return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
 }
 
+/* This rank cannot greet: who waits for that is to end it, too. Whether all could is told afterwards in any case. */
+static void warn(struct gpucoll_cluster *cluster)
+{
+    const struct gpucoll_missing nobody = {0};
+    gpucoll_cluster_alarm(cluster, 1, &nobody);
+}
+
 void gpucoll_cluster_greet(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends)
 {
-    team->cluster->greeted = connect_all(team, ends);
+    struct gpucoll_cluster *cluster = team->cluster;
+    cluster->greeted = connect_all(team, ends);
+    if (cluster->greeted != GPUCOLL_IN_PROGRESS) {
+        warn(cluster);
+    }
 }
 
 gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
@@ -289,11 +303,16 @@ gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster)
     }
     const uint64_t limit_ns = (uint64_t)timeout * 1000000000u;
     const uint64_t waited_ns = gpucoll_patience_look(&cluster->greeting_for, gpucoll_now_ns(), limit_ns / 8);
-    if (status == GPUCOLL_IN_PROGRESS && timeout > 0 && waited_ns > limit_ns) {
+    if (status == GPUCOLL_IN_PROGRESS && cluster->alarmed) {
+        status = GPUCOLL_ERR_PEER;
+    } else if (status == GPUCOLL_IN_PROGRESS && timeout > 0 && waited_ns > limit_ns) {
         gpucoll_help(cluster->context->log, "net-silent", cluster->rank, missing, timeout);
         status = GPUCOLL_ERR_TIMEOUT;
     }
     if (status != GPUCOLL_IN_PROGRESS) {
+        if (status != GPUCOLL_OK) {
+            warn(cluster);
+        }
         gpucoll_span_end(cluster->greeting);
         cluster->greeting = NULL;
         cluster->greeted = status;

@@ -78,6 +78,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster_move.c \
 	core/cluster_ordered.c \
 	core/cluster_pack.c \
+	core/cluster_span.c \
 	core/cluster_pairs.c \
 	core/cluster_pairs.h \
 	core/cluster_post.c \

@@ -263,6 +263,7 @@ TEST(barrier_call, the_watchdog_names_who_does_not_come)
             EXPECT_EQ(rank.call(barrier), GPUCOLL_ERR_TIMEOUT);
             const std::string text = rank.log.text_of("timeout");
             EXPECT_NE(text.find("barrier"), std::string::npos) << text;
+            EXPECT_NE(text.find("Missing ranks:  1\n"), std::string::npos) << text;
         }
         rank.barrier();
     });

@@ -215,6 +215,7 @@ void finish_all(std::vector<gpucoll_request *> &requests)
                 open--;
             }
         }
+        sched_yield();
     }
 }
 } // namespace

@@ -49,6 +49,7 @@ void expect_over(Rank &rank, gpucoll_status status, bool differs)
     }
     rank.barrier();
     EXPECT_EQ(fake_net_count().under_way, rank.meeting.size); /* each listens for alarms */
+    EXPECT_FALSE(rank.log.waited_in_vain());
     rank.barrier();
 }
 } // namespace

@@ -49,8 +49,10 @@ TEST(cluster_reach, exchanges_from_device_to_device_by_every_algorithm_of_a_rail
 {
     for (const char *name : {"doubling", "ring", "tree"}) {
         for (const Hosts &hosts : {hosts_of({2, 1, 2}), hosts_of({1, 1, 1, 1, 1})}) {
+            const uint64_t before = fake_net_direct();
             on_hosts(hosts, {{"chunk", "4K"}, {"rail_algorithm", name}, {"net_gpu_memory", "yes"}},
                      [](Rank &rank) { check_moves(rank, 7001); });
+            EXPECT_GT(fake_net_direct(), before) << name;
         }
     }
 }
@@ -148,6 +150,7 @@ TEST(cluster_reach, a_call_that_is_given_up_leaves_no_message_on_a_device)
                 status = gpucoll_test(request);
             }
             EXPECT_NE(status, GPUCOLL_OK);
+            EXPECT_FALSE(rank.log.waited_in_vain());
             rank.barrier();
             EXPECT_EQ(fake_net_count().memories, 0u);
             rank.barrier();

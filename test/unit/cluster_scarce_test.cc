@@ -2,7 +2,11 @@
  * A rank of several hosts that runs out of memory on its own: the others learn of it by what is exchanged anyway.
  */
 #include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
 #include "test/unit/exchange_part.h"
+#include "test/unit/fake_net.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -124,6 +128,117 @@ TEST(cluster_scarce, a_call_for_which_one_rank_has_no_memory_is_declined_by_all)
                 ExchangePart part(call, rank.number, rank.meeting.size);
                 expect_declined(rank, refusal, part.args());
             }
+        });
+    }
+}
+
+namespace
+{
+thread_local bool cannot_connect; /* this rank, to the next one that it tries */
+thread_local bool cannot_send;    /* its next message */
+
+const gpucoll_net_ops &refusing_net()
+{
+    static gpucoll_net_ops refusing = fake_net;
+    refusing.connect = [](gpucoll_net *net, const gpucoll_net_address *address, gpucoll_net_peer **peer) {
+        return std::exchange(cannot_connect, false) ? GPUCOLL_ERR_NO_MEMORY
+                                                    : fake_net.connect(net, address, peer);
+    };
+    refusing.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+                       gpucoll_net_memory *memory, gpucoll_net_message *message) {
+        if (std::exchange(cannot_send, false)) {
+            fake_net_fail_send(net, 0);
+        }
+        fake_net.send(net, peer, tag, data, bytes, memory, message);
+    };
+    return refusing;
+}
+
+/* None waits for the greeting of one that cannot, until the timeout. */
+void expect_declined_soon(Rank &rank, bool &refused)
+{
+    using Clock = std::chrono::steady_clock;
+    refused = rank.number == scarce;
+    const auto begin = Clock::now();
+    gpucoll_team *made = nullptr;
+    EXPECT_EQ(rank.make_team(rank.meeting, 1, &made), GPUCOLL_DECLINED);
+    EXPECT_FALSE(refused);
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(25));
+    EXPECT_FALSE(rank.log.waited_in_vain());
+    rank.barrier();
+    EXPECT_EQ(rank.make_team(rank.meeting, 2, &made), GPUCOLL_OK);
+    Sum sum(rank, 1000, 1);
+    EXPECT_EQ(Rank::call(made, sum.args), GPUCOLL_OK);
+    EXPECT_TRUE(sum.right());
+    rank.barrier();
+    gpucoll_team_destroy(made);
+}
+} // namespace
+
+/* The alarm takes another way than the greeting that is missing: by a third host. */
+TEST(cluster_scarce, a_team_of_which_one_rank_cannot_connect_is_declined_by_all)
+{
+    for (const Hosts &hosts : {hosts_of({1, 1, 1}), hosts_of({1, 2, 1})}) {
+        on_hosts(
+            hosts, {{"timeout", "60"}}, [](Rank &rank) { expect_declined_soon(rank, cannot_connect); }, true,
+            &refusing_net());
+    }
+}
+
+TEST(cluster_scarce, a_team_of_which_one_rank_cannot_greet_is_declined_by_all)
+{
+    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({2, 2}), hosts_of({1, 2, 1})}) {
+        on_hosts(
+            hosts, {{"timeout", "60"}}, [](Rank &rank) { expect_declined_soon(rank, cannot_send); }, true,
+            &refusing_net());
+    }
+}
+
+/* The others wait for what its message should have told them. */
+TEST(cluster_scarce, a_call_of_which_one_rank_cannot_tell_the_others_ends_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({1, 1}), hosts_of({2, 2}), hosts_of({1, 2, 1})}) {
+        for (const size_t count : {10, 10000}) { /* along with what hosts tell each other, and in stages */
+            on_hosts(
+                hosts, {{"timeout", "60"}},
+                [count](Rank &rank) {
+                    Sum sum(rank, count, 1);
+                    EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+                    rank.barrier();
+                    cannot_send = rank.number == scarce;
+                    gpucoll_status status = GPUCOLL_OK;
+                    for (int turn = 0; turn < 3 && status == GPUCOLL_OK;
+                         turn++) { /* a rank may have all it needs */
+                        status = rank.call(sum.args);
+                    }
+                    EXPECT_LT(status, 0) << gpucoll_status_name(status);
+                    EXPECT_FALSE(cannot_send);
+                    EXPECT_FALSE(rank.log.waited_in_vain());
+                    rank.barrier();
+                },
+                false, &refusing_net());
+        }
+    }
+}
+
+/* It looks for the memory again, once there is some. */
+TEST(cluster_scarce, a_barrier_needs_no_memory_to_wait)
+{
+    for (const Hosts &hosts : {hosts_of({3}), hosts_of({2, 1})}) {
+        on_hosts(hosts, {{"timeout", "60"}}, [](Rank &rank) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            if (rank.number == 0) {
+                test_no_memory_once_after(0);
+            } else if (rank.number == 1) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            }
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            if (rank.number == 0) {
+                EXPECT_GT(test_memory_refused(), 0u);
+                test_no_memory_from(0);
+            }
+            EXPECT_TRUE(rank.log.topics().empty());
+            rank.barrier();
         });
     }
 }

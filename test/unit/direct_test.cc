@@ -319,7 +319,8 @@ TEST(direct_buffers, serve_several_teams)
 /* Copies of several milliseconds are on their way when both ranks give the call up. */
 TEST(direct_buffers, are_left_alone_once_a_call_is_given_up)
 {
-    on_threads(2, forced("copy"), [](Rank &rank) {
+    std::atomic<int> given_up{0};
+    on_threads(2, forced("copy"), [&](Rank &rank) {
         constexpr size_t bytes = size_t{16} << 20;
         Buffer send(bytes);
         Buffer recv(2 * bytes);
@@ -336,14 +337,18 @@ TEST(direct_buffers, are_left_alone_once_a_call_is_given_up)
             ASSERT_EQ(rank.call(args), GPUCOLL_OK);
         }
         gpucoll_request *request = nullptr;
-        ASSERT_EQ(gpucoll_post(rank.team, &args, &request), GPUCOLL_OK);
-        gpucoll_status status = GPUCOLL_IN_PROGRESS;
-        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
-        while (status == GPUCOLL_IN_PROGRESS && std::chrono::steady_clock::now() < until) {
-            status = gpucoll_test(request);
+        gpucoll_status status = GPUCOLL_OK;
+        for (int turn = 0; turn < 100 && status == GPUCOLL_OK; turn++) { /* until it has not ended so soon */
+            ASSERT_EQ(gpucoll_post(rank.team, &args, &request), GPUCOLL_OK);
+            status = GPUCOLL_IN_PROGRESS;
+            const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+            while (status == GPUCOLL_IN_PROGRESS && std::chrono::steady_clock::now() < until) {
+                status = gpucoll_test(request);
+            }
         }
         if (status == GPUCOLL_IN_PROGRESS) {
             gpucoll_cancel(request);
+            given_up++;
         }
         rank.barrier();
         memset(recv.data(), 2, 2 * bytes);
@@ -351,6 +356,7 @@ TEST(direct_buffers, are_left_alone_once_a_call_is_given_up)
         EXPECT_TRUE(std::all_of(recv.data(), recv.data() + 2 * bytes, [](char byte) { return byte == 2; }));
         rank.barrier();
     });
+    EXPECT_GT(given_up.load(), 0);
 }
 
 TEST(direct_buffers, are_left_alone_below_the_threshold_and_when_turned_off)

@@ -76,7 +76,7 @@ TEST(timeout, leaves_a_team_that_declines_on_this_rank)
             rank.barrier();
             /* The post of rank 0 is still there, but its kernel is not: this rank learns that it gave up. */
             EXPECT_EQ(rank.call(some.args), GPUCOLL_ERR_TIMEOUT);
-            expect_words(rank.log.text_of("peer-gave-up"), {"0", "allreduce", "team 0"});
+            expect_words(rank.log.text_of("peer-gave-up"), {"Rank 0 gave", "allreduce", "team 0"});
             EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
         }
     });
@@ -229,7 +229,7 @@ static void expect_death_is_told(const Settings &settings, uint32_t size, uint32
             if (rank.number == victim) {
                 last_words(rank);
                 rank.barrier();
-                kill(getpid(), SIGKILL);
+                die();
             }
             rank.barrier();
             auto begin = std::chrono::steady_clock::now();
@@ -242,7 +242,8 @@ static void expect_death_is_told(const Settings &settings, uint32_t size, uint32
             expect_words(rank.log.text_of(topic), {"allreduce", "team 0"});
             if (size == 2) {
                 EXPECT_EQ(topic, "peer-died");
-                expect_words(rank.log.text_of(topic), {std::to_string(victim).c_str()});
+                const std::string told = "rank " + std::to_string(victim) + " ended";
+                expect_words(rank.log.text_of(topic), {told.c_str()});
             }
             EXPECT_EQ(rank.call(some.args), GPUCOLL_DECLINED);
             EXPECT_EQ(shm_traces(), std::vector<std::string>());

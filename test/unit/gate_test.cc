@@ -382,7 +382,7 @@ TEST(gate, a_call_whose_peer_dies_ends_at_its_gate)
             AtGate at(rank, other, first, second);
             rank.barrier();
             if (rank.number == 1) {
-                kill(getpid(), SIGKILL);
+                die();
             }
             EXPECT_EQ(Rank::finish(at.late), GPUCOLL_ERR_PEER);
             EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-died"});

@@ -92,7 +92,8 @@ using Body = std::function<void(Rank &)>;
 
 /* Runs `body` on `size` ranks. `bare`: without context and team, else they are made before it and freed after it. */
 void on_threads(uint32_t size, const Settings &settings, const Body &body, bool bare = false);
-/* The same in forked processes; a rank may be expected to die by SIGKILL. */
+/* The same in forked processes; a rank may be expected to die by SIGKILL, by `die`, which it does not if its expectations did not hold. */
+[[noreturn]] void die();
 void on_processes(uint32_t size, const Settings &settings, const Body &body, int killed = -1);
 
 #endif

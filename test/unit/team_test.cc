@@ -407,6 +407,7 @@ TEST(teams, used_at_once_by_several_threads)
         }
         on_threads(ranks, {{"lanes", lanes}}, [&](Rank &rank) {
             std::vector<std::thread> threads;
+            std::atomic<int> ran{0};
             for (uint32_t which = 0; which < threads_each; which++) {
                 threads.emplace_back([&, which] {
                     gpucoll_team *team = nullptr;
@@ -419,6 +420,7 @@ TEST(teams, used_at_once_by_several_threads)
                         EXPECT_TRUE(status == GPUCOLL_OK || status == GPUCOLL_DECLINED);
                         if (status == GPUCOLL_OK) {
                             EXPECT_EQ(result, 3 * i + 3);
+                            ran++;
                         }
                     }
                     std::vector<int> all(ranks * statuses.size());
@@ -433,6 +435,7 @@ TEST(teams, used_at_once_by_several_threads)
             for (std::thread &thread : threads) {
                 thread.join();
             }
+            EXPECT_GT(ran.load(), 0);
         });
     }
 }

@@ -50,6 +50,8 @@ class RecordingLog
     std::vector<std::string> topics() const;
     /* The texts of all messages of this topic, one after the other; empty if there was none. */
     std::string text_of(const std::string &topic) const;
+    /* Has anybody waited in vain for as long as the timeout? */
+    bool waited_in_vain() const { return !text_of("timeout").empty() || !text_of("net-silent").empty(); }
 
   private:
     struct Help {

@@ -166,6 +166,10 @@ static bool waits_for_first(struct gpucoll_request *request)
 static void try_offer(struct gpucoll_request *request)
 {
     struct gpucoll_context *context = request->team->context;
+    if (request->own && request->team->given_up) {
+        offer_lane(request, false); /* the one before it has failed, and so would this, on another lane */
+        return;
+    }
     pthread_mutex_lock(&context->lock);
     if (waits_for_first(request)) {
         pthread_mutex_unlock(&context->lock);

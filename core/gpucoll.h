@@ -176,8 +176,10 @@ bool gpucoll_team_is_bound(const struct gpucoll_team *team);
  * GPUCOLL_REHEARSAL, behind a warm-up, is an all-reduce of a few numbers in memory that the engine lends: what else the application's first call
  * would go through for the first time, and the first kernel. To be posted where gpucoll_team_rehearses, the same on every rank, and only
  * by ranks that then do nothing but test it until it has ended: so its kernel waits for nobody who computes. A rank that has something else
- * to do first refuses it; then all decline it. One that ran or declined changes nothing for later calls.
+ * to do first refuses it; then all decline it. One that ran or declined changes nothing for later calls. Behind a warm-up GPUCOLL_POSTED_AHEAD - 1
+ * of them can be posted before any has ended.
  */
+enum { GPUCOLL_POSTED_AHEAD = 4 };
 bool gpucoll_team_rehearses(const struct gpucoll_team *team);
 /* False: it is too late, since this rank has offered to take part. It ends soon. */
 bool gpucoll_refuse(struct gpucoll_request *request);

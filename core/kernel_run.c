@@ -27,16 +27,16 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     }
 }
 
-/* How long the kernel waits for the next call. That of rehearsals for what is left of MPI_Init, 0.1 ms, and for a call soon after it: for that one
- * alone, and no longer than a program needs to allocate memory. */
-static uint32_t linger_ns(const struct gpucoll_request *request)
+/* How long the kernel waits for the next call. That of rehearsals, if it is longer than usual, for what is left of MPI_Init, 0.1 ms, and for a call
+ * soon after it: for that one alone, and no longer than a program needs to allocate memory. */
+static void set_linger(const struct gpucoll_request *request, struct gpucoll_launch *launch)
 {
     static const uint32_t after_rehearsal_ns = 500000;
     const uint32_t usual_ns = (uint32_t)request->team->context->config->linger * 1000;
-    if (!request->plan.linger) {
-        return 0;
+    if (request->plan.linger) {
+        launch->waits_once = request->own && usual_ns < after_rehearsal_ns;
+        launch->linger_ns = launch->waits_once ? after_rehearsal_ns : usual_ns;
     }
-    return request->own && usual_ns < after_rehearsal_ns ? after_rehearsal_ns : usual_ns;
 }
 
 gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
@@ -47,17 +47,16 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
     const struct gpucoll_plan *plan = &request->plan;
     const bool gate = gpucoll_gate_wanted(request);
     args->done_value = gpucoll_next_done(&lane->done);
-    const struct gpucoll_launch launch = {
+    struct gpucoll_launch launch = {
         .kernel = kernel,
         .functor = request->functor,
         .ctas = plan->ctas,
         .threads = plan->threads,
         .gate = gate,
-        .linger_ns = linger_ns(request),
-        .waits_once = request->own,
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,
     };
+    set_linger(request, &launch);
     gpucoll_watchdog_reset(request);
     gpucoll_status status = ops->launch(lane->stream, &launch);
     if (status == GPUCOLL_OK && gate) {

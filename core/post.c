@@ -189,6 +189,8 @@ void gpucoll_request_keep(struct gpucoll_team *team, struct gpucoll_request *req
     team->spares++;
 }
 
+_Static_assert((int)GPUCOLL_POSTED_AHEAD <= (int)GPUCOLL_RING, "a post waits for room in the ring");
+
 bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls)
 {
     while (team->spares < calls) {

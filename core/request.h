@@ -143,7 +143,7 @@ static inline enum gpucoll_coll gpucoll_request_coll(const struct gpucoll_reques
 }
 
 /* The request has ended: it is kept for a later call of the team, or freed. */
-enum { GPUCOLL_SPARE_REQUESTS = 4 };
+enum { GPUCOLL_SPARE_REQUESTS = GPUCOLL_POSTED_AHEAD };
 void gpucoll_request_keep(struct gpucoll_team *team, struct gpucoll_request *request);
 
 /* As gpucoll_test, of a team of one rank (core/alone.c). */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "core/base/hash.h"
 #include "core/cluster.h"
+#include "core/forced.h"
 #include "core/team_hosts.h"
 
 /* What every rank tells the others when a team is made. */
@@ -140,9 +141,23 @@ bool gpucoll_team_is_bound(const struct gpucoll_team *team)
     return team->bound;
 }
 
+/* What is forced may not be able to run so few bytes, which is said once: of a call of the application. */
+static bool is_forced(const struct gpucoll_config *config)
+{
+    for (uint64_t bytes = 8; bytes <= 4096; bytes *= 2) {
+        char algorithm[GPUCOLL_FORCED_NAME], protocol[GPUCOLL_FORCED_NAME];
+        gpucoll_forced_name(config->algorithm[GPUCOLL_ALLREDUCE], bytes, algorithm);
+        gpucoll_forced_name(config->protocol, bytes, protocol);
+        if (gpucoll_forces(algorithm) || gpucoll_forces(protocol)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool gpucoll_team_rehearses(const struct gpucoll_team *team)
 {
-    return team->bound && team->cluster == NULL;
+    return team->bound && team->cluster == NULL && !is_forced(team->context->config);
 }
 
 /* The second exchange: after it every rank has mapped every board, or all know that one could not. What several hosts need beside

@@ -268,10 +268,12 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
 {
     /* Nobody waits in a warm-up, or in what it posts for the ranks of one host. A rehearsal for which this rank has offered a lane waits for
-     * nobody who computes. */
+     * nobody who computes, but perhaps for one that the machine keeps from running: that is no reason to give up before MPI_Init does. */
+    static const uint64_t least_ns = 10000000000u;
     const struct gpucoll_request *call = whole(request);
     if (call->own && call->lane == NULL) {
-        return GPUCOLL_IN_PROGRESS;
+        const bool ended = call->team->given_up && call->team->cluster == NULL && !call->team->inner;
+        return ended ? gpucoll_watchdog_given_up(call->team) : GPUCOLL_IN_PROGRESS;
     }
     gpucoll_status status = look_at_alarm(whole(request), false);
     if (status != GPUCOLL_IN_PROGRESS || ++request->polls < polls_per_look) {
@@ -279,7 +281,8 @@ gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t mi
     }
     request->polls = 0;
     const uint64_t now = gpucoll_now_ns();
-    const uint64_t limit = limit_ns(whole(request)->team, missing);
+    const uint64_t usual = limit_ns(call->team, missing);
+    const uint64_t limit = call->own && usual > 0 && usual < least_ns ? least_ns : usual;
     if (request->waiting.looked_ns == 0) {
         request->looked_ns = now;
     }

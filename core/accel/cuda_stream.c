@@ -392,6 +392,8 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
     }
     if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
         stream->ctas = stream->args.crew_ctas;
+        stream->waits_once = stream->waits_once && !stream->spent; /* it waits as the call says that it has now */
+        stream->spent = false;
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
     }

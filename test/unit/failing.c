@@ -71,14 +71,22 @@ static gpucoll_status failed_health(struct gpucoll_stream *stream)
     return show_failure(stream, "running a kernel");
 }
 
+static _Thread_local const struct gpucoll_accel_ops *before_failure;
+
 void test_fail_device(struct gpucoll_context *context, bool later)
 {
     static _Thread_local struct gpucoll_accel_ops failing;
+    before_failure = context->accel->ops;
     failing = *context->accel->ops;
     failing.launch = later ? launch_nothing : fail_launch;
     failing.stream_poll = never_done;
     failing.stream_health = failed_health;
     context->accel->ops = &failing;
+}
+
+void test_mend_device(struct gpucoll_context *context)
+{
+    context->accel->ops = before_failure;
 }
 
 static enum gpucoll_link no_link(struct gpucoll_device *device, const struct gpucoll_device_id *peer)

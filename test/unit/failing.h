@@ -19,6 +19,8 @@ void test_launch_nothing(struct gpucoll_context *context);
 
 /* From now on the device of this context fails: launches do, or, `later`, the kernels that were launched. */
 void test_fail_device(struct gpucoll_context *context, bool later);
+/* Takes that back. */
+void test_mend_device(struct gpucoll_context *context);
 
 /* From now on no GPU can store into the memory of another one, as far as this context is told. */
 void test_no_peer_access(struct gpucoll_context *context);

@@ -1,7 +1,9 @@
 /*
  * The call that warms a team up: what it leaves for later calls to do, and that nobody who passes it is waited for.
  */
+#include <algorithm>
 #include <chrono>
+#include <vector>
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -78,6 +80,69 @@ void rehearse(gpucoll_status expected, const std::function<void(Rank &, const Re
 TEST(warmup, rehearsals_run)
 {
     rehearse(GPUCOLL_OK, [](Rank &, const Requests &) {});
+}
+
+/* Else it would be said that it cannot be, of a call that is not the application's, and not again. */
+TEST(warmup, nothing_is_rehearsed_where_something_is_forced)
+{
+    for (const Settings &settings :
+         {Settings{{"protocol", "direct"}}, Settings{{"allreduce_algorithm", "oneshot:4K,auto"}},
+          Settings{{"allreduce_algorithm", "auto:8K,ring"}}}) {
+        on_threads(2, settings, [&](Rank &rank) {
+            EXPECT_TRUE(gpucoll_context_bind_ahead(rank.context));
+            gpucoll_team *team = nullptr;
+            ASSERT_EQ(rank.make_team(rank.meeting, 1, &team), GPUCOLL_OK);
+            EXPECT_EQ(gpucoll_team_rehearses(team), settings[0].second == std::string("auto:8K,ring"));
+            rank.barrier();
+            gpucoll_team_destroy(team);
+        });
+    }
+}
+
+/* Each would take a lane of its own, and spoil it for all communicators. */
+TEST(warmup, rehearsals_behind_one_that_fails_take_no_lanes)
+{
+    Meeting members(2);
+    Meeting others(2);
+    on_threads(2, {{"lanes", "3"}, {"timeout", "60"}}, [&](Rank &rank) {
+        with_team(rank, members, [&](gpucoll_team *team) {
+            Requests requests(4, nullptr);
+            for (gpucoll_request *&request : requests) {
+                const bool first = &request == &requests.front();
+                ASSERT_EQ(gpucoll_post(team, first ? &warm_up : &rehearsal, &request), GPUCOLL_OK);
+            }
+            if (rank.number == 1) {
+                test_fail_device(rank.context, false);
+            }
+            const auto begin = std::chrono::steady_clock::now();
+            std::vector<gpucoll_status> ends(requests.size(), GPUCOLL_IN_PROGRESS);
+            while (std::count(ends.begin(), ends.end(), GPUCOLL_IN_PROGRESS) >
+                   0) { /* in turn, as a queue does */
+                for (size_t i = 0; i < ends.size(); i++) {
+                    ends[i] = ends[i] == GPUCOLL_IN_PROGRESS ? gpucoll_test(requests[i]) : ends[i];
+                }
+                sched_yield();
+            }
+            EXPECT_EQ(ends[0], GPUCOLL_OK);
+            EXPECT_LT(ends[1], 0);
+            EXPECT_EQ(std::count(ends.begin(), ends.end(), GPUCOLL_OK), 1);
+            EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
+            rank.barrier();
+            if (rank.number == 1) {
+                test_mend_device(rank.context);
+            }
+        });
+        EXPECT_EQ(rank.log.topics().size(), 1u);
+        gpucoll_team *next = nullptr;
+        ASSERT_EQ(rank.make_team(others, 2, &next), GPUCOLL_OK);
+        for (int turn = 0; turn < 3; turn++) {
+            Sum sum(rank, 100, turn);
+            EXPECT_EQ(Rank::call(next, sum.args), GPUCOLL_OK);
+            EXPECT_TRUE(sum.right());
+        }
+        rank.barrier();
+        gpucoll_team_destroy(next);
+    });
 }
 
 /* A rank that has left MPI_Init brings what cannot run. */

@@ -39,6 +39,7 @@ struct gpucoll_waiting {
 
 /* The first of them launches a kernel, the next two are given to it while it lingers. */
 enum { GPUCOLL_REHEARSALS = 3 };
+_Static_assert(1 + GPUCOLL_REHEARSALS <= GPUCOLL_POSTED_AHEAD, "room for what MPI_Init posts");
 
 struct gpucoll_sequence {
     struct gpucoll_module *module;

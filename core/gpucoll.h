@@ -154,7 +154,8 @@ void gpucoll_pass(struct gpucoll_team *team);
 
 /* Memory for so many calls, 4 at most, to be posted next, which then cannot fail for want of it on this rank alone. False: out of memory. */
 bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls);
-/* Starts a collective. Returns GPUCOLL_OK and a request, or an error that is local (out of memory). */
+/* Starts a collective. Returns GPUCOLL_OK and a request, or an error that is local: GPUCOLL_ERR_INVALID, of arguments that no rank can have, or
+ * GPUCOLL_ERR_NO_MEMORY, which other ranks are told as they are of one of gpucoll_test. */
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **request) GPUCOLL_CHECKED;
 /* Moves the call on. GPUCOLL_IN_PROGRESS: call again; a call moves only as far as the earlier calls of its team let it,

@@ -9,6 +9,7 @@
 #include "core/observe.h"
 #include "core/packing.h"
 #include "core/request.h"
+#include "core/watchdog.h"
 
 /* What must be equal on all ranks, in one word. */
 static uint32_t signature(const struct gpucoll_coll_args *args)
@@ -231,6 +232,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     }
     struct gpucoll_request *request = new_request(team);
     if (request == NULL) {
+        ++team->calls; /* which the others make: what this rank posts next must not be taken for it */
+        gpucoll_watchdog_forsake(team);
         return GPUCOLL_ERR_NO_MEMORY;
     }
     request->team = team;

@@ -304,14 +304,16 @@ gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t
 
 /* ---- giving up ---- */
 
-/* The first call of the team that this rank does not complete: none that has not ended does. */
+/* The first call of the team that this rank does not complete: none that has not ended does. `call`: of a team that has run none natively. */
+static uint64_t first_of(const struct gpucoll_team *team, uint64_t call)
+{
+    return team->active ? atomic_load_explicit(&team->board->agreed, memory_order_relaxed) + 1 : call;
+}
+
 static uint64_t first_given_up(const struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
-    if (team->active) {
-        return atomic_load_explicit(&team->board->agreed, memory_order_relaxed) + 1;
-    }
-    return request == team->barrier_watch ? team->calls + 1 : request->call;
+    return first_of(team, request == team->barrier_watch ? team->calls + 1 : request->call);
 }
 
 /* A warm-up, or a rehearsal without a lane, is cancelled where the communicator is freed before all have come to it: that is no error, and others
@@ -321,14 +323,34 @@ static bool is_error(const struct gpucoll_request *request)
     return !request->own || !request->cancelled || request->lane != NULL;
 }
 
+static void show_broken(struct gpucoll_team *team, uint64_t first, const struct gpucoll_missing *missing)
+{
+    team->board->gave_up = first;
+    team->board->missing = *missing;
+    atomic_store_explicit(&team->board->broken, 1, memory_order_release);
+}
+
 /* The peers are to see it. */
 static void publish(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     if (team->board != NULL && !team->given_up && is_error(request)) {
-        team->board->gave_up = first_given_up(request);
-        team->board->missing = whole(request)->team->missing;
-        atomic_store_explicit(&team->board->broken, 1, memory_order_release);
+        show_broken(team, first_given_up(request), &whole(request)->team->missing);
+    }
+    team->given_up = true;
+}
+
+void gpucoll_watchdog_forsake(struct gpucoll_team *team)
+{
+    const uint64_t first = first_of(team, team->calls);
+    if (team->given_up) {
+        return;
+    }
+    if (team->cluster != NULL) {
+        gpucoll_cluster_alarm(team->cluster, first, &team->missing);
+    }
+    if (team->board != NULL) {
+        show_broken(team, first, &team->missing);
     }
     team->given_up = true;
 }

@@ -35,5 +35,7 @@ void gpucoll_watchdog_reset(struct gpucoll_request *request);
 /* Ends a request that failed: its kernels are stopped, its lane is never used again, and the peers see that this
  * rank has given up on the team. */
 void gpucoll_watchdog_abandon(struct gpucoll_request *request);
+/* This rank has no request for the team's latest call: the peers see that it has given up on it. */
+void gpucoll_watchdog_forsake(struct gpucoll_team *team);
 
 #endif

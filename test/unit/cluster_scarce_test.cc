@@ -132,6 +132,39 @@ TEST(cluster_scarce, a_call_for_which_one_rank_has_no_memory_is_declined_by_all)
     }
 }
 
+/* Nor is what it posts next taken for that call: what the others have is an error, and soon. */
+TEST(cluster_scarce, a_call_that_one_rank_cannot_post_ends_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({2}), hosts_of({1, 1}), hosts_of({2, 1})}) {
+        on_hosts(hosts, {{"timeout", "60"}}, [](Rank &rank) {
+            Sum first(rank, 100, 0);
+            EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
+            rank.barrier();
+            Sum sum(rank, 100, 1);
+            Sum other(rank, 100, 2);
+            gpucoll_request *request = nullptr;
+            gpucoll_request *next = nullptr;
+            ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request),
+                      GPUCOLL_OK); /* what was kept of the first */
+            if (rank.number == scarce) {
+                test_no_memory_once_after(0);
+                EXPECT_EQ(gpucoll_post(rank.team, &sum.args, &next), GPUCOLL_ERR_NO_MEMORY);
+                EXPECT_EQ(test_memory_refused(), 1u);
+                test_no_memory_from(0);
+            }
+            ASSERT_EQ(gpucoll_post(rank.team, &other.args, &next), GPUCOLL_OK);
+            gpucoll_status status = Rank::finish(request);
+            EXPECT_TRUE(status != GPUCOLL_OK || sum.right());
+            status = Rank::finish(next);
+            EXPECT_NE(status, GPUCOLL_OK);
+            EXPECT_TRUE(rank.number == scarce || status < 0) << gpucoll_status_name(status);
+            EXPECT_TRUE(other.untouched());
+            EXPECT_FALSE(rank.log.waited_in_vain());
+            rank.barrier();
+        });
+    }
+}
+
 namespace
 {
 thread_local bool cannot_connect; /* this rank, to the next one that it tries */

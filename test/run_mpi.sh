@@ -17,8 +17,8 @@
 #
 # A row:    name | ranks | mpirun arguments | program and its arguments | flags
 #   ranks   numbers, such as `1 2 3 4 7`
-#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer), engine (tests what lies
-#           below the MPI layer and is the same with every Open MPI: contrib/check runs it with one of them),
+#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer), engine (tests what is the
+#           same with every Open MPI, as it lies below the MPI layer or beside it: contrib/check runs it with one of them),
 #           p2p (asks for what p2p does; not for --transports), limit=S (seconds, instead of --timeout), script (the program is a
 #           shell script beside the table, which calls mpirun itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS,
 #           SHM in its environment)

@@ -18,7 +18,7 @@ namespace
 /* The largest count of a sweep: with many ranks, whose blocks add up, a third of it. */
 size_t most(uint32_t ranks, size_t count)
 {
-    return count / (ranks > 4 ? 3 : 1) / divisor | 1;
+    return count / (ranks > 4 ? 3 : 1) / amounts_divisor | 1;
 }
 
 /* Small messages are direct too, and nothing else is if it can be. */
@@ -99,11 +99,11 @@ TEST_P(direct, every_exchange)
     const auto [ranks, protocol] = GetParam();
     on_threads(ranks, forced(protocol), [protocol = protocol](Rank &rank) {
         for (const Kind &kind : kinds) {
-            for (size_t count : {size_t{1}, 70000 / divisor, most(rank.meeting.size, 300007)}) {
+            for (size_t count : {size_t{1}, 70000 / amounts_divisor, most(rank.meeting.size, 300007)}) {
                 exchange_thrice(rank, kind, count, count % 2 ? 3 : 0);
             }
             if (is_kept_in_place(kind.coll)) {
-                exchange_thrice(rank, kind, 70000 / divisor, 0, true);
+                exchange_thrice(rank, kind, 70000 / amounts_divisor, 0, true);
             }
         }
         if (rank.number == 0) {

@@ -70,7 +70,7 @@ TEST_P(rail, elements_for_every_host)
 /* Several segments, the last not whole; more of them than are under way at once. */
 TEST_P(rail, many_segments)
 {
-    all_of((GetParam() > 5 ? 100001 : 600003) / divisor, 1);
+    all_of((GetParam() > 5 ? 100001 : 600003) / amounts_divisor, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(hosts, rail, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16));
@@ -257,7 +257,7 @@ TEST(rail_run, cancelled_in_the_middle)
             for (uint32_t looks : {0, 3, 10, 40}) {
                 Hosts hosts(5, looks + 1);
                 hosts.broken = true;
-                Call call(hosts, coll, algorithm, kinds[0], 150000 / divisor, 8);
+                Call call(hosts, coll, algorithm, kinds[0], 150000 / amounts_divisor, 8);
                 call.start_all();
                 std::vector<bool> ended(hosts.size);
                 for (uint32_t look = 0; look < looks; look++) {
@@ -318,7 +318,7 @@ TEST(rail_run, a_send_that_fails_ends_the_run)
 /* Every rank a thread, which has two calls under way. */
 TEST(rail_threads, two_calls_under_way)
 {
-    constexpr size_t count = 200001 / divisor;
+    constexpr size_t count = 200001 / amounts_divisor;
     for (uint32_t size : {2, 3, 6}) {
         Hosts hosts(size);
         for (gpucoll_rail_coll coll : colls) {

@@ -34,8 +34,8 @@ TEST_P(reduce_copy, counts_roots_and_places)
             Reduction call;
             for (gpucoll_coll coll : reductions) {
                 const size_t most = coll == GPUCOLL_REDUCE_SCATTER_BLOCK ? rank.meeting.size : 1;
-                for (size_t count :
-                     {size_t{1}, size_t{31}, size_t{1025}, 70001 / divisor, 500003 / divisor}) {
+                for (size_t count : {size_t{1}, size_t{31}, size_t{1025}, 70001 / amounts_divisor,
+                                     500003 / amounts_divisor}) {
                     call.coll = coll;
                     call.count = count / most > 0 ? count / most : 1;
                     call.root = static_cast<uint32_t>(count) % rank.meeting.size;

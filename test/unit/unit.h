@@ -30,6 +30,12 @@ constexpr size_t divisor = 4;
 #else
 constexpr size_t divisor = 1;
 #endif
+/* By this where it is only the amounts that take long, under the address sanitizer as well. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr size_t amounts_divisor = 4;
+#else
+constexpr size_t amounts_divisor = 1;
+#endif
 
 /* A file of the source tree. */
 std::string source_file(const std::string &path);

@@ -224,21 +224,17 @@ run() {
     others_in_shm >"$before"
     read -ra arguments <<<"$3"
     read -ra command <<<"$4"
+    : >"$printed"
     if [[ " $5 " == *" script "* ]]; then
+        printed=$log
         command[0]=$(dirname "$list")/${command[0]}
         line=(env MPIRUN="$mpirun" NP="$2" PROGRAMS="$programs" COMPONENTS="$components" ACCELERATOR="$accelerator"
             LOGS="$logs" SHM="$shm" bash "${command[@]}")
     else
         command[0]=$programs/${command[0]}
-        line=("$mpirun" -n "$2" ${arguments[@]+"${arguments[@]}"} "${command[@]}")
+        line=(env GPUCOLL_TEST_RESULTS="$printed" "$mpirun" -n "$2" ${arguments[@]+"${arguments[@]}"} "${command[@]}")
     fi
     echo "+ ${line[*]}" >"$log"
-    : >"$printed"
-    if [[ " $5 " == *" script "* ]]; then
-        printed=$log
-    else
-        line=(env GPUCOLL_TEST_RESULTS="$printed" "${line[@]}")
-    fi
     within "$seconds" "$log" "${line[@]}" || status=$?
 
     LC_ALL=C sed -nE "s#^(PASS|FAIL|SKIP) (.*)#\1 $label \2#p" "$printed" >"$logs/cases"

@@ -45,6 +45,14 @@ void with_team(Rank &rank, Meeting &members, const std::function<void(gpucoll_te
 /* A warm-up and three rehearsals. */
 using Requests = std::vector<gpucoll_request *>;
 
+void post_all(gpucoll_team *team, Requests &requests)
+{
+    for (gpucoll_request *&request : requests) {
+        const bool first = &request == &requests.front();
+        ASSERT_EQ(gpucoll_post(team, first ? &warm_up : &rehearsal, &request), GPUCOLL_OK);
+    }
+}
+
 /* Posted at once, on two teams one after the other: the pool has room for three blocks (of 64 KiB), so nothing that was lent may be kept. `refuses` may
  * refuse some. What became of the rehearsals is the same on all ranks, and later calls are as ever. */
 void rehearse(gpucoll_status expected, const std::function<void(Rank &, const Requests &)> &refuses)
@@ -53,10 +61,7 @@ void rehearse(gpucoll_status expected, const std::function<void(Rank &, const Re
     Meeting members(ranks);
     const auto body = [&](Rank &rank, gpucoll_team *team) {
         Requests requests(4, nullptr);
-        for (gpucoll_request *&request : requests) {
-            const bool first = &request == &requests.front();
-            ASSERT_EQ(gpucoll_post(team, first ? &warm_up : &rehearsal, &request), GPUCOLL_OK);
-        }
+        ASSERT_NO_FATAL_FAILURE(post_all(team, requests));
         refuses(rank, requests);
         for (gpucoll_request *const &request : requests) {
             EXPECT_EQ(Rank::finish(request), &request == &requests.front() ? GPUCOLL_OK : expected);
@@ -107,10 +112,7 @@ TEST(warmup, rehearsals_behind_one_that_fails_take_no_lanes)
     on_threads(2, {{"lanes", "3"}, {"timeout", "60"}}, [&](Rank &rank) {
         with_team(rank, members, [&](gpucoll_team *team) {
             Requests requests(4, nullptr);
-            for (gpucoll_request *&request : requests) {
-                const bool first = &request == &requests.front();
-                ASSERT_EQ(gpucoll_post(team, first ? &warm_up : &rehearsal, &request), GPUCOLL_OK);
-            }
+            ASSERT_NO_FATAL_FAILURE(post_all(team, requests));
             if (rank.number == 1) {
                 test_fail_device(rank.context, false);
             }

@@ -161,7 +161,7 @@ __device__ __forceinline__ bool ll128_gather(ll128_call &call, uint32_t line)
 template <typename Op> __device__ __forceinline__ bool allreduce_ll128(const gpucoll_kernel_args &args, crew_share share)
 {
     ll128_call call(args, share);
-    const Op op(args);
+    const Op op(args.variant);
     uint32_t ahead = call.begin;
     uint32_t gathered = call.begin;
     for (uint32_t line = call.begin; gathered < call.end; line += call.step) {

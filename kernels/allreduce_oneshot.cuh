@@ -38,7 +38,7 @@ __device__ __forceinline__ bool allreduce_oneshot_by(const gpucoll_kernel_args &
         send_to_peers(args, at, own, index < packs);
     }
     waiter wait(args.status);
-    const Op op(args);
+    const Op op(args.variant);
     for (uint32_t index = share.begin; any_of_warp(index, packs); index = share.next(index)) {
         const uint32_t at = own_or_last(index, packs);
         pack result;

@@ -288,7 +288,7 @@ __device__ __forceinline__ void reduce_slice(const gpucoll_kernel_args &args, co
     };
     const auto store_any = [&](uint32_t peer, uint32_t at, pack value) { results.store_any(round, peer, begin, at, value); };
 
-    const Op op(args);
+    const Op op(args.variant);
     for (uint32_t offset = channel.thread(); offset < fast; offset += reduce_unroll * channel.threads()) {
         pack sum[reduce_unroll];
 #pragma unroll

@@ -195,7 +195,7 @@ struct over_ll {
                 return false;
             }
         }
-        const Op op(channel.args);
+        const Op op(channel.args.variant);
         for (uint32_t at = threadIdx.x; at < piece.length && !channel.failed; at += blockDim.x) {
             pack sum = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
@@ -313,7 +313,7 @@ struct over_ll128 {
         }
         const uint32_t lines = (piece.length + GPUCOLL_LINE_PACKS - 1) / GPUCOLL_LINE_PACKS;
         const uint32_t end = whole_warps(lines);
-        const Op op(channel.args);
+        const Op op(channel.args.variant);
         for (uint32_t next = threadIdx.x / line_threads; next < end && !channel.failed; next += blockDim.x / line_threads) {
             line(op, channel, step, piece, next, next < lines);
         }

@@ -185,7 +185,7 @@ template <typename Op> struct simple_steps {
     {
         const relay_piece piece = piece_of(channel, steps.runs.run[steps.step.block], steps.step.piece);
         const uint32_t fast = over_simple::fast_length(piece, steps.step);
-        const Op op(channel.args);
+        const Op op(channel.args.variant);
         over_simple::fast_packs(op, channel, steps.step, piece, fast);
         if (steps.step.keeps) {
             over_simple::keep_packs(channel, steps.step, piece, fast);

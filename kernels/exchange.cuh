@@ -122,7 +122,7 @@ __device__ __forceinline__ bool reduce_ll_by(const gpucoll_kernel_args &args, co
     }
     __syncwarp(); /* in place, all have read what is sent before anything is received */
     waiter wait(args.status);
-    const Op op(args);
+    const Op op(args.variant);
     for (uint32_t index = share.begin; any_of_warp(index, taken); index = share.next(index)) {
         const uint32_t at = own_or_last(index, taken);
         const pack own = is_in(sources, args.rank) ? send.load(at) : make_uint4(0, 0, 0, 0);

@@ -199,7 +199,7 @@ __device__ __forceinline__ bool reduce_many(const gpucoll_kernel_args &args, con
     const line_message recv(mine.recv, mine.recv_bytes);
     ll128_inbox inbox{ll128_layout(args.nranks), args.peer[args.rank].lane, sources & ~(1u << args.rank),
                       args.peer[args.rank].epoch, waiter(args.status)};
-    const Op op(args);
+    const Op op(args.variant);
     const uint32_t sends_end = whole_warps(static_cast<uint32_t>(gpucoll_ll128_lines(args.bytes, 1)));
     const uint32_t takes_end = whole_warps(recv.lines);
     uint32_t ahead = share.begin;

@@ -201,7 +201,7 @@ template <typename Op> struct reducing {
         const message send(mine.send, mine.send_bytes);
         const message recv(mine.recv, mine.recv_bytes);
         const exchange_view::piece piece = channel.of_round(mine.recv_bytes, round);
-        const Op op(args);
+        const Op op(args.variant);
         for (uint32_t at = threadIdx.x; at < piece.length; at += blockDim.x) {
             const pack own = is_in(sources, args.rank) ? send.load(piece.begin + at) : make_uint4(0, 0, 0, 0);
             pack sum = own;

@@ -12,18 +12,15 @@ gpucoll_image_\name:
 
     .section .rodata
     image allreduce_integer
-    image allreduce_logical
     image allreduce_float
-    image allreduce_pair
+    image allreduce_rare
     image exchange_integer
-    image exchange_logical
     image exchange_float
-    image exchange_pair
+    image exchange_rare
     image exchange_move
     image relay_integer
-    image relay_logical
     image relay_float
-    image relay_pair
+    image relay_rare
     image pack_layout
 
     .section .note.GNU-stack, "", %progbits

@@ -1,7 +1,8 @@
 /*
  * The one list of reductions: F(name, operator, element, reducer, variant). It makes the host kernels (core/accel/host_loops_body.h) and the
- * look-up from (operator, type) in core/base/types.c. On the device, functors that differ in little share a *reducer*, which there are kernels
- * of (allreduce_*.cu), and are told apart by a variant in a kernel's arguments: half as much code to load before the first call.
+ * look-up from (operator, type) in core/base/types.c. On the device, functors that differ in little share a *reducer*, and are told apart by a
+ * variant in a kernel's arguments. A *suite* of kernels (allreduce_*.cu and so on) is for one reducer that large messages are reduced with, or for
+ * all others. Both is for the size of the code, all of which is loaded before the first call.
  *
  * `element` names a C type in both worlds:
  *   i8..i64, u8..u64  integers           f16, bf16, f32, f64   floating point
@@ -74,38 +75,40 @@
 enum gpucoll_functor_id { GPUCOLL_FUNCTORS(GPUCOLL_FUNCTOR_ENUM) GPUCOLL_FUNCTOR_COUNT };
 #undef GPUCOLL_FUNCTOR_ENUM
 
-/* R(name, operator, element): what there are kernels of. */
+/* R(name, operator, element): those that have kernels of their own, */
 /* clang-format off */
 #define GPUCOLL_REDUCERS_INTEGER(R)                                                                          \
-    R(sum_u8, SUM, u8) R(sum_u16, SUM, u16) R(sum_u32, SUM, u32)                                             \
-    R(sum_u64, SUM, u64) R(prod_u8, PROD, u8) R(prod_u16, PROD, u16)                                         \
-    R(prod_u32, PROD, u32) R(prod_u64, PROD, u64) R(extreme_u8, EXTREME, u8)                                 \
-    R(extreme_u16, EXTREME, u16) R(extreme_u32, EXTREME, u32) R(extreme_u64, EXTREME, u64)
-
-#define GPUCOLL_REDUCERS_LOGICAL(R)                                                                          \
-    R(logic_u8, LOGIC, u8) R(logic_u16, LOGIC, u16) R(logic_u32, LOGIC, u32) R(logic_u64, LOGIC, u64)        \
-    R(bits_u64, BITS, u64)
+    R(sum_u32, SUM, u32) R(sum_u64, SUM, u64) R(extreme_u32, EXTREME, u32) R(extreme_u64, EXTREME, u64)
 
 #define GPUCOLL_REDUCERS_FLOAT(R)                                                                            \
-    R(sum_f16, SUM, f16) R(sum_bf16, SUM, bf16) R(sum_f32, SUM, f32)                                         \
-    R(sum_f64, SUM, f64) R(prod_f16, PROD, f16) R(prod_bf16, PROD, bf16)                                     \
-    R(prod_f32, PROD, f32) R(prod_f64, PROD, f64) R(extreme_f16, EXTREME, f16)                               \
-    R(extreme_bf16, EXTREME, bf16) R(extreme_f32, EXTREME, f32) R(extreme_f64, EXTREME, f64)                 \
-    R(prod_c64, PROD, c64) R(prod_c128, PROD, c128)
+    R(sum_f16, SUM, f16) R(sum_bf16, SUM, bf16) R(sum_f32, SUM, f32) R(sum_f64, SUM, f64)                    \
+    R(extreme_f32, EXTREME, f32) R(extreme_f64, EXTREME, f64)
 
-#define GPUCOLL_REDUCERS_PAIR(R)                                                                             \
+/* and rare ones: these share kernels, named "rare", which call a function for each pack that they reduce. */
+#define GPUCOLL_REDUCERS_RARE(R)                                                                             \
+    R(sum_u8, SUM, u8) R(sum_u16, SUM, u16)                                                                  \
+    R(prod_u8, PROD, u8) R(prod_u16, PROD, u16) R(prod_u32, PROD, u32) R(prod_u64, PROD, u64)                \
+    R(extreme_u8, EXTREME, u8) R(extreme_u16, EXTREME, u16)                                                  \
+    R(logic_u8, LOGIC, u8) R(logic_u16, LOGIC, u16) R(logic_u32, LOGIC, u32) R(logic_u64, LOGIC, u64)        \
+    R(bits_u64, BITS, u64)                                                                                   \
+    R(prod_f16, PROD, f16) R(prod_bf16, PROD, bf16) R(prod_f32, PROD, f32) R(prod_f64, PROD, f64)            \
+    R(extreme_f16, EXTREME, f16) R(extreme_bf16, EXTREME, bf16)                                              \
+    R(prod_c64, PROD, c64) R(prod_c128, PROD, c128)                                                          \
     R(extreme_i16i32, EXTREME_LOC, p_i16i32) R(extreme_i32i32, EXTREME_LOC, p_i32i32)                        \
     R(extreme_i64i32, EXTREME_LOC, p_i64i32) R(extreme_f32i32, EXTREME_LOC, p_f32i32)                        \
     R(extreme_f64i32, EXTREME_LOC, p_f64i32) R(extreme_f32f32, EXTREME_LOC, p_f32f32)                        \
     R(extreme_f64f64, EXTREME_LOC, p_f64f64)
 /* clang-format on */
 
-#define GPUCOLL_REDUCERS(R)                                                                                  \
-    GPUCOLL_REDUCERS_INTEGER(R) GPUCOLL_REDUCERS_LOGICAL(R) GPUCOLL_REDUCERS_FLOAT(R) GPUCOLL_REDUCERS_PAIR(R)
-
+/* The rare ones come last, so that numbers up to that of the first one are those of kernels. */
 #define GPUCOLL_REDUCER_ENUM(name, op, element) GPUCOLL_REDUCER_##name,
-enum gpucoll_reducer { GPUCOLL_REDUCERS(GPUCOLL_REDUCER_ENUM) GPUCOLL_REDUCER_COUNT };
+enum gpucoll_reducer {
+    GPUCOLL_REDUCERS_INTEGER(GPUCOLL_REDUCER_ENUM) GPUCOLL_REDUCERS_FLOAT(GPUCOLL_REDUCER_ENUM) GPUCOLL_REDUCER_rare,
+    GPUCOLL_REDUCER_LAST_OWN = GPUCOLL_REDUCER_rare - 1,
+    GPUCOLL_REDUCERS_RARE(GPUCOLL_REDUCER_ENUM) GPUCOLL_REDUCER_COUNT
+};
 #undef GPUCOLL_REDUCER_ENUM
+enum { GPUCOLL_SUITE_COUNT = GPUCOLL_REDUCER_rare + 1 };
 
 /* Bits that the kernels take apart (reduce_ops.cuh). */
 enum gpucoll_variant {
@@ -118,7 +121,9 @@ enum gpucoll_variant {
     /* LOGIC, BITS: 1 if both are set, 2 if one is */
     GPUCOLL_VARIANT_AND = 1,
     GPUCOLL_VARIANT_XOR = 2,
-    GPUCOLL_VARIANT_OR = 3
+    GPUCOLL_VARIANT_OR = 3,
+    /* Above these bits, of a rare reducer: which, counted from the first. */
+    GPUCOLL_VARIANT_BITS = 2
 };
 
 #endif

@@ -236,7 +236,7 @@ struct gpucoll_kernel_args {
     void *recv;       /* any alignment; TWOSHOT_LL128: NULL for who does not want the result */
     uint16_t kernel;  /* enum gpucoll_kernel: several kernels may be one entry */
     uint8_t crew_ctas; /* with a bell: the first so many CTAs share this call */
-    uint8_t variant;   /* enum gpucoll_variant (functors.h) */
+    uint8_t variant;   /* of the suite (functors.h) */
     uint32_t done_value;
     struct gpucoll_kernel_status *status; /* as the device sees it */
     const struct gpucoll_bell *bell;      /* likewise, by CTA; NULL: the kernel ends after this call */

@@ -221,7 +221,7 @@ struct taking_as_is {
 /* They are reduced with the own ones, which are the left operand if `first`; no bytes: there are no own ones. */
 template <typename Op> struct taking_reduced {
     __device__ __forceinline__ taking_reduced(const gpucoll_kernel_args &args, const void *base, uint64_t bytes, bool first)
-        : op(args), own(base, bytes), first(first)
+        : op(args.variant), own(base, bytes), first(first)
     {
     }
 

@@ -14,18 +14,15 @@ endif
 kernel_sources = \
 	kernels/allreduce_float.cu \
 	kernels/allreduce_integer.cu \
-	kernels/allreduce_logical.cu \
-	kernels/allreduce_pair.cu \
+	kernels/allreduce_rare.cu \
 	kernels/exchange_float.cu \
 	kernels/exchange_integer.cu \
-	kernels/exchange_logical.cu \
 	kernels/exchange_move.cu \
-	kernels/exchange_pair.cu \
+	kernels/exchange_rare.cu \
 	kernels/pack_layout.cu \
 	kernels/relay_float.cu \
 	kernels/relay_integer.cu \
-	kernels/relay_logical.cu \
-	kernels/relay_pair.cu
+	kernels/relay_rare.cu
 kernel_headers = \
 	kernels/allreduce_ll128.cuh \
 	kernels/allreduce_oneshot.cuh \
@@ -65,8 +62,7 @@ fatbins_object = kernels/libgpucoll_la-fatbins.lo
 $(fatbins_object): $(kernel_fatbins)
 $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h kernels/local.mk
 kernels/pack_layout.fatbin: kernels/layout_abi.h
-kernels/relay_float.fatbin kernels/relay_integer.fatbin kernels/relay_logical.fatbin kernels/relay_pair.fatbin: \
-	kernels/relay_abi.h
+kernels/relay_float.fatbin kernels/relay_integer.fatbin kernels/relay_rare.fatbin: kernels/relay_abi.h
 
 # PTX is compressed, machine code is not: it would be a quarter as large, and take the driver twice as long to load (docs/design.md).
 SUFFIXES = .cu .fatbin

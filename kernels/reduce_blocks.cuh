@@ -84,7 +84,7 @@ template <typename Op> __device__ __forceinline__ void reduce_blocks(const gpuco
     const uint64_t fast = fast_end_of_all(args, recv);
     const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     const uint64_t start = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Op op(args);
+    const Op op(args.variant);
     for (uint64_t at = start; at < fast; at += blocks_unroll * stride) {
         reduce_packs<true, blocks_unroll>(op, args, recv, at, stride, fast);
     }

@@ -150,7 +150,7 @@ __device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bu
 {
     const uint32_t group = (threadIdx.x - bulk_service_threads) / bulk_group_threads;
     const uint32_t thread = (threadIdx.x - bulk_service_threads) % bulk_group_threads;
-    const Op op(args);
+    const Op op(args.variant);
     for (bulk_tiles tile(args); tile.any(); tile.next()) {
         if (tile.count() % GPUCOLL_BULK_GROUPS != group) {
             continue;
@@ -194,7 +194,7 @@ template <typename Op>
 __device__ __forceinline__ void reduce_rest(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
 {
     const uint64_t last = args.bytes / GPUCOLL_PACK_BYTES;
-    const Op op(args);
+    const Op op(args.variant);
     pack sum = message(runs.run[0].send, args.bytes).load(last);
     for (uint32_t rank = 1; rank < args.nranks; rank++) {
         sum = reduce(op, sum, message(runs.run[rank].send, args.bytes).load(last));

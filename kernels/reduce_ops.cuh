@@ -92,9 +92,9 @@ __device__ __forceinline__ double multiply(double a, double b)
     return __dmul_rn(a, b);
 }
 
-/* An operator is made from a call's arguments. Most are the same for all calls. */
+/* An operator is made from a call's variant. Most have one only. */
 struct invariable {
-    __device__ __forceinline__ explicit invariable(const gpucoll_kernel_args &)
+    __device__ __forceinline__ explicit invariable(uint32_t)
     {
     }
 };
@@ -243,7 +243,7 @@ template <> struct order_of<f64> : float_order {
 template <typename T> class op_EXTREME {
   public:
     using element = T;
-    __device__ __forceinline__ explicit op_EXTREME(const gpucoll_kernel_args &args) : order_(args.variant)
+    __device__ __forceinline__ explicit op_EXTREME(uint32_t variant) : order_(variant)
     {
     }
     __device__ __forceinline__ T apply(T a, T b) const
@@ -260,8 +260,7 @@ template <typename T> class op_EXTREME {
 template <typename T> class op_LOGIC {
   public:
     using element = T;
-    __device__ __forceinline__ explicit op_LOGIC(const gpucoll_kernel_args &args)
-        : both_(args.variant & 1u), one_(args.variant >> 1 & 1u)
+    __device__ __forceinline__ explicit op_LOGIC(uint32_t variant) : both_(variant & 1u), one_(variant >> 1 & 1u)
     {
     }
     __device__ __forceinline__ T apply(T a, T b) const
@@ -280,9 +279,9 @@ template <typename T> class op_LOGIC {
 template <typename T> class op_BITS {
   public:
     using element = T;
-    __device__ __forceinline__ explicit op_BITS(const gpucoll_kernel_args &args)
-        : both_((args.variant & GPUCOLL_VARIANT_AND) != 0 ? ~static_cast<T>(0) : 0),
-          one_((args.variant & GPUCOLL_VARIANT_XOR) != 0 ? ~static_cast<T>(0) : 0)
+    __device__ __forceinline__ explicit op_BITS(uint32_t variant)
+        : both_((variant & GPUCOLL_VARIANT_AND) != 0 ? ~static_cast<T>(0) : 0),
+          one_((variant & GPUCOLL_VARIANT_XOR) != 0 ? ~static_cast<T>(0) : 0)
     {
     }
     __device__ __forceinline__ T apply(T a, T b) const
@@ -309,7 +308,7 @@ template <typename T> __device__ __forceinline__ T choose(bool first, const T &a
 template <typename T> class op_EXTREME_LOC {
   public:
     using element = T;
-    __device__ __forceinline__ explicit op_EXTREME_LOC(const gpucoll_kernel_args &args) : order_(args.variant)
+    __device__ __forceinline__ explicit op_EXTREME_LOC(uint32_t variant) : order_(variant)
     {
     }
     __device__ __forceinline__ T apply(const T &a, const T &b) const
@@ -338,6 +337,37 @@ template <typename Op> __device__ __forceinline__ pack reduce(const Op &op, pack
         left.element[i] = op.apply(left.element[i], right.element[i]);
     }
     return left.whole;
+}
+
+/* By any rare reducer. Called, so that a kernel has their code once, however many places it reduces at. */
+static __device__ __noinline__ pack reduce_rarely(uint32_t variant, pack a, pack b)
+{
+    const uint32_t bits = variant & ((1u << GPUCOLL_VARIANT_BITS) - 1);
+#define GPUCOLL_CASE(name, op, element)                                                                      \
+    case GPUCOLL_REDUCER_##name:                                                                             \
+        return reduce(op_##op<element>(bits), a, b);
+    switch (GPUCOLL_REDUCER_rare + (variant >> GPUCOLL_VARIANT_BITS)) {
+        GPUCOLL_REDUCERS_RARE(GPUCOLL_CASE)
+    default:
+        return a;
+    }
+#undef GPUCOLL_CASE
+}
+
+/* The operator of the rare reducers, which of them a variant says; its elements are whole packs. */
+template <typename T> struct op_RARE {
+    static_assert(sizeof(T) == GPUCOLL_PACK_BYTES, "it reduces whole packs");
+
+    __device__ __forceinline__ explicit op_RARE(uint32_t variant) : variant(variant)
+    {
+    }
+
+    const uint32_t variant;
+};
+
+__device__ __forceinline__ pack reduce(const op_RARE<pack> &op, pack a, pack b)
+{
+    return reduce_rarely(op.variant, a, b);
 }
 
 } // namespace gpucoll

@@ -46,7 +46,7 @@ struct gpucoll_cuda_device {
     bool flushes;      /* kernels at work see what network devices have written only after a flush */
     int clock_khz;     /* of its SMs */
     CUmodule modules[GPUCOLL_IMAGE_COUNT];
-    CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_REDUCER_COUNT];
+    CUfunction functions[GPUCOLL_KERNEL_COUNT][GPUCOLL_SUITE_COUNT];
     CUfunction pack;
 };
 

@@ -40,9 +40,9 @@ static CUresult prepare_bulk(const struct gpucoll_cuda_driver *cuda, struct gpuc
     const CUfunction *functions = device->functions[GPUCOLL_KERNEL_REDUCE_BULK];
     CUresult result = CUDA_SUCCESS;
     device->bulk = has_bulk(cuda, (CUdevice)device->base.ordinal, functions[0]);
-    for (int reducer = 0; reducer < GPUCOLL_REDUCER_COUNT && device->bulk && result == CUDA_SUCCESS;
-         reducer++) {
-        result = cuda->cuFuncSetAttribute(functions[reducer], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    for (int suite = 0; suite < GPUCOLL_SUITE_COUNT && device->bulk && result == CUDA_SUCCESS;
+         suite++) {
+        result = cuda->cuFuncSetAttribute(functions[suite], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                           GPUCOLL_BULK_SHARED_BYTES);
     }
     return result;
@@ -57,14 +57,14 @@ static CUresult load_all(const struct gpucoll_cuda_driver *cuda, struct gpucoll_
         result = cuda->cuModuleLoadData(&device->modules[i], gpucoll_image_data(i));
     }
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
-        for (int reducer = 0; reducer < GPUCOLL_REDUCER_COUNT && result == CUDA_SUCCESS; reducer++) {
-            if (reducer > 0 && !gpucoll_kernel_has_functor(kernel)) {
-                device->functions[kernel][reducer] = device->functions[kernel][0];
+        for (int suite = 0; suite < GPUCOLL_SUITE_COUNT && result == CUDA_SUCCESS; suite++) {
+            if (suite > 0 && !gpucoll_kernel_has_functor(kernel)) {
+                device->functions[kernel][suite] = device->functions[kernel][0];
                 continue;
             }
-            *what = gpucoll_kernel_entry(kernel, reducer);
-            result = load(cuda, device->modules[gpucoll_image_of(kernel, reducer)], *what,
-                          &device->functions[kernel][reducer]);
+            *what = gpucoll_kernel_entry(kernel, suite);
+            result = load(cuda, device->modules[gpucoll_image_of(kernel, suite)], *what,
+                          &device->functions[kernel][suite]);
         }
     }
     if (result == CUDA_SUCCESS) {
@@ -103,13 +103,13 @@ gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
     CUresult result = cuda->cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                                  (CUdevice)device->base.ordinal);
     for (int kernel = 0; kernel < GPUCOLL_KERNEL_COUNT; kernel++) {
-        for (int reducer = 0; reducer < GPUCOLL_REDUCER_COUNT && result == CUDA_SUCCESS; reducer++) {
+        for (int suite = 0; suite < GPUCOLL_SUITE_COUNT && result == CUDA_SUCCESS; suite++) {
             if (gpucoll_kernel_is_free(kernel)) {
                 continue;
             }
             int each = 0;
             result = cuda->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &each, device->functions[kernel][reducer], GPUCOLL_MAX_THREADS, 0);
+                &each, device->functions[kernel][suite], GPUCOLL_MAX_THREADS, 0);
             const int ctas = each * multiprocessors;
             least = ctas < least ? ctas : least;
         }

@@ -310,7 +310,7 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
         (launch->runs != NULL) != gpucoll_kernel_is_exchange(launch->kernel)) {
         return GPUCOLL_ERR_INVALID;
     }
-    CUfunction function = device->functions[launch->kernel][gpucoll_reducer_of(launch->functor)];
+    CUfunction function = device->functions[launch->kernel][gpucoll_suite_of(launch->functor)];
     const unsigned ctas =
         launch->linger_ns > 0 && launch->ctas > GPUCOLL_CREW_CTAS ? GPUCOLL_CREW_CTAS : launch->ctas;
     const bool alone =

@@ -120,6 +120,11 @@ static const unsigned char functor_after[GPUCOLL_OP_COUNT][ELEMENT_COUNT] = {GPU
 static const char *const functor_names[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS(NAME)};
 #undef NAME
 
+#define RARE(name, op, element, reducer, variant)                                                            \
+    [GPUCOLL_FN_##name] = GPUCOLL_REDUCER_##reducer >= GPUCOLL_REDUCER_rare,
+static const bool functor_is_rare[GPUCOLL_FUNCTOR_COUNT] = {GPUCOLL_FUNCTORS(RARE)};
+#undef RARE
+
 static bool is_type(enum gpucoll_type type)
 {
     return (unsigned)type < GPUCOLL_TYPE_COUNT;
@@ -175,4 +180,9 @@ int gpucoll_functor(enum gpucoll_op op, enum gpucoll_type type)
 const char *gpucoll_functor_name(int functor)
 {
     return functor >= 0 && functor < GPUCOLL_FUNCTOR_COUNT ? functor_names[functor] : "unknown functor";
+}
+
+bool gpucoll_functor_is_rare(int functor)
+{
+    return functor >= 0 && functor < GPUCOLL_FUNCTOR_COUNT && functor_is_rare[functor];
 }

@@ -100,5 +100,6 @@ static inline bool gpucoll_coll_is_scan(enum gpucoll_coll coll)
  * Types that an operator cannot tell apart share a functor: signed and unsigned sums, for example. */
 int gpucoll_functor(enum gpucoll_op op, enum gpucoll_type type);
 const char *gpucoll_functor_name(int functor);
+bool gpucoll_functor_is_rare(int functor); /* has no kernels of its own */
 
 #endif

@@ -239,6 +239,21 @@ TEST(types, operators_and_types_meet_in_functors)
     }
 }
 
+TEST(types, what_large_messages_are_reduced_with_has_kernels_of_its_own)
+{
+    for (gpucoll_op op : {GPUCOLL_SUM, GPUCOLL_MAX, GPUCOLL_MIN}) {
+        for (gpucoll_type type : {GPUCOLL_INT32, GPUCOLL_UINT64, GPUCOLL_FLOAT32, GPUCOLL_FLOAT64}) {
+            EXPECT_FALSE(gpucoll_functor_is_rare(gpucoll_functor(op, type)))
+                << gpucoll_op_name(op) << " of " << gpucoll_type_name(type);
+        }
+    }
+    EXPECT_FALSE(gpucoll_functor_is_rare(gpucoll_functor(GPUCOLL_SUM, GPUCOLL_BFLOAT16)));
+    EXPECT_TRUE(gpucoll_functor_is_rare(gpucoll_functor(GPUCOLL_PROD, GPUCOLL_FLOAT32)));
+    EXPECT_TRUE(gpucoll_functor_is_rare(gpucoll_functor(GPUCOLL_MAXLOC, GPUCOLL_INT_INT)));
+    EXPECT_FALSE(gpucoll_functor_is_rare(-1));
+    EXPECT_FALSE(gpucoll_functor_is_rare(GPUCOLL_FUNCTOR_COUNT));
+}
+
 TEST(types, every_functor_is_used)
 {
     std::set<int> used;

@@ -378,6 +378,22 @@ TEST(selector, stages_of_bulk_belong_to_one_group_each)
     }
 }
 
+/* A reduction that its kernel calls for each pack takes the SM longer, so the links are filled by more of them. */
+TEST(selector, a_rare_reduction_in_bulk_has_more_ctas)
+{
+    Input input(size_t{16} << 20, 4);
+    input.coll = GPUCOLL_REDUCE;
+    input.direct = GPUCOLL_DIRECT_BULK;
+    const gpucoll_plan sum = plan_of(input);
+    input.functor = GPUCOLL_FN_prod_f32;
+    const gpucoll_plan product = plan_of(input);
+    ASSERT_STREQ(sum.algorithm->protocol, "bulk");
+    ASSERT_STREQ(product.algorithm->protocol, "bulk");
+    EXPECT_GT(product.ctas, sum.ctas);
+    input.settings.max_ctas = static_cast<int>(sum.ctas);
+    EXPECT_LE(plan_of(input).ctas, sum.ctas);
+}
+
 /* Of the call beside others, by every algorithm that runs it. */
 static void expect_room_for_all_lanes(Input &input)
 {

@@ -1,3 +1,0 @@
-#include "kernels/instantiate.cuh"
-
-GPUCOLL_REDUCERS_PAIR(GPUCOLL_KERNELS_OF)

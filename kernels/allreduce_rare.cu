@@ -1,0 +1,3 @@
+#include "kernels/instantiate.cuh"
+
+GPUCOLL_KERNELS_OF(rare, RARE, pack)

@@ -1,0 +1,3 @@
+#include "kernels/exchange.cuh"
+
+GPUCOLL_EXCHANGE_OF(rare, RARE, pack)

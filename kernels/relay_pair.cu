@@ -1,3 +1,0 @@
-#include "kernels/relay.cuh"
-
-GPUCOLL_REDUCERS_PAIR(GPUCOLL_RELAY_OF)

@@ -1,0 +1,3 @@
+#include "kernels/relay.cuh"
+
+GPUCOLL_RELAY_OF(rare, RARE, pack)

@@ -64,6 +64,10 @@ struct gpucoll_missing {
     uint32_t rank[30]; /* in the order in which they were found */
 };
 
+struct gpucoll_board_count {
+    _Alignas(64) _Atomic uint64_t value;
+};
+
 /*
  * One team on the owner's board.
  *   head         Calls counted so far, post number `head` included. Stored with release after the post it covers; peers poll
@@ -75,7 +79,8 @@ struct gpucoll_missing {
  *   missing      the ranks for which it gave up.
  *   agreed       Calls whose posts this rank reads no more; a writer may reuse a ring entry once no active rank
  *                reads it.
- *   barriers     Barriers of the application that this rank has entered (core/barrier.c).
+ *   barriers     Barriers of the application that this rank has entered (core/barrier.c), once for each rank, which alone reads it: readers
+ *                of one line would have it one after the other.
  *   step         Host barriers of the calls in the ring. Entry [call % RING][k & 1] holds (call << 16 | k) << 1 | failed of
  *                barrier k = 1, 2, ... of that call. It is overwritten two barriers later, which nobody reaches before all have read
  *                it, or RING calls later, when all have ended the call.
@@ -109,7 +114,7 @@ struct gpucoll_team_board {
     struct gpucoll_missing missing;
     _Alignas(64) _Atomic uint64_t agreed;
     _Atomic uint64_t offered[GPUCOLL_RING];
-    _Alignas(64) _Atomic uint64_t barriers;
+    struct gpucoll_board_count barriers[GPUCOLL_MAX_LOCAL];
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t gathered[GPUCOLL_RING];

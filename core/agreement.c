@@ -57,7 +57,9 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
     if (request->call > GPUCOLL_RING && !all_have_read(team, request->call - GPUCOLL_RING, missing)) {
         return false;
     }
-    board->ring[request->call % GPUCOLL_RING] = request->post;
+    struct gpucoll_post *post = &board->ring[request->call % GPUCOLL_RING];
+    memcpy((char *)post + sizeof(post->call), (const char *)&request->post + sizeof(post->call),
+           sizeof(*post) - sizeof(post->call));
     if (request->exported != NULL && gpucoll_is_exchange(request->coll)) {
         for (uint32_t i = 0; i < team->size; i++) {
             board->places[request->call % GPUCOLL_RING][i] =
@@ -69,27 +71,42 @@ bool gpucoll_agreement_publish(struct gpucoll_request *request, uint32_t *missin
         atomic_store_explicit(&board->agreed, request->call - 1, memory_order_relaxed);
         atomic_store_explicit(&board->active_from, request->call, memory_order_release);
     }
+    atomic_store_explicit(&post->call, (uint32_t)request->call, memory_order_release);
     atomic_store_explicit(&board->head, request->call, memory_order_release);
     return true;
 }
 
+static bool has_posted(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
+    return atomic_load_explicit(&post->call, memory_order_acquire) == (uint32_t)request->call;
+}
+
+/* Posted it, or passed it. */
+static bool has_counted(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_team_board *board = request->team->members[rank].board;
+    return atomic_load_explicit(&board->head, memory_order_acquire) >= request->call;
+}
+
 gpucoll_status gpucoll_agreement_arrived(struct gpucoll_request *request, uint32_t *missing)
 {
-    const struct gpucoll_team *team = request->team;
+    /* A post is looked for in its own line, which is then here. What is known of by `head` alone are calls that were passed: a second line, which
+     * its owner stores to in every call and would have to fetch back from all that look. */
+    const uint32_t looks_for_one_at_heads = 8;
+    const bool at_heads = ++request->looks % looks_for_one_at_heads == 0;
+    const uint32_t size = request->team->size;
     /* All are looked at, from the last to the first: one that leaves off at the first that is missing fetches the lines of the others one after
      * the other when that one has come. */
-    uint32_t end = team->size;
-    for (uint32_t i = team->size; i-- > request->arrived;) {
-        uint64_t head = atomic_load_explicit(&team->members[i].board->head, memory_order_acquire);
-        end = head < request->call ? i : end;
+    uint32_t end = size;
+    for (uint32_t i = size; i-- > request->arrived;) {
+        end = has_posted(request, i) || (at_heads && has_counted(request, i)) ? end : i;
     }
     for (; request->arrived < end; request->arrived++) {
-        struct gpucoll_team_board *peer = team->members[request->arrived].board;
-        uint64_t active_from = atomic_load_explicit(&peer->active_from, memory_order_acquire);
-        request->passed |= active_from == 0 || request->call < active_from;
+        request->passed |= !has_posted(request, request->arrived); /* it was posted before it was counted */
     }
     *missing = end;
-    return end < team->size ? GPUCOLL_IN_PROGRESS : GPUCOLL_OK;
+    return end < size ? GPUCOLL_IN_PROGRESS : GPUCOLL_OK;
 }
 
 static void log_declined(const struct gpucoll_request *request, uint32_t rank, const char *why)

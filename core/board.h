@@ -39,21 +39,21 @@ enum gpucoll_post_direct {
 };
 
 struct gpucoll_post {
-    uint8_t kind; /* enum gpucoll_post_kind */
+    _Atomic uint32_t call; /* whose post this is, its lower bits: stored with release after all else */
+    uint8_t kind;          /* enum gpucoll_post_kind */
     uint8_t company; /* enum gpucoll_company_kind (core/company.h): stored before the lane is told */
     uint8_t
         direct; /* enum gpucoll_post_direct: can peers write all that this rank receives from them to where it belongs? */
-    uint8_t
-        bulk; /* of a reduction: and the kernel that reduces in bulk can read and write all buffers of this rank */
+    uint8_t card;       /* index of the bound GPU's card in the owner's header; declined: a gpucoll_reason */
     uint32_t signature; /* of what must be equal on all ranks */
-    uint32_t card;      /* index of the bound GPU's card in the owner's header; declined: a gpucoll_reason */
     uint32_t epoch;     /* the lane's, for this call */
     uint64_t lane;      /* offset of the lane in the card's scratch */
     uint64_t bytes;     /* of an exchange: the longest run that this rank sends or receives */
     uint64_t export;    /* key of the allocation that peers may write to; 0: none */
     uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
-    uint64_t source;    /* the same for what peers may read, and where in it the send buffer begins */
-    uint64_t source_place;
+    uint64_t
+        source; /* of a reduction that the kernel in bulk can do on these buffers: key of what peers may read; else 0 */
+    uint64_t source_place; /* where in it the send buffer begins */
 };
 _Static_assert(sizeof(struct gpucoll_post) == 64, "one cache line");
 
@@ -70,8 +70,8 @@ struct gpucoll_board_count {
 
 /*
  * One team on the owner's board.
- *   head         Calls counted so far, post number `head` included. Stored with release after the post it covers; peers poll
- *                it with acquire.
+ *   head         Calls counted so far, post number `head` included. Stored with release after the post it covers. Peers poll the post itself,
+ *                which says what call it is of, and this now and then, for calls that were passed.
  *   active_from  The first call that this rank posted instead of passing; 0: none yet. Stored before the head of
  *                that call, so a reader that has seen head >= n knows whether call n was passed.
  *   broken       Non-zero once this rank has given up on the team: peers stop waiting for it. Stored with release after

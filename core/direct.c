@@ -182,7 +182,6 @@ static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
     uint64_t id;
     request->sourced = take(request, source.begin, source.end, fresh, &id);
     if (request->sourced != NULL) {
-        post->bulk = post->direct != GPUCOLL_POST_NOT_DIRECT;
         post->source = request->sourced->key;
         post->source_place = source.begin - request->sourced->begin;
     }
@@ -253,7 +252,7 @@ enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *reques
         if (post->direct == GPUCOLL_POST_NOT_DIRECT || is_refused(request->team, i, post->export)) {
             return GPUCOLL_DIRECT_NOT;
         }
-        if (!post->bulk || is_refused_as_source(request->team, i, post->source)) {
+        if (post->source == 0 || is_refused_as_source(request->team, i, post->source)) {
             direct = GPUCOLL_DIRECT_STORES;
         }
     }

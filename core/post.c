@@ -148,13 +148,13 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
                          request->stages == NULL && !request->own;
     const enum gpucoll_reason reason =
         request->refused != GPUCOLL_REASON_NONE ? request->refused : find_gpu(request, awaited);
-    post->card = reason;
+    post->card = (uint8_t)reason;
     if (request->gpu == NULL) {
         return;
     }
     /* The stages of several hosts take lanes of their own. */
     post->kind = request->stages != NULL ? GPUCOLL_POST_DEVICE : GPUCOLL_POST_LANE_FOLLOWS;
-    post->card = (uint32_t)request->gpu->card_index;
+    post->card = (uint8_t)request->gpu->card_index;
     if (request->coll == GPUCOLL_WARMUP) {
         post->kind = GPUCOLL_POST_DEVICE; /* nothing is run on a lane */
     }

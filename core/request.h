@@ -95,7 +95,8 @@ struct gpucoll_request {
     bool room;                       /* as of a plan's call (core/plan.h) */
     enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers, */
     enum gpucoll_direct mapped;      /* and for how far they are being mapped */
-    uint32_t arrived;                /* ranks below this one are known to have posted */
+    uint32_t arrived;                /* ranks below this one are known to have posted, or passed */
+    uint32_t looks;                  /* for those */
     bool passed;                     /* some rank passes this call */
     uint32_t barriers;               /* entered */
     uint32_t connecting;             /* step of core/links.h */

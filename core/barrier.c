@@ -1,6 +1,6 @@
 /*
- * The barrier of a team, on its board alone: every rank counts its barriers in lines of its own, one for each reader, and waits until all
- * others have counted as many. It stands beside the posted calls and takes no part in their order. Of several hosts, each whose ranks have all arrived then
+ * The barrier of a team, on its board alone: every rank counts its barriers in lines of its own, one for each of up to eight readers, and
+ * waits until all others have counted as many. It stands beside the posted calls and takes no part in their order. Of several hosts, each whose ranks have all arrived then
  * tells the others.
  */
 #include "core/team.h"
@@ -37,7 +37,7 @@ void gpucoll_barrier_start(struct gpucoll_team *team)
     if (team->board == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < team->size; i++) {
+    for (uint32_t i = 0; i < team->size && i < GPUCOLL_BARRIER_LINES; i++) {
         atomic_store_explicit(&team->board->barriers[i].value, team->barriers, memory_order_release);
     }
     team->barrier_polls = 0;
@@ -125,9 +125,10 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
     if (team->cluster != NULL) {
         gpucoll_cluster_turn(team->cluster);
     }
+    const uint32_t own = team->rank % GPUCOLL_BARRIER_LINES;
     uint32_t end = team->size; /* all are looked at, as in gpucoll_agreement_arrived */
     for (uint32_t i = team->size; i-- > team->barrier_arrived;) {
-        const struct gpucoll_board_count *count = &team->members[i].board->barriers[team->rank];
+        const struct gpucoll_board_count *count = &team->members[i].board->barriers[own];
         const uint64_t there = atomic_load_explicit(&count->value, memory_order_acquire);
         end = there < team->barriers ? i : end;
     }

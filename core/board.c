@@ -54,7 +54,9 @@ gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index)
             board->used[at / 64] |= bit;
             board->next = at + 1;
             *index = at;
-            memset(gpucoll_board_team(&board->segment, at), 0, sizeof(struct gpucoll_team_board));
+            struct gpucoll_team_board *team = gpucoll_board_team(&board->segment, at);
+            memset(team, 0, sizeof(*team));
+            atomic_init(&team->ring[0].call, 1); /* of no call that stands there, not even of number 2^32 */
             return GPUCOLL_OK;
         }
     }

@@ -17,6 +17,7 @@ enum {
     GPUCOLL_BOARD_EXPORTS =
         128, /* allocations of the application that peers can map at once: two of a reduction in bulk */
     GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
+    GPUCOLL_BARRIER_LINES = 8,  /* of a team that tell of its barriers: one a reader, on hosts of eight GPUs */
     GPUCOLL_RING = 4,           /* calls a rank can be ahead of the slowest reader of its posts */
     GPUCOLL_CARRY_BYTES = 256,  /* of a call that one rank brings: the size of an entry of `places`; */
     GPUCOLL_SHELF_BYTES = 4096, /* of a team that has a shelf */
@@ -79,8 +80,8 @@ struct gpucoll_board_count {
  *   missing      the ranks for which it gave up.
  *   agreed       Calls whose posts this rank reads no more; a writer may reuse a ring entry once no active rank
  *                reads it.
- *   barriers     Barriers of the application that this rank has entered (core/barrier.c), once for each rank, which alone reads it: readers
- *                of one line would have it one after the other.
+ *   barriers     Barriers of the application that this rank has entered (core/barrier.c), in several lines, since readers of one have it one
+ *                after the other: rank r reads number r modulo GPUCOLL_BARRIER_LINES.
  *   step         Host barriers of the calls in the ring. Entry [call % RING][k & 1] holds (call << 16 | k) << 1 | failed of
  *                barrier k = 1, 2, ... of that call. It is overwritten two barriers later, which nobody reaches before all have read
  *                it, or RING calls later, when all have ended the call.
@@ -114,7 +115,7 @@ struct gpucoll_team_board {
     struct gpucoll_missing missing;
     _Alignas(64) _Atomic uint64_t agreed;
     _Atomic uint64_t offered[GPUCOLL_RING];
-    struct gpucoll_board_count barriers[GPUCOLL_MAX_LOCAL];
+    struct gpucoll_board_count barriers[GPUCOLL_BARRIER_LINES];
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t gathered[GPUCOLL_RING];

@@ -66,6 +66,7 @@ libgpucoll_la_SOURCES += \
 	core/bcast_direct.c \
 	core/board.c \
 	core/board.h \
+	core/call_barrier.c \
 	core/cluster.h \
 	core/cluster_agree.c \
 	core/cluster_alarm.c \

@@ -10,6 +10,7 @@
 #include "core/packing.h"
 #include "core/request.h"
 #include "core/watchdog.h"
+#include "kernels/functors.h"
 
 /* What must be equal on all ranks, in one word. */
 static uint32_t signature(const struct gpucoll_coll_args *args)
@@ -226,7 +227,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
                             struct gpucoll_request **out)
 {
     const enum gpucoll_coll coll = args->coll == GPUCOLL_REHEARSAL ? GPUCOLL_ALLREDUCE : args->coll;
-    int functor = gpucoll_coll_reduces(coll) ? gpucoll_functor(args->op, args->type) : 0;
+    int functor =
+        gpucoll_coll_reduces(coll) ? gpucoll_functor(args->op, args->type) : GPUCOLL_FUNCTOR_OF_MOVES;
     if (functor < 0 || (unsigned)args->coll > GPUCOLL_REHEARSAL) {
         return GPUCOLL_ERR_INVALID;
     }

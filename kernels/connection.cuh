@@ -1,7 +1,7 @@
 /*
  * Connections of relays (kernels/relay_abi.h): a CTA takes one piece from its sources, reduces it with the own part, and stores the outcome to its
  * targets and to the user's buffer. `carry` of a protocol is one loop for all the forms, from send to recv_reduce_copy_send: which operands
- * and results a step has is known only when it runs, so that there is one loop to compile for each protocol and reducer. Here those
+ * and results a step has is known only when it runs, so that there is one loop to compile for each protocol and suite. Here those
  * over LL and LL128; over Simple see kernels/connection_simple.cuh.
  *
  * The threads meet only where a slot is used again. A thread (a warp, in LL128) has the same packs of each piece of a

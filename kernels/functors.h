@@ -72,7 +72,10 @@
     GPUCOLL_FUNCTORS_INTEGER(F) GPUCOLL_FUNCTORS_LOGICAL(F) GPUCOLL_FUNCTORS_FLOAT(F) GPUCOLL_FUNCTORS_PAIR(F)
 
 #define GPUCOLL_FUNCTOR_ENUM(name, op, element, reducer, variant) GPUCOLL_FN_##name,
-enum gpucoll_functor_id { GPUCOLL_FUNCTORS(GPUCOLL_FUNCTOR_ENUM) GPUCOLL_FUNCTOR_COUNT };
+enum gpucoll_functor_id {
+    GPUCOLL_FUNCTORS(GPUCOLL_FUNCTOR_ENUM) GPUCOLL_FUNCTOR_COUNT,
+    GPUCOLL_FUNCTOR_OF_MOVES = GPUCOLL_FN_sum_u32 /* what only moves runs by the kernels of this one, where any will do */
+};
 #undef GPUCOLL_FUNCTOR_ENUM
 
 /* R(name, operator, element): those that have kernels of their own, */

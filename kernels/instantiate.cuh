@@ -1,5 +1,5 @@
 /*
- * Makes the all-reduce kernels of a group of reducers: gpucoll_lines_<reducer> and gpucoll_twoshot_<reducer>. The groups of
+ * Makes the all-reduce kernels of a group of suites: gpucoll_lines_<suite> and gpucoll_twoshot_<suite>. The groups of
  * kernels/functors.h are compiled apart, so that they compile side by side.
  */
 #ifndef GPUCOLL_KERNELS_INSTANTIATE_CUH

@@ -1,6 +1,6 @@
 /*
- * Relays: rings, chains and trees (kernels/relay_abi.h says who passes what to whom), each over any protocol: one entry for each reducer.
- * Those that only move run by the entry of any reducer: a step of theirs has a single operand.
+ * Relays: rings, chains and trees (kernels/relay_abi.h says who passes what to whom), each over any protocol: one entry for each suite.
+ * Those that only move run by the entry of any suite: a step of theirs has a single operand.
  */
 #ifndef GPUCOLL_KERNELS_RELAY_CUH
 #define GPUCOLL_KERNELS_RELAY_CUH

@@ -25,7 +25,7 @@ void test_crossed(struct gpus *gpus)
         enum gpucoll_kernel kernel;
         int functor;
     } kinds[PAIRS] = {{GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_minloc_f64i32},
-                      {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_band_u64}};
+                      {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f64}};
     struct call call[PAIRS];
     for (int i = 0; i < PAIRS; i++) {
         ranks_open(&pairs[i], gpus, 2, DATA_BYTES, DATA_BYTES);

@@ -350,7 +350,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
 static bool wanted(const struct bench *bench, int functor)
 {
     return !bench->options->quick || functor == GPUCOLL_FN_sum_f32 || functor == GPUCOLL_FN_max_i16 ||
-           functor == GPUCOLL_FN_band_u64 || functor == GPUCOLL_FN_minloc_f64i32;
+           functor == GPUCOLL_FN_band_u64 || functor == GPUCOLL_FN_minloc_f64i32 || functor == GPUCOLL_FN_min_u32;
 }
 
 static bool all_do_bulk(const struct bench *bench)

@@ -114,7 +114,7 @@ def gpu_count():
     listed = output_of("nvidia-smi", "-L") or ""
     count = len(re.findall(r"^GPU \d+:", listed, re.MULTILINE))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return min(count, len(visible.split(","))) if visible else count
+    return count if visible is None else min(count, len([name for name in visible.split(",") if name]))
 
 
 def on_host(arguments):

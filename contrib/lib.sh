@@ -267,9 +267,14 @@ made_with() {
 # --- The machine
 
 gpu_count() {
-    local list
+    local list count visible
     list=$(nvidia-smi -L 2>/dev/null) || list=
-    grep -c '^GPU' <<<"$list" || true
+    count=$(grep -c '^GPU' <<<"$list") || true
+    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        visible=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || true
+        [ "$count" -le "$visible" ] || count=$visible
+    fi
+    echo "$count"
 }
 
 machine_name() {

@@ -107,17 +107,18 @@ trim() {
 
 # Why a row with these flags cannot run here; empty if it can.
 why_not() {
-    local flag
+    local flag why=''
     for flag in $1; do
         case $flag in
-            host) [ "$accelerator" = host ] || echo "is for the host accelerator" ;;
-            gpu) [ "$gpus" -ge 1 ] || echo "needs a GPU" ;;
-            gpus=*) [ "$gpus" -ge "${flag#gpus=}" ] || echo "needs ${flag#gpus=} GPUs" ;;
-            ompi5) [ "$ompi_major" -ge 5 ] || echo "needs Open MPI 5.0" ;;
+            host) [ "$accelerator" = host ] || why=${why:-is for the host accelerator} ;;
+            gpu) [ "$gpus" -ge 1 ] || why=${why:-needs a GPU} ;;
+            gpus=*) [ "$gpus" -ge "${flag#gpus=}" ] || why=${why:-needs ${flag#gpus=} GPUs} ;;
+            ompi5) [ "$ompi_major" -ge 5 ] || why=${why:-needs Open MPI 5.0} ;;
             script | p2p | engine | limit=*) ;;
             *) die "unknown flag '$flag' in $list" ;;
         esac
-    done | head -n 1
+    done
+    printf '%s' "$why"
 }
 
 # The files in /dev/shm that Open MPI does not lay there, which are in $shm or of another job.
@@ -132,7 +133,7 @@ left_behind() {
     local file
     {
         find "$shm" -mindepth 1 ! -name 'sm_segment.*0000.0'
-        comm -13 "$1" <(others_in_shm)
+        LC_ALL=C comm -13 "$1" <(others_in_shm)
     } |
         while IFS= read -r file; do
             grep -qsF "$file" /proc/[0-9]*/maps || echo "${file##*/}"

@@ -323,6 +323,7 @@ static unsigned crew_of(const struct gpucoll_links *links, struct gpucoll_device
 /* What decides plans beside the call itself; the worst of all ranks is taken, so that all make the same plan. */
 struct reach {
     bool whole_lines;
+    bool bulk;
     unsigned crew;
     int model; /* index of the constants built in for the GPU and its links; the slower have the higher */
     double latency_us;
@@ -332,19 +333,22 @@ struct reach {
 static void take_worst(struct reach *worst, const struct reach *reach)
 {
     worst->whole_lines &= reach->whole_lines;
+    worst->bulk &= reach->bulk;
     worst->crew = reach->crew < worst->crew ? reach->crew : worst->crew;
     worst->model = reach->model > worst->model ? reach->model : worst->model;
     worst->latency_us = reach->latency_us > worst->latency_us ? reach->latency_us : worst->latency_us;
     worst->bandwidth = reach->bandwidth < worst->bandwidth ? reach->bandwidth : worst->bandwidth;
 }
 
-static const struct reach nothing_worse = {.whole_lines = true, .crew = GPUCOLL_CREW_CTAS, .bandwidth = 1e15};
+static const struct reach nothing_worse = {
+    .whole_lines = true, .bulk = true, .crew = GPUCOLL_CREW_CTAS, .bandwidth = 1e15};
 
-/* One word: MB/s in bits 32 up, ns in 11 to 31, model in 7 to 10, crew in 1 to 6, whole_lines in bit 0. */
+/* One word: MB/s in bits 32 up, bulk in 31, ns in 11 to 30, model in 7 to 10, crew in 1 to 6, whole_lines in bit 0. */
 _Static_assert(GPUCOLL_CREW_CTAS <= 63 && GPUCOLL_MODEL_UNKNOWN <= 15, "six bits and four");
 static uint64_t pack_reach(const struct reach *reach)
 {
-    return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)(reach->latency_us * 1e3) << 11 |
+    return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)reach->bulk << 31 |
+           (uint64_t)(reach->latency_us * 1e3) << 11 |
            (uint64_t)reach->model << 7 | (uint64_t)reach->crew << 1 | reach->whole_lines;
 }
 
@@ -354,7 +358,8 @@ static struct reach unpack_reach(uint64_t word)
         .whole_lines = word & 1,
         .crew = word >> 1 & 0x3f,
         .model = (int)(word >> 7 & 0xf),
-        .latency_us = (double)(word >> 11 & 0x1fffff) / 1e3,
+        .bulk = word >> 31 & 1,
+        .latency_us = (double)(word >> 11 & 0xfffff) / 1e3,
         .bandwidth = (double)(word >> 32) * 1e6,
     };
 }
@@ -381,6 +386,7 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
     struct reach near = nothing_worse; /* of the links that keep lines whole */
     uint32_t near_ranks = 0;
     worst.crew = crew_of(links, request->gpu->device);
+    worst.bulk = request->gpu->device->accel->ops->device_bulk(request->gpu->device);
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
         links->card[i] = gpucoll_agreement_post(request, i)->card;
@@ -401,11 +407,11 @@ gpucoll_status gpucoll_agreement_connect(struct gpucoll_request *request, bool *
         links->scratch[i] = connection->endpoint.scratch;
         links->connection[i] = connection;
         const struct gpucoll_tl_cost *cost = &connection->cost;
-        take_worst(&worst, &(struct reach){cost->whole_lines, worst.crew, worst.model, cost->latency_us,
-                                           cost->bandwidth});
+        take_worst(&worst, &(struct reach){cost->whole_lines, worst.bulk, worst.crew, worst.model,
+                                           cost->latency_us, cost->bandwidth});
         if (cost->whole_lines) {
             near_ranks |= 1u << i;
-            take_worst(&near, &(struct reach){true, near.crew, near.model, cost->latency_us,
+            take_worst(&near, &(struct reach){true, near.bulk, near.crew, near.model, cost->latency_us,
                                               to_neighbours(cost, team->size)});
         }
     }
@@ -451,6 +457,7 @@ void gpucoll_agreement_connected(struct gpucoll_request *request)
     }
     links->whole_lines = worst.whole_lines;
     links->crew = worst.crew;
+    links->bulk = worst.bulk;
     links->latency_us = worst.latency_us;
     links->bandwidth = worst.bandwidth;
     find_ring(request);

@@ -13,13 +13,10 @@ enum { SCATTER, GATHER }; /* request->stage */
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const struct gpucoll_model *model = input->model;
     struct gpucoll_plan_input slices = *input;
     slices.bytes = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
-    gpucoll_exchange_shape(&slices, plan); /* the scatter; then each rank stores one run less */
-    plan->rounds = 2;
-    plan->predicted_us *= 1 + (double)(input->nranks - 2) / (input->nranks - 1);
-    plan->predicted_us += model->agree_us + 2 * (model->launch_us + input->latency_us + model->barrier_us);
+    /* The scatter; then each rank stores one run less. */
+    gpucoll_store_shape(&slices, 2, 1 + (double)(input->nranks - 2) / (input->nranks - 1), plan);
 }
 
 /* The root: each rank's slice. Another rank: its own, to the others. Nothing of a short message may be left for it. */

@@ -23,7 +23,8 @@ static uint32_t linger_ns(const struct gpucoll_config *config)
 
 static bool lingers(struct gpucoll_courier *courier, const struct gpucoll_config *config)
 {
-    return gpucoll_habit_lingers(&courier->habit, courier, 0, gpucoll_now_ns(), linger_ns(config) + turn_ns);
+    return gpucoll_habit_lingers(&courier->habit, courier, 0, gpucoll_now_ns(), linger_ns(config) + turn_ns,
+                                 0);
 }
 
 static gpucoll_status launch(struct gpucoll_courier *courier, const struct gpucoll_copy *copy, bool to_host)

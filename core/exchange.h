@@ -65,6 +65,11 @@ uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);
  * alone. */
 void gpucoll_exchange_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan);
 
+/* The plan's shape and time of a call by GPUCOLL_KERNEL_STORE, for runs of up to input->bytes, of `steps` kernels one after the other, which all
+ * together take `times` as long as the first. */
+void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps, double times,
+                         struct gpucoll_plan *plan);
+
 /* Launches the whole exchange by one kernel, `reduces` or `moves` as the collective wants; a rank without runs launches
  * nothing. Then waits for it, as gpucoll_kernel_wait. */
 gpucoll_status gpucoll_exchange_start(struct gpucoll_request *request, enum gpucoll_kernel reduces,

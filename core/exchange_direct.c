@@ -3,17 +3,41 @@
  * in a kernel; one barrier of the hosts tells that all has arrived. For runs of middle length, where copy engines take too
  * long to begin.
  */
+#include <math.h>
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/model.h"
 #include "core/pipeline.h"
 
-static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+/* Bytes/s that a CTA of a crew stores in bulk. */
+static const double cta_bandwidth = 44e9;
+
+/* The runs to peers share the CTAs with the own one, which goes over no link. */
+void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps, double times,
+                         struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
+    const double peers = input->nranks - 1;
+    const double beside = input->latency_us + model->barrier_us;
     gpucoll_exchange_shape(input, plan);
-    plan->rounds = 1;
-    plan->predicted_us += model->agree_us + model->launch_us + input->latency_us + model->barrier_us;
+    plan->rounds = steps;
+    plan->predicted_us = model->agree_us + steps * (model->launch_us + beside) + times * plan->predicted_us;
+
+    const double cta_leaves = cta_bandwidth * (peers > 0 ? peers / input->nranks : 1);
+    const double fill = ceil(model->link_share * input->bandwidth / cta_leaves / 2);
+    const unsigned crew = gpucoll_model_bulk_crew(input, input->bytes, 2 * fill);
+    if (crew > 0) {
+        const double transfer =
+            gpucoll_model_transfer_us(input, peers * (double)input->bytes, crew, crew, cta_leaves);
+        gpucoll_plan_offer_crew(plan, crew,
+                                model->agree_us + steps * (gpucoll_model_ring_us(model, crew) + beside) +
+                                    times * transfer);
+    }
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    gpucoll_store_shape(input, 1, 1, plan);
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

@@ -13,10 +13,10 @@ static void judge(struct gpucoll_habit *habit, bool in_time)
 }
 
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
-                           uint64_t in_time_ns)
+                           uint64_t in_time_ns, uint64_t launch_ns)
 {
     const bool same = kind != NULL && habit->kind == kind && habit->functor == functor;
-    const bool in_time = same && now_ns - habit->latest_ns < in_time_ns;
+    const bool in_time = same && now_ns < habit->until_ns;
     if (habit->kind != NULL && !habit->rung) {
         judge(habit, in_time);
     }
@@ -24,6 +24,6 @@ bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int fu
     habit->lingered = kind != NULL && habit->doubts < GPUCOLL_HABIT_DOUBTS;
     habit->kind = kind;
     habit->functor = functor;
-    habit->latest_ns = now_ns;
+    habit->until_ns = now_ns + in_time_ns + (habit->rung ? 0 : launch_ns);
     return habit->lingered;
 }

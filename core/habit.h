@@ -13,7 +13,7 @@
 
 /* Of a stream; all zero at first. Guarded by what guards the stream. */
 struct gpucoll_habit {
-    uint64_t latest_ns; /* when the latest call was planned */
+    uint64_t until_ns;  /* to follow the latest call in time, the next is planned before this */
     const void *kind;   /* of that one, if it is for a kernel that lingers; NULL: it is not */
     int functor;
     uint8_t doubts; /* that it pays: 0 to GPUCOLL_HABIT_DOUBTS */
@@ -24,9 +24,9 @@ struct gpucoll_habit {
 enum { GPUCOLL_HABIT_DOUBTS = 4 };
 
 /* Of a call that is planned now: shall its kernel linger? To be asked of every call on the stream, also of those whose kernel cannot, of which
- * `kind` is NULL; of others it tells, with the functor, whom a kernel that lingers may take after whom. A call is in time so long after the one
- * before it was planned; `now_ns` counts only of those that can linger. */
+ * `kind` is NULL; of others it tells, with the functor, whom a kernel that lingers may take after whom. The next call is in time so long after this
+ * one was planned, and by `launch_ns` longer if this one has to be launched; `now_ns` counts only of those that can linger. */
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
-                           uint64_t in_time_ns);
+                           uint64_t in_time_ns, uint64_t launch_ns);
 
 #endif

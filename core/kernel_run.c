@@ -27,13 +27,26 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     }
 }
 
+/* Does all that the call moves begin at multiples of a pack? Threads move what does not, and more of them than stay. */
+static bool goes_in_bulk(const struct gpucoll_request *request)
+{
+    uintptr_t all = 0;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const struct gpucoll_kernel_run *run = &request->runs.run[i];
+        all |= run->send_bytes > 0 ? (uintptr_t)run->send | (uintptr_t)run->recv : 0;
+    }
+    return all % GPUCOLL_PACK_BYTES == 0;
+}
+
 /* How long the kernel waits for the next call. That of rehearsals, if it is longer than usual, for what is left of MPI_Init, 0.1 ms, and for a call
  * soon after it: for that one alone, and no longer than a program needs to allocate memory. */
 static void set_linger(const struct gpucoll_request *request, struct gpucoll_launch *launch)
 {
     static const uint32_t after_rehearsal_ns = 500000;
     const uint32_t usual_ns = (uint32_t)request->team->context->config->linger * 1000;
-    if (request->plan.linger) {
+    if (request->plan.linger && launch->kernel == GPUCOLL_KERNEL_STORE && !goes_in_bulk(request)) {
+        launch->ctas = request->plan.launch_ctas;
+    } else if (request->plan.linger) {
         launch->waits_once = request->own && usual_ns < after_rehearsal_ns;
         launch->linger_ns = launch->waits_once ? after_rehearsal_ns : usual_ns;
     }

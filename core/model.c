@@ -192,14 +192,8 @@ static void try_crew(const struct gpucoll_plan_input *input, const struct gpucol
                                                          several->cta_share * cta_bandwidth);
     const double stores = transfer_us > least_us ? transfer_us : least_us;
     const double hidden = lines->hops == 1 ? least(stores, under_way_us) : 0;
-    const double beside = alone ? 0 : model->crew_us + crew_each_us * crew;
-    const double us = steps + model->ring_us + beside + stores - hidden;
-    if (us < plan->predicted_us) {
-        plan->launch_ctas = plan->linger ? plan->launch_ctas : plan->ctas;
-        plan->linger = true;
-        plan->ctas = crew;
-        plan->predicted_us = us;
-    }
+    gpucoll_plan_offer_crew(plan, crew,
+                            steps + gpucoll_model_ring_us(model, alone ? 1 : crew) + stores - hidden);
 }
 
 /* Crews of all sizes that there may be. */
@@ -248,6 +242,41 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
         return;
     }
     try_crews(input, lines, ctas, steps, plan);
+}
+
+/* A crew that stays is missed by who computes, and its bell counts bytes by 32 bits. */
+unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
+{
+    const struct gpucoll_config *config = input->config;
+    const unsigned most =
+        (unsigned)least(least(input->crew, config->linger_ctas), gpucoll_most_ctas(input));
+    if (!input->bulk || config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS || input->unattended ||
+        bytes > UINT32_MAX) {
+        return 0;
+    }
+    if (config->channels > 0) {
+        return (unsigned)config->channels <= most ? (unsigned)config->channels : 0;
+    }
+    return 2 * (unsigned)(least(good, most) / 2);
+}
+
+double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew)
+{
+    return model->ring_us + (crew > 1 ? model->crew_us + crew_each_us * crew : 0);
+}
+
+void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us)
+{
+    if (predicted_us >= plan->predicted_us) {
+        return;
+    }
+    if (!plan->linger) {
+        plan->launch_ctas = plan->ctas;
+        plan->launched_us = plan->predicted_us;
+    }
+    plan->linger = true;
+    plan->ctas = crew;
+    plan->predicted_us = predicted_us;
 }
 
 double gpucoll_model_hidden_us(const struct gpucoll_plan_input *input, double bytes, double share,

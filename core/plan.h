@@ -51,6 +51,7 @@ struct gpucoll_plan_input {
      * plan may have. */
     unsigned resident;
     unsigned crew;     /* CTAs of each rank that can linger together; 0: kernels cannot linger */
+    bool bulk;         /* every rank's GPU moves in bulk (kernels/bulk.cuh) */
     bool whole_lines;  /* every link keeps 128 bytes stored at once whole */
     double latency_us; /* of the slowest link of the team */
     double bandwidth;  /* bytes/s out of one rank, all peers together */
@@ -71,6 +72,7 @@ struct gpucoll_plan {
     uint64_t chunk_bytes; /* of what goes by copies: that each copy moves */
     uint64_t rounds;      /* of the channel with the most work; of copies, chunks */
     double predicted_us;  /* host-blocking: call to return, all ranks arriving at once */
+    double launched_us;   /* of a kernel that may stay: the same where it has to be launched first */
 };
 
 static inline uint32_t gpucoll_least_of(uint32_t a, uint32_t b)

@@ -146,9 +146,12 @@ static void decide_to_linger(struct gpucoll_request *request)
         const uint64_t linger_ns = (uint64_t)request->team->context->config->linger * 1000;
         const void *kind = plan->linger ? plan->algorithm : NULL;
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
+        const uint64_t launch_ns =
+            kind != NULL ? (uint64_t)((plan->launched_us - plan->predicted_us) * 1e3) : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             linger_ns + (uint64_t)(plan->predicted_us * 1e3));
+                                             linger_ns + (uint64_t)(plan->predicted_us * 1e3),
+                                             launch_ns);
     }
     if (meant && !plan->linger) {
         plan->ctas = plan->launch_ctas;

@@ -24,6 +24,7 @@ struct gpucoll_links {
     /* The worst of all pairs of ranks, equal on every rank. */
     bool whole_lines;
     unsigned crew; /* CTAs of a rank that can linger together on its GPU */
+    bool bulk;     /* the GPUs move in bulk */
     double latency_us;
     double bandwidth;
     /* The ranks in the order of a ring, and the worst link between two neighbours: along links that keep lines whole, if there is

@@ -131,6 +131,33 @@ __device__ __forceinline__ void fence_bulk()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/* Lets it see what other threads, also of other devices, have stored before this one learned of it. Within a kernel: its beginning does as much. */
+__device__ __forceinline__ void fence_bulk_global()
+{
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+/* A place in a ring of stages, and the parity of the turn there. */
+struct ring_place {
+    uint32_t stage;
+    uint32_t parity;
+
+    __device__ __forceinline__ void advance(uint32_t stages)
+    {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+/* All of the CTA's dynamic shared memory. */
+__device__ __forceinline__ char *shared_of_cta()
+{
+    extern __shared__ __align__(128) char gpucoll_shared[];
+    return gpucoll_shared;
+}
+
 } // namespace gpucoll
 
 #endif

@@ -190,25 +190,10 @@ __device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &a
     }
 }
 
-/* All runs, those to peers first. The host tells the peers when the kernel is done. */
-__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
-{
-    for (uint32_t turn = 0; turn < args.nranks; turn++) {
-        const uint32_t peer = turn + 1 < args.nranks ? rank_after(args, (turn + blockIdx.x) % (args.nranks - 1)) : args.rank;
-        const gpucoll_kernel_run &run = runs.run[peer];
-        if (run.send_bytes > 0 && run.send != run.recv) {
-            store_run(run.send, run.recv, run.send_bytes, share_of_grid());
-        }
-    }
-}
-
 __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &args,
                                                   const gpucoll_kernel_runs &runs)
 {
-    if (args.kernel == GPUCOLL_KERNEL_STORE) {
-        store_runs(args, runs);
-        finish(args, false);
-    } else if (pass_gate(args)) {
+    if (pass_gate(args)) {
         finish(args, !exchange_simple<moving>(args, runs));
     }
 }
@@ -219,7 +204,7 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_exchange_lines_##name(         \
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \
-        gpucoll::lines_kernel<gpucoll::reduce_calls<gpucoll::op_##op<gpucoll::element>>>(args, &runs);       \
+        gpucoll::crew_kernel<gpucoll::reduce_calls<gpucoll::op_##op<gpucoll::element>>>(args, &runs);       \
     }                                                                                                        \
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_exchange_##name(               \
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
@@ -234,8 +219,7 @@ __device__ __forceinline__ void exchange_and_move(const gpucoll_kernel_args &arg
     extern "C" __global__ void __launch_bounds__(GPUCOLL_BULK_THREADS, 1) gpucoll_bulk_##name(               \
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \
-        extern __shared__ __align__(128) char gpucoll_shared[];                                              \
-        gpucoll::reduce_bulk<gpucoll::op_##op<gpucoll::element>>(args, runs, gpucoll_shared);                \
+        gpucoll::bulk_kernel<gpucoll::op_##op<gpucoll::element>>(args, runs);                                \
     }
 
 #endif

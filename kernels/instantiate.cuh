@@ -50,7 +50,7 @@ template <typename Op> struct allreduce_calls {
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
         gpucoll_lines_##name(const __grid_constant__ gpucoll_kernel_args args)                               \
     {                                                                                                        \
-        gpucoll::lines_kernel<gpucoll::allreduce_calls<gpucoll::op_##op<gpucoll::element>>>(args, nullptr);  \
+        gpucoll::crew_kernel<gpucoll::allreduce_calls<gpucoll::op_##op<gpucoll::element>>>(args, nullptr);  \
     }                                                                                                        \
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)                                        \
         gpucoll_twoshot_##name(const __grid_constant__ gpucoll_kernel_args args)                             \

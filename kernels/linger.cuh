@@ -279,9 +279,9 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     __syncthreads();
 }
 
-/* The kernel of the LL and LL128 calls: ends after one call, or lingers if it was given a bell. */
+/* A kernel that ends after one call, or lingers if it was given a bell. */
 template <typename Calls>
-__device__ __forceinline__ void lines_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
+__device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
 {
     __shared__ linger_state state;
     if (!pass_gate(args)) { /* such a kernel does not linger */

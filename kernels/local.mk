@@ -51,6 +51,7 @@ kernel_headers = \
 	kernels/relay.cuh \
 	kernels/roles.cuh \
 	kernels/simple.cuh \
+	kernels/store.cuh \
 	kernels/sync.cuh
 kernel_fatbins = $(kernel_sources:.cu=.fatbin)
 EXTRA_DIST += kernels/README.md $(kernel_sources) $(kernel_headers)

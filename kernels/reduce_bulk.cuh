@@ -5,16 +5,20 @@
  *
  * Shared memory is a ring of stages, each with a tile of every rank. A tile goes through three hands:
  *
- *   loader    one thread: waits until a stage is free, asks for the tiles of all ranks
+ *   loader    a warp: waits until a stage is free, asks for the tiles of all ranks
  *   groups    of four warps, in turns: wait until the tiles have come, and reduce them in the place of the first; tiles come in any order, but a
  *             stage is always the same group's (gpucoll_bulk_stages)
- *   storer    one thread: asks for the result to be stored to all, and frees a stage whose stores are read
+ *   storer    a warp: asks for the result to be stored to all, and frees a stage whose stores are read
+ *
+ * The stages go round and round, from one call to the next of a kernel that lingers.
  */
 #ifndef GPUCOLL_KERNELS_REDUCE_BULK_CUH
 #define GPUCOLL_KERNELS_REDUCE_BULK_CUH
 
 #include "kernels/bulk.cuh"
+#include "kernels/linger.cuh"
 #include "kernels/pack.cuh"
+#include "kernels/ranks.cuh"
 #include "kernels/reduce_ops.cuh"
 #include "kernels/sync.cuh"
 
@@ -29,18 +33,29 @@ static_assert(GPUCOLL_BULK_MAX_STAGES % GPUCOLL_BULK_GROUPS == 0, "a stage is al
 static_assert(GPUCOLL_BULK_THREADS == bulk_service_threads + GPUCOLL_BULK_GROUPS * bulk_group_threads, "");
 constexpr uint32_t bulk_behind = 2;                /* tiles whose stores need not be read yet when the next are asked for */
 
+/* In each CTA's shared memory, kept from one call to the next. */
 struct bulk_stages {
     bulk_barrier loaded[GPUCOLL_BULK_MAX_STAGES];
     bulk_barrier reduced[GPUCOLL_BULK_MAX_STAGES];
     bulk_barrier unused[GPUCOLL_BULK_MAX_STAGES];
+    ring_place next; /* of the next call's first tile */
+    bool begun;      /* there was a call before */
+    bool given_up;
 };
+
+__device__ __forceinline__ bulk_stages &stages_of_cta()
+{
+    __shared__ bulk_stages stages;
+    return stages;
+}
 
 /* The tiles of this CTA, one after the other, and the stage that each takes. */
 class bulk_tiles {
   public:
-    __device__ __forceinline__ explicit bulk_tiles(const gpucoll_kernel_args &args)
+    __device__ __forceinline__ bulk_tiles(const gpucoll_kernel_args &args, crew_share share, ring_place first)
         : tile_(gpucoll_bulk_tile_bytes(args.nranks)), stages_(gpucoll_bulk_stages(args.nranks)), nranks_(args.nranks),
-          end_(args.bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES), at_(static_cast<uint64_t>(blockIdx.x) * tile_)
+          ctas_(share.ctas), end_(args.bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES),
+          at_(static_cast<uint64_t>(share.cta) * tile_), place_(first)
     {
     }
 
@@ -51,12 +66,9 @@ class bulk_tiles {
 
     __device__ __forceinline__ void next()
     {
-        at_ += static_cast<uint64_t>(gridDim.x) * tile_;
+        at_ += static_cast<uint64_t>(ctas_) * tile_;
         count_++;
-        if (++stage_ == stages_) {
-            stage_ = 0;
-            parity_ ^= 1;
-        }
+        place_.advance(stages_);
     }
 
     /* Where in the message, and how long. */
@@ -77,42 +89,58 @@ class bulk_tiles {
 
     __device__ __forceinline__ uint32_t stage() const
     {
-        return stage_;
+        return place_.stage;
     }
 
     /* Of the turn of a barrier of the stage. */
     __device__ __forceinline__ uint32_t parity() const
     {
-        return parity_;
+        return place_.parity;
+    }
+
+    __device__ __forceinline__ ring_place in_ring() const
+    {
+        return place_;
     }
 
     __device__ __forceinline__ char *place(char *shared, uint32_t rank) const
     {
-        return shared + (stage_ * nranks_ + rank) * tile_;
+        return shared + (place_.stage * nranks_ + rank) * tile_;
     }
 
   private:
     uint32_t tile_;
     uint32_t stages_;
     uint32_t nranks_;
+    uint32_t ctas_;
     uint64_t end_;
     uint64_t at_;
+    ring_place place_;
     uint32_t count_ = 0;
-    uint32_t stage_ = 0;
-    uint32_t parity_ = 0;
 };
 
-__device__ __forceinline__ void load_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+/* By the first warp, a lane for each rank. */
+__device__ __forceinline__ void load_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, bulk_tiles tile,
                                            bulk_stages &stages, char *shared)
 {
-    for (bulk_tiles tile(args); tile.any(); tile.next()) {
-        stages.unused[tile.stage()].wait(tile.parity() ^ 1);
+    const uint32_t rank = threadIdx.x % warp_threads;
+    const bool loads = rank < args.nranks;
+    const uint32_t nranks = args.nranks;
+    const char *const from = loads ? static_cast<const char *>(runs.run[rank].send) : nullptr;
+    fence_bulk_global();
+    for (; tile.any(); tile.next()) {
         bulk_barrier &loaded = stages.loaded[tile.stage()];
-        loaded.arrive_expecting(tile.bytes() * args.nranks);
-        for (uint32_t rank = 0; rank < args.nranks; rank++) {
-            load_bulk(tile.place(shared, rank), static_cast<const char *>(runs.run[rank].send) + tile.at(), tile.bytes(),
-                      loaded);
+        if (rank == 0) {
+            stages.unused[tile.stage()].wait(tile.parity() ^ 1);
+            loaded.arrive_expecting(tile.bytes() * nranks);
         }
+        __syncwarp();
+        if (loads) {
+            load_bulk(tile.place(shared, rank), from + tile.at(), tile.bytes(), loaded);
+        }
+    }
+    if (rank == 0) {
+        stages.next = tile.in_ring();
     }
 }
 
@@ -146,13 +174,13 @@ __device__ __forceinline__ void reduce_tile(const Op &op, const bulk_tiles &tile
 }
 
 template <typename Op>
-__device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bulk_stages &stages, char *shared)
+__device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bulk_tiles tile, bulk_stages &stages, char *shared)
 {
     const uint32_t group = (threadIdx.x - bulk_service_threads) / bulk_group_threads;
     const uint32_t thread = (threadIdx.x - bulk_service_threads) % bulk_group_threads;
     const Op op(args.variant);
-    for (bulk_tiles tile(args); tile.any(); tile.next()) {
-        if (tile.count() % GPUCOLL_BULK_GROUPS != group) {
+    for (; tile.any(); tile.next()) {
+        if (tile.stage() % GPUCOLL_BULK_GROUPS != group) {
             continue;
         }
         stages.loaded[tile.stage()].wait(tile.parity());
@@ -165,28 +193,38 @@ __device__ __forceinline__ void reduce_tiles(const gpucoll_kernel_args &args, bu
     }
 }
 
-__device__ __forceinline__ void store_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+/* All lanes' stores of the tile are read. */
+__device__ __forceinline__ void free_stage(bulk_stages &stages, bulk_tiles &read, uint32_t lane)
+{
+    __syncwarp();
+    if (lane == 0) {
+        stages.unused[read.stage()].arrive();
+    }
+    read.next();
+}
+
+/* By the second warp, a lane for each rank. */
+__device__ __forceinline__ void store_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, bulk_tiles tile,
                                             bulk_stages &stages, char *shared)
 {
-    bulk_tiles read(args); /* the oldest tile whose stores may not be read yet */
-    for (bulk_tiles tile(args); tile.any(); tile.next()) {
+    const uint32_t lane = threadIdx.x % warp_threads;
+    char *const to = lane < args.nranks ? static_cast<char *>(runs.run[rank_after(args, lane)].recv) : nullptr;
+    bulk_tiles read = tile; /* the oldest tile whose stores may not be read yet */
+    for (; tile.any(); tile.next()) {
         stages.reduced[tile.stage()].wait(tile.parity());
-        for (uint32_t turn = 1; turn <= args.nranks; turn++) {
-            const uint32_t next = args.rank + turn;
-            char *const to = static_cast<char *>(runs.run[next < args.nranks ? next : next - args.nranks].recv);
-            if (to != nullptr) {
-                store_bulk(to + tile.at(), tile.place(shared, 0), tile.bytes());
-            }
+        if (to != nullptr) {
+            store_bulk(to + tile.at(), tile.place(shared, 0), tile.bytes());
         }
         commit_bulk();
         if (tile.count() >= bulk_behind) {
             wait_bulk_read<bulk_behind>();
-            stages.unused[read.stage()].arrive();
-            read.next();
+            free_stage(stages, read, lane);
         }
     }
     wait_bulk_complete();
-    fence_system();
+    while (read.any()) {
+        free_stage(stages, read, lane);
+    }
 }
 
 /* The last elements, less than a pack of them. */
@@ -206,49 +244,93 @@ __device__ __forceinline__ void reduce_rest(const gpucoll_kernel_args &args, con
     }
 }
 
-/* `shared` is all of the CTA's dynamic shared memory. */
+/* A CTA's part; false: the call was given up while its kernel stood behind one of the application. Then the buffers are their owners' again, or gone
+ * with them. A call that is rung for has just been made. */
 template <typename Op>
-__device__ __forceinline__ void reduce_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, char *shared)
+__device__ __forceinline__ bool reduce_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
 {
-    __shared__ bulk_stages stages;
-    __shared__ bool given_up;
+    bulk_stages &stages = stages_of_cta();
+    char *const shared = shared_of_cta();
+    const bulk_tiles tile(args, share, stages.next);
     if (threadIdx.x == 0) {
-        for (uint32_t i = 0; i < gpucoll_bulk_stages(args.nranks); i++) {
-            stages.loaded[i].init(1);
-            stages.reduced[i].init(bulk_group_threads / warp_threads);
-            stages.unused[i].init(1);
-        }
-        bulk_barriers_ready();
-        /* While it stood behind a kernel of the application: then the buffers are their owners' again, or gone with them. */
-        given_up = load_relaxed(&args.status->abort) != 0;
+        stages.given_up = !stages.begun && load_relaxed(&args.status->abort) != 0;
+        stages.begun = true;
     }
     __syncthreads();
-    if (given_up) {
-        finish(args, true);
-        return;
+    if (stages.given_up) {
+        return false;
     }
-    if (threadIdx.x == 0) {
-        load_tiles(args, runs, stages, shared);
-    } else if (threadIdx.x == warp_threads) {
-        store_tiles(args, runs, stages, shared);
-    } else if (threadIdx.x >= bulk_service_threads) {
-        reduce_tiles<Op>(args, stages, shared);
-    } else if (threadIdx.x == 1 && blockIdx.x == 0 && args.bytes % GPUCOLL_PACK_BYTES != 0) {
+    if (threadIdx.x < warp_threads) {
+        load_tiles(args, runs, tile, stages, shared);
+    } else if (threadIdx.x < bulk_service_threads) {
+        store_tiles(args, runs, tile, stages, shared);
+    } else {
+        reduce_tiles<Op>(args, tile, stages, shared);
+    }
+    if (threadIdx.x == bulk_service_threads && share.cta == 0 && args.bytes % GPUCOLL_PACK_BYTES != 0) {
         reduce_rest<Op>(args, runs);
+        fence_system(); /* what has gone in bulk has been confirmed by who received it */
     }
-    finish(args, false);
+    return true;
+}
+
+/* By one thread, with a barrier of the CTA before the first call. */
+__device__ __forceinline__ void prepare_stages(const gpucoll_kernel_args &args)
+{
+    bulk_stages &stages = stages_of_cta();
+    for (uint32_t i = 0; i < gpucoll_bulk_stages(args.nranks); i++) {
+        stages.loaded[i].init(1);
+        stages.reduced[i].init(bulk_group_threads / warp_threads);
+        stages.unused[i].init(1);
+    }
+    bulk_barriers_ready();
+    stages.next = {0, 0};
+    stages.begun = false;
 }
 
 #else
 
 /* Never launched: the host asks the device first. */
 template <typename Op>
-__device__ __forceinline__ void reduce_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &, char *)
+__device__ __forceinline__ bool reduce_bulk(const gpucoll_kernel_args &, const gpucoll_kernel_runs &, crew_share)
 {
-    finish(args, true);
+    return false;
+}
+
+__device__ __forceinline__ void prepare_stages(const gpucoll_kernel_args &)
+{
 }
 
 #endif
+
+/* The calls of a kernel that lingers (linger.cuh). */
+template <typename Op> struct bulk_calls {
+    static constexpr bool has_runs = true;
+    using bell = bell_by_copies<has_runs>;
+
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
+    {
+        return false;
+    }
+
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
+    {
+        return false;
+    }
+
+    static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+    {
+        return reduce_bulk<Op>(args, runs, share);
+    }
+};
+
+template <typename Op> __device__ __forceinline__ void bulk_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    if (threadIdx.x == 0) {
+        prepare_stages(args);
+    }
+    crew_kernel<bulk_calls<Op>>(args, &runs);
+}
 
 } // namespace gpucoll
 

@@ -119,6 +119,7 @@ static void set_bytes(const struct info *info, struct query *query, uint64_t byt
 {
     const size_t least = info->config.zero_copy;
     query->input.bytes = bytes;
+    query->input.bulk = query->reach == GPUCOLL_DIRECT_BULK;
     query->input.direct = least > 0 && bytes >= least ? query->reach : GPUCOLL_DIRECT_NOT;
     query->input.room = query->input.coll == GPUCOLL_ALLREDUCE && query->input.direct != GPUCOLL_DIRECT_NOT &&
                         !query->in_place;

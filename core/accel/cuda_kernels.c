@@ -26,7 +26,7 @@ bool gpucoll_cuda_has_clusters(const struct gpucoll_cuda_driver *cuda, CUfunctio
 /* Newer than 9.0 does not mean as much shared memory: a CTA of 12.0 may have 99 KiB. */
 static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUdevice device, CUfunction function)
 {
-    enum { OF_THE_KERNEL_ITSELF = 1024 }; /* its barriers, and some more */
+    enum { OF_THE_KERNEL_ITSELF = 8192 }; /* its barriers, the call, the bell, and some more */
     int most = 0;
     return gpucoll_cuda_has_clusters(cuda, function) &&
            cuda->cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) ==
@@ -34,16 +34,23 @@ static bool has_bulk(const struct gpucoll_cuda_driver *cuda, CUdevice device, CU
            most >= GPUCOLL_BULK_SHARED_BYTES + OF_THE_KERNEL_ITSELF;
 }
 
-/* Lets the kernel that reduces in bulk have its shared memory, where it can. */
+static CUresult allow_shared(const struct gpucoll_cuda_driver *cuda, CUfunction function)
+{
+    return cuda->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                    GPUCOLL_BULK_SHARED_BYTES);
+}
+
+/* Lets the kernels that move and reduce in bulk have their shared memory, where they can. */
 static CUresult prepare_bulk(const struct gpucoll_cuda_driver *cuda, struct gpucoll_cuda_device *device)
 {
     const CUfunction *functions = device->functions[GPUCOLL_KERNEL_REDUCE_BULK];
-    CUresult result = CUDA_SUCCESS;
     device->bulk = has_bulk(cuda, (CUdevice)device->base.ordinal, functions[0]);
-    for (int suite = 0; suite < GPUCOLL_SUITE_COUNT && device->bulk && result == CUDA_SUCCESS;
-         suite++) {
-        result = cuda->cuFuncSetAttribute(functions[suite], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                          GPUCOLL_BULK_SHARED_BYTES);
+    if (!device->bulk) {
+        return CUDA_SUCCESS;
+    }
+    CUresult result = allow_shared(cuda, device->functions[GPUCOLL_KERNEL_STORE][0]);
+    for (int suite = 0; suite < GPUCOLL_SUITE_COUNT && result == CUDA_SUCCESS; suite++) {
+        result = allow_shared(cuda, functions[suite]);
     }
     return result;
 }

@@ -255,15 +255,27 @@ static bool has_left(const struct cuda_stream *stream)
     return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == stream->args.done_value - 1;
 }
 
+static unsigned threads_of(const struct gpucoll_launch *launch)
+{
+    return launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK ? GPUCOLL_BULK_THREADS
+                                                        : usable_threads(launch->threads);
+}
+
 /* Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the application from its place
  * (docs/design.md). */
+static void set_ctas(struct cuda_stream *stream, unsigned ctas)
+{
+    stream->ctas = ctas;
+    stream->pair = stream->shared_bytes > 0 && ctas % 2 == 0 ? 2 : 1;
+}
+
 static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned ctas)
 {
-    const bool bulk = launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK;
-    stream->threads = bulk ? GPUCOLL_BULK_THREADS : usable_threads(launch->threads);
-    stream->ctas = ctas;
-    stream->shared_bytes = bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;
-    stream->pair = bulk && ctas % 2 == 0 ? 2 : 1;
+    const bool bulk = launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK || launch->kernel == GPUCOLL_KERNEL_STORE;
+    stream->threads = threads_of(launch);
+    stream->shared_bytes =
+        bulk && gpucoll_cuda_device(stream->base.device)->bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;
+    set_ctas(stream, ctas);
 }
 
 /* Is this call for the crew that the latest one went to: the same kernel, for a team of as many ranks, and as many CTAs at least? */
@@ -273,7 +285,7 @@ static bool suits_crew(const struct cuda_stream *stream, const struct gpucoll_la
     const struct gpucoll_kernel_args *args = &stream->args;
     const struct gpucoll_kernel_args *given = launch->args;
     return launch->linger_ns > 0 && stream->crew == function && !stream->spent &&
-           stream->threads == usable_threads(launch->threads) && stream->ctas >= asked &&
+           stream->threads == threads_of(launch) && stream->ctas >= asked &&
            args->nranks == given->nranks && args->rank == given->rank &&
            given->done_value == args->done_value + 1;
 }
@@ -391,7 +403,7 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
         return GPUCOLL_OK;
     }
     if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
-        stream->ctas = stream->args.crew_ctas;
+        set_ctas(stream, stream->args.crew_ctas);
         stream->waits_once = stream->waits_once && !stream->spent; /* it waits as the call says that it has now */
         stream->spent = false;
         gpucoll_status status = start(stream, stream->crew);

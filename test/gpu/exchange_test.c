@@ -61,7 +61,7 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
         .round_end = UINT64_MAX,
         .runs = exchange->runs,
         /* Leaves before the next call, or does not. */
-        .linger_ns = lines ? lingers[exchange_below(exchange, 3)] : 0,
+        .linger_ns = lines || kernel == GPUCOLL_KERNEL_STORE ? lingers[exchange_below(exchange, 3)] : 0,
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
     call.gate =

@@ -307,7 +307,9 @@ static struct call shape(struct bench *bench, enum gpucoll_kernel kernel, int fu
         .stages = GPUCOLL_STAGE_ALL,
         .round_end = UINT64_MAX,
         /* Leaves before the next call, or does not. */
-        .linger_ns = kernel >= GPUCOLL_KERNEL_TWOSHOT ? 0 : ONE_OF(bench, 0, 50000, 20000000),
+        .linger_ns = kernel >= GPUCOLL_KERNEL_TWOSHOT && kernel != GPUCOLL_KERNEL_REDUCE_BULK
+                         ? 0
+                         : ONE_OF(bench, 0, 50000, 20000000),
     };
     call.ctas = call.ctas < resident ? call.ctas : resident;
     if (kernel == GPUCOLL_KERNEL_REDUCE_BULK) {
@@ -340,7 +342,7 @@ static void test_kernel(struct bench *bench, enum gpucoll_kernel kernel, int fun
             continue;
         }
         struct call call = shape(bench, kernel, functor, sizes[i]);
-        call.linger_ns = way == WAY_TOGETHER ? call.linger_ns : 0;
+        call.linger_ns = way == WAY_TOGETHER || way == WAY_BULK ? call.linger_ns : 0;
         call.gate = (way == WAY_TOGETHER || way == WAY_DIRECT) && call.linger_ns == 0 && next_random(&bench->random) % 2 == 0;
         passed = run_case(bench, way, &call);
     }

@@ -10,6 +10,7 @@ extern "C" {
 namespace
 {
 constexpr uint64_t in_time_ns = 27000;
+constexpr uint64_t launch_ns = 20000;
 constexpr uint64_t soon = 10000;
 constexpr uint64_t late = 100000;
 
@@ -18,7 +19,7 @@ struct Calls {
     bool lingers(uint64_t after_ns, int functor = 1)
     {
         now_ns += after_ns;
-        return gpucoll_habit_lingers(&habit, can ? this : nullptr, functor, now_ns, in_time_ns);
+        return gpucoll_habit_lingers(&habit, can ? this : nullptr, functor, now_ns, in_time_ns, launch_ns);
     }
     gpucoll_habit habit{};
     bool can = true;
@@ -51,6 +52,21 @@ TEST(habit, a_row_after_a_pause_does_again)
     EXPECT_FALSE(calls.lingers(late));
     for (int i = 0; i < 10; i++) {
         EXPECT_TRUE(calls.lingers(soon)) << i;
+    }
+}
+
+/* Else calls that are launched would never be in time, for all the time that their launches take. */
+TEST(habit, calls_that_are_launched_may_take_longer)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        calls.lingers(late);
+    }
+    EXPECT_FALSE(calls.lingers(late));
+    EXPECT_TRUE(calls.lingers(in_time_ns + launch_ns - 1));
+    EXPECT_TRUE(calls.lingers(in_time_ns - 1));
+    for (int i = 0; i < 2 * GPUCOLL_HABIT_DOUBTS; i++) {
+        EXPECT_TRUE(calls.lingers(in_time_ns + launch_ns - 1)) << "each is launched, and the next is in time";
     }
 }
 

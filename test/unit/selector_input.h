@@ -28,6 +28,7 @@ struct Input : gpucoll_plan_input {
         direct = GPUCOLL_DIRECT_NOT;
         unattended = false;
         crew = GPUCOLL_CREW_CTAS;
+        bulk = true;
         whole_lines = true;
         latency_us = 0.62;
         bandwidth = 354e9;

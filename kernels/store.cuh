@@ -1,0 +1,290 @@
+/*
+ * Stores what a rank sends straight into the buffers of those that it is for. Waits for nobody: the hosts have met before, and meet afterwards.
+ *
+ * By the copy engines of the SMs (bulk.cuh), so that few CTAs fill the links: some threads of a CTA, the *movers*, have a ring of stages in shared
+ * memory each, load a tile into one after the other, and store those that have come. What does not begin at multiples of 16 bytes, and
+ * everything where the SM has no such engine, is moved by all threads.
+ */
+#ifndef GPUCOLL_KERNELS_STORE_CUH
+#define GPUCOLL_KERNELS_STORE_CUH
+
+#include "kernels/bulk.cuh"
+#include "kernels/exchange_simple.cuh"
+#include "kernels/linger.cuh"
+
+namespace gpucoll {
+
+/* Which runs a call has, by turns: the rank after the own one first, the own one last. Bit t is that of turn t. */
+struct store_turns {
+    uint32_t in_bulk;
+    uint32_t by_threads;
+};
+
+/* By all threads of the CTA, of which each begins with another rank. */
+__device__ __forceinline__ void store_by_threads(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns,
+                                                 crew_share share)
+{
+    for (uint32_t i = 0; i < args.nranks; i++) {
+        const uint32_t turn = (i + share.cta) % args.nranks;
+        if ((turns >> turn & 1) != 0) {
+            const gpucoll_kernel_run &run = runs.run[rank_after(args, turn)];
+            store_run(run.send, run.recv, run.send_bytes, share);
+        }
+    }
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+constexpr uint32_t store_movers = 4;
+constexpr uint32_t store_stages = 6;                  /* of each */
+constexpr uint32_t store_tile = GPUCOLL_BULK_MAX_TILE;
+constexpr uint32_t store_behind = 2; /* tiles whose stores need not be read yet when the next is loaded */
+static_assert(store_movers * store_stages * store_tile <= GPUCOLL_BULK_SHARED_BYTES, "all stages have room");
+
+/* In each CTA's shared memory, kept from one call to the next. */
+struct store_rings {
+    bulk_barrier loaded[store_movers][store_stages];
+    ring_place next[store_movers]; /* of the next call's first tile */
+    uint8_t order[store_movers][GPUCOLL_MAX_LOCAL]; /* the ranks whose runs go in bulk */
+};
+
+__device__ __forceinline__ store_rings &rings_of_cta()
+{
+    __shared__ store_rings rings;
+    return rings;
+}
+
+/* Has the launch given the CTA the memory for stages? */
+__device__ __forceinline__ bool has_stages()
+{
+    uint32_t bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    return bytes >= GPUCOLL_BULK_SHARED_BYTES;
+}
+
+/*
+ * The tiles of a mover, one after the other. A row is the same tile of all runs. The movers take the tiles of all rows in turns, and a mover comes one
+ * place later each time, so that it does not always get those of the same run: runs differ in length.
+ */
+class mover_tiles {
+  public:
+    __device__ __forceinline__ mover_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, const uint8_t *order,
+                                           uint32_t count, uint32_t mover, uint32_t movers)
+        : runs_(runs), order_(order), count_(count), movers_(movers), place_(mover),
+          end_(static_cast<uint32_t>((args.bytes + store_tile - 1) / store_tile) * count)
+    {
+        find();
+    }
+
+    __device__ __forceinline__ bool any() const
+    {
+        return first_ < end_;
+    }
+
+    __device__ __forceinline__ void next()
+    {
+        step();
+        find();
+    }
+
+    __device__ __forceinline__ const char *from() const
+    {
+        return static_cast<const char *>(runs_.run[rank_].send) + at_;
+    }
+
+    __device__ __forceinline__ char *to() const
+    {
+        return static_cast<char *>(runs_.run[rank_].recv) + at_;
+    }
+
+    __device__ __forceinline__ uint32_t bytes() const
+    {
+        return bytes_;
+    }
+
+  private:
+    __device__ __forceinline__ void step()
+    {
+        first_ += movers_;
+        place_ = place_ + 1 < movers_ ? place_ + 1 : 0;
+    }
+
+    /* The next that is there, from this step on. */
+    __device__ __forceinline__ void find()
+    {
+        for (; any(); step()) {
+            const uint32_t tile = first_ + place_;
+            const uint32_t row = tile / count_;
+            rank_ = order_[tile - row * count_];
+            at_ = static_cast<uint64_t>(row) * store_tile;
+            const uint64_t end = runs_.run[rank_].send_bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+            if (tile < end_ && at_ < end) {
+                bytes_ = end - at_ < store_tile ? static_cast<uint32_t>(end - at_) : store_tile;
+                return;
+            }
+        }
+    }
+
+    const gpucoll_kernel_runs &runs_;
+    const uint8_t *order_;
+    uint32_t count_;
+    uint32_t movers_;
+    uint32_t first_ = 0; /* tile of this step of all movers */
+    uint32_t place_;
+    uint32_t end_;
+    uint32_t rank_ = 0;
+    uint32_t bytes_ = 0;
+    uint64_t at_ = 0;
+};
+
+/* By one thread: moves its tiles through its ring. */
+__device__ __forceinline__ void move_tiles(mover_tiles tile, bulk_barrier *loaded, char *shared, ring_place &next)
+{
+    mover_tiles ahead = tile;
+    ring_place place = next;
+    ring_place place_ahead = next;
+    uint32_t under_way = 0;
+    fence_bulk_global();
+    while (tile.any()) {
+        while (ahead.any() && under_way < store_stages - store_behind) {
+            bulk_barrier &come = loaded[place_ahead.stage];
+            come.arrive_expecting(ahead.bytes());
+            load_bulk(shared + place_ahead.stage * store_tile, ahead.from(), ahead.bytes(), come);
+            ahead.next();
+            place_ahead.advance(store_stages);
+            under_way++;
+        }
+        loaded[place.stage].wait(place.parity);
+        store_bulk(tile.to(), shared + place.stage * store_tile, tile.bytes());
+        commit_bulk();
+        wait_bulk_read<store_behind>();
+        tile.next();
+        place.advance(store_stages);
+        under_way--;
+    }
+    next = place;
+    wait_bulk_complete();
+}
+
+/* What is left of the runs that go in bulk: less than a pack of each. */
+__device__ __forceinline__ void store_rests(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns)
+{
+    const gpucoll_kernel_run &run = runs.run[rank_after(args, threadIdx.x < args.nranks ? threadIdx.x : 0)];
+    if ((turns >> threadIdx.x & 1) != 0 && run.send_bytes % GPUCOLL_PACK_BYTES != 0) {
+        const uint64_t last = run.send_bytes / GPUCOLL_PACK_BYTES;
+        message(run.recv, run.send_bytes).store(last, message(run.send, run.send_bytes).load(last));
+        fence_system();
+    }
+}
+
+__device__ __forceinline__ store_turns find_turns(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    const uint32_t turn = threadIdx.x % warp_threads;
+    const gpucoll_kernel_run &run = runs.run[rank_after(args, turn < args.nranks ? turn : 0)];
+    const bool any = turn < args.nranks && run.send_bytes > 0 && run.send != run.recv;
+    const uintptr_t both = reinterpret_cast<uintptr_t>(run.send) | reinterpret_cast<uintptr_t>(run.recv);
+    const bool in_bulk = any && both % GPUCOLL_PACK_BYTES == 0 && has_stages();
+    return {__ballot_sync(whole_warp, in_bulk), __ballot_sync(whole_warp, any && !in_bulk)};
+}
+
+/* By a whole warp, whose first thread is a mover. */
+__device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns,
+                                              crew_share share)
+{
+    store_rings &rings = rings_of_cta();
+    const uint32_t own = threadIdx.x / warp_threads;
+    const uint32_t lane = threadIdx.x % warp_threads;
+    const uint32_t movers = blockDim.x / warp_threads < store_movers ? blockDim.x / warp_threads : store_movers;
+    uint8_t *const order = rings.order[own];
+    if ((turns >> lane & 1) != 0) {
+        order[__popc(turns & ((1u << lane) - 1))] = static_cast<uint8_t>(rank_after(args, lane));
+    }
+    __syncwarp();
+    if (lane == 0) {
+        const mover_tiles tiles(args, runs, order, static_cast<uint32_t>(__popc(turns)), share.cta * movers + own,
+                                share.ctas * movers);
+        move_tiles(tiles, rings.loaded[own], shared_of_cta() + own * store_stages * store_tile, rings.next[own]);
+    }
+    if (own == 0 && share.cta == 0) {
+        store_rests(args, runs, turns);
+    }
+    __syncwarp();
+}
+
+__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+{
+    const store_turns turns = find_turns(args, runs);
+    if (turns.in_bulk != 0 && threadIdx.x < store_movers * warp_threads) {
+        store_in_bulk(args, runs, turns.in_bulk, share);
+    }
+    if (turns.by_threads != 0) {
+        store_by_threads(args, runs, turns.by_threads, share);
+        fence_system(); /* what has gone in bulk has been confirmed by who received it */
+    }
+}
+
+/* By one thread, with a barrier of the CTA before the first call. */
+__device__ __forceinline__ void prepare_rings()
+{
+    store_rings &rings = rings_of_cta();
+    for (uint32_t i = 0; i < store_movers; i++) {
+        for (uint32_t j = 0; j < store_stages; j++) {
+            rings.loaded[i][j].init(1);
+        }
+        rings.next[i] = {0, 0};
+    }
+    bulk_barriers_ready();
+}
+
+#else
+
+__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+{
+    uint32_t turns = 0;
+    for (uint32_t turn = 0; turn < args.nranks; turn++) {
+        const gpucoll_kernel_run &run = runs.run[rank_after(args, turn)];
+        turns |= run.send_bytes > 0 && run.send != run.recv ? 1u << turn : 0;
+    }
+    store_by_threads(args, runs, turns, share);
+    fence_system();
+}
+
+__device__ __forceinline__ void prepare_rings()
+{
+}
+
+#endif
+
+/* The calls of a kernel that lingers (linger.cuh). */
+struct store_calls {
+    static constexpr bool has_runs = true;
+    using bell = bell_by_copies<has_runs>;
+
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
+    {
+        return false;
+    }
+
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
+    {
+        return false;
+    }
+
+    static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+    {
+        store_runs(args, runs, share);
+        return true;
+    }
+};
+
+__device__ __forceinline__ void store_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    if (threadIdx.x == 0) {
+        prepare_rings();
+    }
+    crew_kernel<store_calls>(args, &runs);
+}
+
+} // namespace gpucoll
+
+#endif

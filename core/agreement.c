@@ -139,6 +139,14 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
     return status;
 }
 
+/* A kernel may linger on the first lane alone, so only there calls can come in time. */
+uint8_t gpucoll_agreement_own_company(const struct gpucoll_request *request)
+{
+    const struct gpucoll_lane *lane = request->lane;
+    const bool apart = lane == request->gpu->lanes && gpucoll_habit_apart(&lane->habit);
+    return (uint8_t)(gpucoll_company_of(request->team->context, lane) | (apart ? GPUCOLL_COMPANY_APART : 0));
+}
+
 /* The rank has a lane now, or never will for this call. */
 static void offer_lane(struct gpucoll_request *request, bool offered)
 {
@@ -147,7 +155,7 @@ static void offer_lane(struct gpucoll_request *request, bool offered)
     if (offered) {
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = (uint8_t)gpucoll_company_of(request->team->context, request->lane);
+        post->company = gpucoll_agreement_own_company(request);
     }
     atomic_store_explicit(&board->offered[request->call % GPUCOLL_RING], request->call << 1 | offered,
                           memory_order_release);
@@ -233,13 +241,17 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
     return status;
 }
 
-enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request)
+enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request, bool *apart)
 {
     uint8_t most = GPUCOLL_ALONE;
+    uint8_t any = 0;
     for (uint32_t i = 0; i < request->team->size; i++) {
         const uint8_t company = gpucoll_agreement_post(request, i)->company;
-        most = company > most ? company : most;
+        const uint8_t kind = company & ~GPUCOLL_COMPANY_APART;
+        most = kind > most ? kind : most;
+        any |= company;
     }
+    *apart = (any & GPUCOLL_COMPANY_APART) != 0;
     return (enum gpucoll_company_kind)most;
 }
 
@@ -348,8 +360,8 @@ _Static_assert(GPUCOLL_CREW_CTAS <= 63 && GPUCOLL_MODEL_UNKNOWN <= 15, "six bits
 static uint64_t pack_reach(const struct reach *reach)
 {
     return (uint64_t)(reach->bandwidth / 1e6) << 32 | (uint64_t)reach->bulk << 31 |
-           (uint64_t)(reach->latency_us * 1e3) << 11 |
-           (uint64_t)reach->model << 7 | (uint64_t)reach->crew << 1 | reach->whole_lines;
+           (uint64_t)(reach->latency_us * 1e3) << 11 | (uint64_t)reach->model << 7 |
+           (uint64_t)reach->crew << 1 | reach->whole_lines;
 }
 
 static struct reach unpack_reach(uint64_t word)

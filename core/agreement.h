@@ -28,8 +28,12 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
 /* This rank offers no lane, if it has not done so; false if it has. For a request of which lanes are to follow. */
 bool gpucoll_agreement_refuse(struct gpucoll_request *request);
 
-/* What company the ranks of the call have, at most. The same on all ranks, once all have told their lanes. */
-enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request);
+/* What a request that has its lane posts as `company`. */
+uint8_t gpucoll_agreement_own_company(const struct gpucoll_request *request);
+
+/* What company the ranks of the call have, at most, and whether on some rank calls come too far apart for kernels to linger. The same on all ranks,
+ * once all have told their lanes. */
+enum gpucoll_company_kind gpucoll_agreement_company(const struct gpucoll_request *request, bool *apart);
 
 /* Finds the team's links to the GPUs of this call; false if they are new. The same answer on every rank. */
 bool gpucoll_agreement_find_links(struct gpucoll_request *request);

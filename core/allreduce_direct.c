@@ -10,18 +10,15 @@
 /* What the other form takes longer: the last round's results are copied out of the lane when nothing crosses the links any more (docs/design.md). */
 static const double copy_cta_bandwidth = 31e9;
 
-/* And what stores to several peers at once take longer than to one: 4 H100, from 4 MiB on. */
-static const double several_peers = 1.06;
-
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     gpucoll_twoshot_simple_shape(input, plan);
-    plan->threads = plan->threads < GPUCOLL_LEAST_SERVED_THREADS ? GPUCOLL_LEAST_SERVED_THREADS : plan->threads;
+    plan->threads =
+        plan->threads < GPUCOLL_LEAST_SERVED_THREADS ? GPUCOLL_LEAST_SERVED_THREADS : plan->threads;
     const double copied = (input->nranks - 1.0) / input->nranks * (double)input->bytes / (double)plan->rounds;
     const double ctas =
         plan->ctas * (double)plan->threads / input->config->threads; /* of as many threads as asked for */
     plan->predicted_us -= copied / (ctas * copy_cta_bandwidth) * 1e6;
-    plan->predicted_us *= input->nranks > 2 ? several_peers : 1;
 }
 
 /* Are the results of all ranks to begin at multiples of a pack? The same on every rank. */

@@ -13,6 +13,9 @@ static const uint64_t least_channel_bytes = 8192;
 /* Nor is a block ever smaller than this: with many ranks and little scratch there are fewer channels instead. */
 static const uint64_t least_block_bytes = 1024;
 
+/* What stores to several peers at once take longer than to one, and at most so long (4 H100, 4 to 64 MiB). */
+static const double several_peers = 0.06, several_peers_us = 10;
+
 void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
@@ -34,6 +37,10 @@ void gpucoll_twoshot_shape(const struct gpucoll_plan_input *input, struct gpucol
     plan->predicted_us =
         (many ? gpucoll_model_many_share : 1) *
         gpucoll_model_transfer_us(input, leaves, share, (double)most, model->simple_cta_bandwidth);
+    if (input->nranks > 2) {
+        const double longer = several_peers * plan->predicted_us;
+        plan->predicted_us += longer < several_peers_us ? longer : several_peers_us;
+    }
 }
 
 /* Of a step, for beside its fence the CTA meets before it takes in what has come. */

@@ -42,7 +42,7 @@ enum gpucoll_post_direct {
 struct gpucoll_post {
     _Atomic uint32_t call; /* whose post this is, its lower bits: stored with release after all else */
     uint8_t kind;          /* enum gpucoll_post_kind */
-    uint8_t company; /* enum gpucoll_company_kind (core/company.h): stored before the lane is told */
+    uint8_t company; /* enum gpucoll_company_kind and ..._APART (core/company.h): stored before the lane is told */
     uint8_t
         direct; /* enum gpucoll_post_direct: can peers write all that this rank receives from them to where it belongs? */
     uint8_t card;       /* index of the bound GPU's card in the owner's header; declined: a gpucoll_reason */

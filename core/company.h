@@ -21,6 +21,9 @@ enum gpucoll_company_kind {
     GPUCOLL_BESIDE_CALLS   /* other calls of the process hold lanes */
 };
 
+/* In a post, beside the kind: calls on the rank's lane have lately come too far apart for kernels to linger (core/habit.h). */
+enum { GPUCOLL_COMPANY_APART = 0x80 };
+
 /* `loads` and `here` are read and written without a lock. */
 struct gpucoll_company {
     const char *library;      /* how the name of its file begins; NULL: none is looked for */

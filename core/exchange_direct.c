@@ -12,6 +12,13 @@
 /* Bytes/s that a CTA of a crew stores in bulk. */
 static const double cta_bandwidth = 44e9;
 
+/* Does a crew that is idle in all steps but one wait long enough for its step of the next call, which does not come quite so soon? */
+static bool outlasts(const struct gpucoll_plan_input *input, unsigned steps, double step_us)
+{
+    const double rest_of_call = 0.8;
+    return (steps - 1) * step_us < rest_of_call * input->config->linger;
+}
+
 /* The runs to peers share the CTAs with the own one, which goes over no link. */
 void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps, double times,
                          struct gpucoll_plan *plan)
@@ -29,9 +36,10 @@ void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps,
     if (crew > 0) {
         const double transfer =
             gpucoll_model_transfer_us(input, peers * (double)input->bytes, crew, crew, cta_leaves);
-        gpucoll_plan_offer_crew(plan, crew,
-                                model->agree_us + steps * (gpucoll_model_ring_us(model, crew) + beside) +
-                                    times * transfer);
+        const double step_us = gpucoll_model_ring_us(model, crew) + beside;
+        if (outlasts(input, steps, step_us + transfer)) {
+            gpucoll_plan_offer_crew(plan, crew, model->agree_us + steps * step_us + times * transfer);
+        }
     }
 }
 

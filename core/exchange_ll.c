@@ -12,31 +12,33 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* What it takes longer where each pack is reduced from several peers', by one CTA and by several (plans of 4 H100). */
-static const double several_by_one_us = 0.9, several_us = 1.9;
+/* What it takes longer with several peers, by one CTA and by several: where what they send is moved, and where it is reduced (plans of 4 H100). */
+static const struct several {
+    double by_one_us;
+    double us;
+} moved = {0.8, 1.2}, reduced = {1.3, 2.1};
 
-static double reducing_us(const struct gpucoll_plan_input *input)
+static double several_us(const struct gpucoll_plan_input *input, enum gpucoll_kernel kernel)
 {
+    const struct several *several = kernel == GPUCOLL_KERNEL_REDUCE_LL ? &reduced : &moved;
     const uint32_t threads = gpucoll_whole_warps(input->config->threads);
-    if (!gpucoll_coll_reduces(input->coll) || input->nranks == 2) {
-        return 0;
-    }
-    return gpucoll_leader_suffices(GPUCOLL_KERNEL_REDUCE_LL, input->bytes, input->nranks, threads)
-               ? several_by_one_us
-               : several_us;
+    const bool by_one = gpucoll_leader_suffices(kernel, input->bytes, input->nranks, threads);
+    return input->nranks <= 2 ? 0 : by_one ? several->by_one_us : several->us;
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double sent = (double)input->bytes * (input->nranks - 1);
+    const enum gpucoll_kernel kernel =
+        gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL;
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = input->model->hop_us + reducing_us(input),
+        .hop_us = input->model->hop_us + several_us(input, kernel),
         .packed = sent,
         .stored = 2 * sent, /* half of each word is flag */
         .cta_bandwidth = input->model->ll_cta_bandwidth,
         .together = input->nranks - 1,
-        .kernel = gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL,
+        .kernel = kernel,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
 }

@@ -18,7 +18,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 }
 
 /* Of what a hop takes beside the link's latency: with one peer, with several, and where what comes from several is reduced (plans of 4 H100). */
-static const double pair_hop_us = 1.6, several_hop_us = 2.4, one_by_one_hop_us = 2.5;
+static const double pair_hop_us = 1.6, several_hop_us = 3.3, one_by_one_hop_us = 2.7;
 
 /* Between two ranks, of which one sends and the other reduces: how much of the bytes' time is not seen, at most so long; and how fast the first rank
  * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */

@@ -21,7 +21,7 @@ bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int fu
         judge(habit, in_time);
     }
     habit->rung = in_time && habit->lingered;
-    habit->lingered = kind != NULL && habit->doubts < GPUCOLL_HABIT_DOUBTS;
+    habit->lingered = kind != NULL && !gpucoll_habit_apart(habit);
     habit->kind = kind;
     habit->functor = functor;
     habit->until_ns = now_ns + in_time_ns + (habit->rung ? 0 : launch_ns);

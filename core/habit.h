@@ -29,4 +29,10 @@ enum { GPUCOLL_HABIT_DOUBTS = 4 };
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
                            uint64_t in_time_ns, uint64_t launch_ns);
 
+/* Have calls lately come too far apart for kernels to linger? */
+static inline bool gpucoll_habit_apart(const struct gpucoll_habit *habit)
+{
+    return habit->doubts == GPUCOLL_HABIT_DOUBTS;
+}
+
 #endif

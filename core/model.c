@@ -248,8 +248,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
 {
     const struct gpucoll_config *config = input->config;
-    const unsigned most =
-        (unsigned)least(least(input->crew, config->linger_ctas), gpucoll_most_ctas(input));
+    const unsigned most = (unsigned)least(least(input->crew, config->linger_ctas), gpucoll_most_ctas(input));
     if (!input->bulk || config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS || input->unattended ||
         bytes > UINT32_MAX) {
         return 0;

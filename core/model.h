@@ -16,8 +16,8 @@ struct gpucoll_model {
     double ring_us;   /* the same for a call given to a lingering kernel */
     double
         crew_us; /* what several CTAs of it cost above one: until the last has heard the bell, and each has said that it is done */
-    double hop_us;    /* one step of LL or LL128, without the link's own latency: load, store, notice */
-    double fence_us;  /* one step of Simple, likewise: with CTA barrier, system-scope fence and flag */
+    double hop_us;   /* one step of LL or LL128, without the link's own latency: load, store, notice */
+    double fence_us; /* one step of Simple, likewise: with CTA barrier, system-scope fence and flag */
     double
         ll_cta_bandwidth; /* bytes/s that one CTA of 512 threads stores to many peers by LL, flags counted */
     double ll128_cta_bandwidth;  /* by LL128, flags counted, when there is no flag to wait for between */
@@ -111,10 +111,10 @@ double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double le
 
 /* What a kernel of the LL family does for a call. */
 struct gpucoll_lines {
-    unsigned hops;      /* steps one after the other, */
-    double hop_us;      /* of each, beside the latency of the link */
-    double packed; /* bytes whose packs the threads share out */
-    double stored; /* bytes that leave each rank */
+    unsigned hops;        /* steps one after the other, */
+    double hop_us;        /* of each, beside the latency of the link */
+    double packed;        /* bytes whose packs the threads share out */
+    double stored;        /* bytes that leave each rank */
     double cta_bandwidth; /* of many peers: */
     uint32_t together;    /* packs of a thread that are on their way at once, as many peers would make them */
     unsigned most_ctas;   /* 0: as many as the call may have */

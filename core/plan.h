@@ -30,6 +30,7 @@ struct gpucoll_plan_call {
     bool
         unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
     bool crowded;   /* calls beside it want SMs for kernels that wait for other ranks, too (core/company.h) */
+    bool apart;     /* calls come too far apart for kernels to linger */
 };
 
 /* What a plan is made from. */
@@ -44,6 +45,7 @@ struct gpucoll_plan_input {
     bool room;          /* as of a call */
     bool unattended;    /* likewise */
     bool crowded;       /* likewise */
+    bool apart;         /* likewise: then there is no crew */
     uint32_t
         sharers; /* most ranks of the team that drive one GPU; 1: each has one for itself. More than there are ranks: all of them */
     bool concurrent; /* kernels of ranks that share a GPU run at the same time, not in turn */

@@ -1,7 +1,7 @@
 #include "core/plan_cache.h"
 
 /* By the five highest bits of the size and their position, so that the sizes of one of the selector's classes share a place. Calls that overlap
- * are crowded but for the first of them, so that these would take each other's places by turns. */
+ * are crowded but for the first of them, so that these would take each other's places by turns; so would the two plans of a call that comes apart. */
 static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache,
                                             const struct gpucoll_plan_call *call)
 {
@@ -9,7 +9,7 @@ static struct gpucoll_cached_plan *place_of(struct gpucoll_plan_cache *cache,
     const int shift = 63 - __builtin_clzll(size | 31) - 4;
     const uint64_t position = (uint64_t)shift << 5 | size >> shift;
     const uint64_t key = (position ^ (uint64_t)call->functor << 16 ^ (uint64_t)call->coll << 32 ^
-                          (uint64_t)call->crowded << 48) *
+                          (uint64_t)call->crowded << 48 ^ (uint64_t)call->apart << 49) *
                          0x9E3779B97F4A7C15u;
     _Static_assert(GPUCOLL_PLAN_CACHE == 64, "the index is the key's top 6 bits");
     return &cache->entry[key >> 58];
@@ -21,7 +21,8 @@ static bool is_for(const struct gpucoll_cached_plan *entry, const void *links,
 {
     return entry->links == links && entry->call.coll == call->coll && entry->call.functor == call->functor &&
            entry->call.direct == call->direct && entry->call.room == call->room &&
-           entry->call.unattended == call->unattended && entry->call.crowded == call->crowded;
+           entry->call.unattended == call->unattended && entry->call.crowded == call->crowded &&
+           entry->call.apart == call->apart;
 }
 
 const struct gpucoll_plan *gpucoll_plan_find(struct gpucoll_plan_cache *cache, const void *links,
@@ -41,6 +42,7 @@ static struct gpucoll_plan_call call_of(const struct gpucoll_plan_input *input)
         .room = input->room,
         .unattended = input->unattended,
         .crowded = input->crowded,
+        .apart = input->apart,
     };
 }
 

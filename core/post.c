@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "core/agreement.h"
 #include "core/cluster_call.h"
 #include "core/direct.h"
 #include "core/exchange.h"
@@ -163,7 +164,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
         post->kind = GPUCOLL_POST_DEVICE;
         post->epoch = request->lane->epoch;
         post->lane = request->lane->offset;
-        post->company = (uint8_t)gpucoll_company_of(request->team->context, request->lane);
+        post->company = gpucoll_agreement_own_company(request);
     }
 }
 

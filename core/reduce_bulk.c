@@ -32,7 +32,8 @@ struct moved {
 /* Of what a link carries of stores, that it carries of loads from several peers at once (docs/design.md). */
 static const double loads_share = 0.84;
 
-/* The same of a crew, of which there are so many times the CTAs that fill the links: they cost no time to start. */
+/* The same of a crew, beside stores; of loads alone nothing is lost. There are so many times the CTAs that fill the links: they cost no time to
+ * start. (plans of 4 H100) */
 static const double crew_loads_share = 0.93;
 static const double crew_share = 1.5;
 
@@ -94,14 +95,16 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
                          2 * input->latency_us + model->barrier_us +
                          gpucoll_model_transfer_us(input, moved.leaves + slower, share, most, cta_leaves);
 
-    const unsigned crew =
-        gpucoll_model_bulk_crew(input, slice, 2 * ceil(crew_share * (tiles < fill ? tiles : fill) / 2));
+    const double good = crew_share * fill;
+    const unsigned crew = gpucoll_model_bulk_crew(input, slice, 2 * ceil((tiles < good ? tiles : good) / 2));
     if (crew > 0) {
-        const double late = moved.read * (1 / crew_loads_share - 1);
-        const double us =
-            model->agree_us + gpucoll_model_ring_us(model, crew) + input->latency_us + model->barrier_us +
-            gpucoll_model_transfer_us(input, moved.leaves + late, tiles < crew ? tiles : crew, crew,
-                                      cta_leaves);
+        const double late = moved.leaves > moved.read || input->coll == GPUCOLL_REDUCE
+                                ? moved.read * (1 / crew_loads_share - 1)
+                                : 0;
+        const double us = model->agree_us + gpucoll_model_ring_us(model, crew) + input->latency_us +
+                          model->barrier_us +
+                          gpucoll_model_transfer_us(input, moved.leaves + late, tiles < crew ? tiles : crew,
+                                                    crew, cta_leaves);
         gpucoll_plan_offer_crew(plan, crew, us);
     }
 }

@@ -150,19 +150,18 @@ static void decide_to_linger(struct gpucoll_request *request)
             kind != NULL ? (uint64_t)((plan->launched_us - plan->predicted_us) * 1e3) : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             linger_ns + (uint64_t)(plan->predicted_us * 1e3),
-                                             launch_ns);
+                                             linger_ns + (uint64_t)(plan->predicted_us * 1e3), launch_ns);
     }
     if (meant && !plan->linger) {
         plan->ctas = plan->launch_ctas;
     }
 }
 
-/* The plan, and what it needs first. */
+/* The plan. Where no kernel lingers another one may be the best; but how the calls come is judged by the one of which a kernel would linger. */
 static gpucoll_status plan(struct gpucoll_request *request)
 {
     struct gpucoll_plan *plan = &request->plan;
-    const struct gpucoll_plan_call call = {
+    struct gpucoll_plan_call call = {
         .coll = request->coll,
         .functor = request->functor,
         .bytes = request->bytes,
@@ -174,6 +173,10 @@ static gpucoll_status plan(struct gpucoll_request *request)
     gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
     if (status == GPUCOLL_OK) {
         decide_to_linger(request);
+    }
+    if (status == GPUCOLL_OK && request->apart && plan->launched_us > 0) {
+        call.apart = true;
+        status = gpucoll_team_plan(request->team, request->links, &call, plan);
     }
     return status;
 }
@@ -237,7 +240,7 @@ static gpucoll_status run(struct gpucoll_request *request)
         return GPUCOLL_OK;
     }
     gpucoll_gpu_mark_running(request->lane);
-    request->company = gpucoll_agreement_company(request);
+    request->company = gpucoll_agreement_company(request, &request->apart);
     if (gpucoll_is_exchange(request->coll)) {
         request->bytes = gpucoll_exchange_longest(request);
         if (request->bytes == 0) {

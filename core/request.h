@@ -105,7 +105,8 @@ struct gpucoll_request {
 
     enum gpucoll_company_kind
         company; /* what beside it may hold up what it waits for: with any, its kernel has a gate */
-    bool gated;  /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
+    bool apart; /* on some rank calls come too far apart for kernels to linger: the plan is one of launches */
+    bool gated; /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
     struct gpucoll_gate gate;
     struct gpucoll_patience waiting; /* at present */
     uint64_t looked_ns;              /* when the peers were last looked at */

@@ -285,9 +285,8 @@ static bool suits_crew(const struct cuda_stream *stream, const struct gpucoll_la
     const struct gpucoll_kernel_args *args = &stream->args;
     const struct gpucoll_kernel_args *given = launch->args;
     return launch->linger_ns > 0 && stream->crew == function && !stream->spent &&
-           stream->threads == threads_of(launch) && stream->ctas >= asked &&
-           args->nranks == given->nranks && args->rank == given->rank &&
-           given->done_value == args->done_value + 1;
+           stream->threads == threads_of(launch) && stream->ctas >= asked && args->nranks == given->nranks &&
+           args->rank == given->rank && given->done_value == args->done_value + 1;
 }
 
 /* What the stream knows of a call beside what it was given. */
@@ -404,7 +403,8 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
     }
     if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
         set_ctas(stream, stream->args.crew_ctas);
-        stream->waits_once = stream->waits_once && !stream->spent; /* it waits as the call says that it has now */
+        stream->waits_once =
+            stream->waits_once && !stream->spent; /* it waits as the call says that it has now */
         stream->spent = false;
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;

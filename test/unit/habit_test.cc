@@ -50,8 +50,10 @@ TEST(habit, a_row_after_a_pause_does_again)
         calls.lingers(late);
     }
     EXPECT_FALSE(calls.lingers(late));
+    EXPECT_TRUE(gpucoll_habit_apart(&calls.habit));
     for (int i = 0; i < 10; i++) {
         EXPECT_TRUE(calls.lingers(soon)) << i;
+        EXPECT_FALSE(gpucoll_habit_apart(&calls.habit)) << i;
     }
 }
 

@@ -76,6 +76,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/resident_test.cc \
 	test/unit/segment_test.cc \
 	test/unit/selector_input.h \
+	test/unit/selector_crew_test.cc \
 	test/unit/selector_shape_test.cc \
 	test/unit/selector_test.cc \
 	test/unit/selector_unattended_test.cc \

@@ -399,7 +399,7 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             const gpucoll_plan *plan = nullptr;
             bool fresh = false;
             const gpucoll_plan_call call = {coll,  input.functor, bytes, GPUCOLL_DIRECT_NOT,
-                                            false, false,         false};
+                                            false, false,         false, false};
             EXPECT_EQ(find(&cache, &links, call), nullptr);
             ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);
             choices += fresh;
@@ -411,12 +411,13 @@ TEST(plan_cache, a_class_of_sizes_is_chosen_for_once_and_each_size_has_its_own_s
             EXPECT_EQ(plan->rounds, direct.rounds) << bytes;
             EXPECT_EQ(find(&cache, &links, call), plan);
             EXPECT_EQ(find(&cache, &cache, call), nullptr);
-            gpucoll_plan_call others[] = {call, call, call, call, call};
+            gpucoll_plan_call others[] = {call, call, call, call, call, call};
             others[0].direct = GPUCOLL_DIRECT_STORES;
             others[1].unattended = true;
             others[2].crowded = true;
             others[3].functor++;
             others[4].room = true;
+            others[5].apart = true;
             for (const gpucoll_plan_call &other : others) {
                 EXPECT_EQ(find(&cache, &links, other), nullptr);
             }
@@ -461,7 +462,7 @@ TEST(plan_cache, look_up_is_quick)
     static const int links = 0;
     gpucoll_plan_input input = input_of(GPUCOLL_ALLREDUCE, 4096, 4, &config);
     const gpucoll_plan_call call = {
-        GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT, false, false, false};
+        GPUCOLL_ALLREDUCE, GPUCOLL_FN_sum_f32, 4096, GPUCOLL_DIRECT_NOT, false, false, false, false};
     const gpucoll_plan *plan = nullptr;
     bool fresh = false;
     ASSERT_EQ(gpucoll_plan_make(&cache, &links, &input, log.get(), &fresh, &plan), GPUCOLL_OK);

@@ -48,8 +48,10 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     };
     gpucoll_model_shape_lines(input, &lines, plan);
     if (gpucoll_goes_one_way(input)) {
-        plan->predicted_us -= gpucoll_model_hidden_us(input, sent, one_way_share, one_way_us);
-        plan->predicted_us += input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
+        const double kept = input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
+        const double longer = kept - gpucoll_model_hidden_us(input, sent, one_way_share, one_way_us);
+        plan->predicted_us += longer;
+        plan->launched_us += plan->linger ? longer : 0;
     }
 }
 

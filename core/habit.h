@@ -1,5 +1,5 @@
 /*
- * Whether kernels of small calls should linger: only where the next call has lately come in time for them.
+ * Whether kernels should linger: only where the next call has lately come in time for them.
  *
  * A kernel that lingers saves the next call its launch, but its SMs are missed by what the application does next, and who waits for the GPU
  * waits for it. A program that computes between calls for longer than kernels linger has nothing of that. So for each launch it is remembered
@@ -13,8 +13,8 @@
 
 /* Of a stream; all zero at first. Guarded by what guards the stream. */
 struct gpucoll_habit {
-    uint64_t until_ns;  /* to follow the latest call in time, the next is planned before this */
-    const void *kind;   /* of that one, if it is for a kernel that lingers; NULL: it is not */
+    uint64_t until_ns; /* to follow the latest call in time, the next is planned before this */
+    const void *kind;  /* of that one, if it is for a kernel that lingers; NULL: it is not */
     int functor;
     uint8_t doubts; /* that it pays: 0 to GPUCOLL_HABIT_DOUBTS */
     bool lingered;  /* the latest call's kernel, and */
@@ -28,6 +28,12 @@ enum { GPUCOLL_HABIT_DOUBTS = 4 };
  * one was planned, and by `launch_ns` longer if this one has to be launched; `now_ns` counts only of those that can linger. */
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
                            uint64_t in_time_ns, uint64_t launch_ns);
+
+/* The latest call's kernel does not linger after all. */
+static inline void gpucoll_habit_launched(struct gpucoll_habit *habit)
+{
+    habit->lingered = false;
+}
 
 /* Have calls lately come too far apart for kernels to linger? */
 static inline bool gpucoll_habit_apart(const struct gpucoll_habit *habit)

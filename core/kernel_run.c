@@ -44,9 +44,7 @@ static void set_linger(const struct gpucoll_request *request, struct gpucoll_lau
 {
     static const uint32_t after_rehearsal_ns = 500000;
     const uint32_t usual_ns = (uint32_t)request->team->context->config->linger * 1000;
-    if (request->plan.linger && launch->kernel == GPUCOLL_KERNEL_STORE && !goes_in_bulk(request)) {
-        launch->ctas = request->plan.launch_ctas;
-    } else if (request->plan.linger) {
+    if (request->plan.linger) {
         launch->waits_once = request->own && usual_ns < after_rehearsal_ns;
         launch->linger_ns = launch->waits_once ? after_rehearsal_ns : usual_ns;
     }
@@ -57,7 +55,12 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
 {
     struct gpucoll_lane *lane = request->lane;
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
-    const struct gpucoll_plan *plan = &request->plan;
+    struct gpucoll_plan *plan = &request->plan;
+    if (plan->linger && kernel == GPUCOLL_KERNEL_STORE && !goes_in_bulk(request)) {
+        plan->linger = false;
+        plan->ctas = plan->launch_ctas;
+        gpucoll_habit_launched(&lane->habit);
+    }
     const bool gate = gpucoll_gate_wanted(request);
     args->done_value = gpucoll_next_done(&lane->done);
     struct gpucoll_launch launch = {

@@ -103,7 +103,9 @@ static const struct gpucoll_model_constant constants[] = {
         .help = "of the transport's bandwidth that kernels reach with many CTAs",
     },
     BANDWIDTH(bulk_cta_bandwidth, "what one CTA that reduces in bulk reads and stores of a message"),
-    MICROSECONDS(bulk, "a kernel that reduces in bulk: until its first tile is stored, and after its last"),
+    MICROSECONDS(bulk, "what a launched kernel that reduces in bulk takes beside: until its first tile is "
+                       "stored, and after its "
+                       "last"),
     MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
     MICROSECONDS(copy_each, "of the host, for each copy, or batch of them, that it queues"),
     MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),
@@ -244,13 +246,15 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     try_crews(input, lines, ctas, steps, plan);
 }
 
-/* A crew that stays is missed by who computes, and its bell counts bytes by 32 bits. */
+/* A crew that stays is missed by who computes, by other calls, and by processes that have the GPU in turn; its bell counts bytes by 32 bits; and that the
+ * peer has what was stored to it is known of NVLink (docs/design.md). */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
 {
     const struct gpucoll_config *config = input->config;
     const unsigned most = (unsigned)least(least(input->crew, config->linger_ctas), gpucoll_most_ctas(input));
-    if (!input->bulk || config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS || input->unattended ||
-        bytes > UINT32_MAX) {
+    if (!input->bulk || !input->whole_lines || config->linger == 0 ||
+        input->nranks > GPUCOLL_BELL_MAX_RANKS || input->unattended || input->crowded ||
+        gpucoll_turns(input) > 1 || bytes > UINT32_MAX) {
         return 0;
     }
     if (config->channels > 0) {

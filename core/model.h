@@ -24,7 +24,7 @@ struct gpucoll_model {
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
     double bulk_cta_bandwidth;   /* bytes/s of a message that one CTA of the bulk kernel reads and stores */
-    double bulk_us;      /* of that kernel, until its first tile is stored, and after its last is asked for */
+    double bulk_us;      /* of that kernel, launched: until its first tile is stored, and after its last is asked for */
     double copy_us;      /* a call by copies, until the first has begun and after the last is complete */
     double copy_each_us; /* of the host, for each copy, or batch of them, that it queues */
     double copy_hop_us;  /* a chunk seen by the next rank's host, and its copies queued */

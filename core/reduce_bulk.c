@@ -167,7 +167,7 @@ static gpucoll_status start(struct gpucoll_request *request)
         .protocol = "bulk",                                                                                  \
         .help =                                                                                              \
             "one kernel of few SMs reads a slice from the buffers of all ranks and writes its result to "    \
-            "those that want it, by bulk copies; for large messages in buffers that are used again, on "     \
+            "those that want it, by bulk copies; for messages of some 100 KiB and more in buffers that are used again, on "     \
             "GPUs of compute capability 9.0 and up",                                                         \
         .direct = true,                                                                                      \
         .bulk = true,                                                                                        \

@@ -135,7 +135,7 @@ static gpucoll_status decide(struct gpucoll_request *request)
 
 /* Does the kernel of the plan linger after all? One crew a GPU: the first lane is the one that a program with one call at a time always gets.
  * Not between kernels that pack and unpack, for which it would have to leave, nor where it has been of no use lately; nor where the results may
- * lie in other memory than the GPU's, which only the end of a kernel or a fence of the system waits for (kernels/linger.cuh). */
+ * lie in other memory than GPUs', which only the end of a kernel or a fence of the system waits for (kernels/linger.cuh). */
 static void decide_to_linger(struct gpucoll_request *request)
 {
     struct gpucoll_plan *plan = &request->plan;
@@ -146,8 +146,9 @@ static void decide_to_linger(struct gpucoll_request *request)
         const uint64_t linger_ns = (uint64_t)request->team->context->config->linger * 1000;
         const void *kind = plan->linger ? plan->algorithm : NULL;
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
-        const uint64_t launch_ns =
-            kind != NULL ? (uint64_t)((plan->launched_us - plan->predicted_us) * 1e3) : 0;
+        const uint64_t launch_ns = kind != NULL && plan->launched_us > plan->predicted_us
+                                       ? (uint64_t)((plan->launched_us - plan->predicted_us) * 1e3)
+                                       : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
                                              linger_ns + (uint64_t)(plan->predicted_us * 1e3), launch_ns);
@@ -176,6 +177,7 @@ static gpucoll_status plan(struct gpucoll_request *request)
     }
     if (status == GPUCOLL_OK && request->apart && plan->launched_us > 0) {
         call.apart = true;
+        gpucoll_habit_launched(&request->lane->habit);
         status = gpucoll_team_plan(request->team, request->links, &call, plan);
     }
     return status;

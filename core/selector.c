@@ -59,6 +59,12 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (input->config->deterministic && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
         return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
     }
+    /* As all that may linger do: bits are not to depend on when calls come. */
+    if (input->apart && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
+        return "it does not reduce in rank order, as kernels that linger do, which the call's plan has where "
+               "it comes "
+               "in time";
+    }
     const char *lack = gpucoll_algorithm_lacks(row, input);
     if (lack != NULL) {
         return lack;

@@ -60,7 +60,7 @@ enum {
     GPUCOLL_BULK_GROUPS = 2, /* of four warps, that reduce, in a CTA of REDUCE_BULK */
     GPUCOLL_BULK_THREADS = 64 + GPUCOLL_BULK_GROUPS * 128, /* with the two warps that ask for copies */
     GPUCOLL_BULK_SHARED_BYTES =
-        208 << 10, /* its tiles: most of what an SM has, so that it keeps enough in flight */
+        208 << 10, /* its tiles, and those of STORE: most of what an SM has, so that it keeps enough in flight */
     GPUCOLL_BULK_MAX_TILE = 8 << 10,
     GPUCOLL_BULK_LEAST_STAGES = 6,
     GPUCOLL_BULK_MAX_STAGES = 16,
@@ -112,7 +112,7 @@ static inline GPUCOLL_HD bool gpucoll_kernel_reduces_runs(uint32_t kernel)
            kernel == GPUCOLL_KERNEL_REDUCE;
 }
 
-/* Do its CTAs wait for nobody, whatever its stages? */
+/* Do its CTAs wait for nobody, whatever its stages? (Those of a crew wait for each other when they leave.) */
 static inline GPUCOLL_HD bool gpucoll_kernel_is_free(uint32_t kernel)
 {
     return kernel == GPUCOLL_KERNEL_STORE || kernel == GPUCOLL_KERNEL_REDUCE_BULK || kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS ||
@@ -187,7 +187,7 @@ struct gpucoll_kernel_status {
  *   chunk 2 + i    lane of rank i | its epoch
  *
  * An exchange has two more rows behind that of the lanes, a chunk for each rank: the run that is sent, place | bytes, and the one that is
- * received. (Runs of LL are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE. All that is to be read lies together.
+ * received. (Runs of calls that are rung for are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE. All that is to be read lies together.
  *
  * Each CTA of the kernel has a bell of its own, rung for the calls that it has a part in: loads of the same line of host memory by several
  * SMs are done one after the other (docs/design.md).

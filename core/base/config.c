@@ -141,7 +141,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "writes it; "
         "empty for the constants built in."),
     EQUAL(linger, INT, "20", "0..10000", 5,
-        "Microseconds that the kernel of a call of up to some MiB stays on the GPU and waits for the next "
+        "Microseconds that the kernel of a call of up to some 10 MiB stays on the GPU and waits for the next "
         "call, which it then serves "
         "without a launch; it may delay cudaDeviceSynchronize by as much, after small calls that go through "
         "host memory by twice as much. 0 turns lingering off."),

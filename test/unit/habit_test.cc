@@ -57,6 +57,22 @@ TEST(habit, a_row_after_a_pause_does_again)
     }
 }
 
+/* Where another rank has no use for it, its kernel does not linger, though this rank's would. */
+TEST(habit, calls_that_are_launched_after_all_are_judged)
+{
+    Calls calls;
+    for (int i = 0; i < 10; i++) {
+        EXPECT_TRUE(calls.lingers(soon)) << i;
+        gpucoll_habit_launched(&calls.habit);
+    }
+    for (int i = 0; i < GPUCOLL_HABIT_DOUBTS; i++) {
+        EXPECT_FALSE(gpucoll_habit_apart(&calls.habit)) << i;
+        calls.lingers(late);
+        gpucoll_habit_launched(&calls.habit);
+    }
+    EXPECT_TRUE(gpucoll_habit_apart(&calls.habit));
+}
+
 /* Else calls that are launched would never be in time, for all the time that their launches take. */
 TEST(habit, calls_that_are_launched_may_take_longer)
 {

@@ -73,6 +73,17 @@ TEST(crews, bulk_calls_are_launched_where_none_can_stay)
         input.unattended = true;
         EXPECT_FALSE(shape_of(row, input).linger) << row.name << ", beside a computation";
         input.unattended = false;
+        input.whole_lines = false;
+        EXPECT_FALSE(shape_of(row, input).linger) << row.name << ", other links than NVLink";
+        input.whole_lines = true;
+        input.crowded = true;
+        EXPECT_FALSE(shape_of(row, input).linger) << row.name << ", beside other calls";
+        input.crowded = false;
+        input.sharers = 4;
+        EXPECT_FALSE(shape_of(row, input).linger) << row.name << ", in turn";
+        input.concurrent = true;
+        EXPECT_TRUE(shape_of(row, input).linger) << row.name << ", under MPS";
+        input.sharers = 1;
         input.crew = 0;
         EXPECT_FALSE(shape_of(row, input).linger) << row.name << ", no crews";
         input.crew = GPUCOLL_CREW_CTAS;
@@ -128,4 +139,28 @@ TEST(crews, without_them_another_plan_may_be_the_best)
     EXPECT_STREQ(soon.algorithm->protocol, "bulk");
     EXPECT_STREQ(apart.algorithm->protocol, "ll128");
     EXPECT_LT(apart.predicted_us, soon.launched_us);
+}
+
+/* Sums by a ring or tree have other bits than those by a crew, and whether calls come in time is a matter of chance. */
+TEST(crews, without_them_reductions_keep_the_order_of_ranks)
+{
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER, GPUCOLL_SCAN}) {
+        for (uint32_t ranks : {2, 3, 4, 8}) {
+            for (uint64_t bytes = 8; bytes <= 256 << 20; bytes *= 2) {
+                BulkInput input(coll, bytes, ranks);
+                if (bytes < 128 << 10) {
+                    input.direct = GPUCOLL_DIRECT_NOT;
+                }
+                const gpucoll_plan soon = plan_of(input);
+                if (!soon.linger) {
+                    continue;
+                }
+                EXPECT_GE(soon.launched_us, soon.predicted_us);
+                input.crew = 0;
+                input.apart = true;
+                EXPECT_TRUE(soon.algorithm->rank_order);
+                EXPECT_TRUE(plan_of(input).algorithm->rank_order) << coll << " " << ranks << " " << bytes;
+            }
+        }
+    }
 }

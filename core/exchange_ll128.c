@@ -18,7 +18,10 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 }
 
 /* Of what a hop takes beside the link's latency: with one peer, with several, and where what comes from several is reduced (plans of 4 H100). */
-static const double pair_hop_us = 1.6, several_hop_us = 3.3, one_by_one_hop_us = 2.7;
+static const double pair_hop_us = 1.6, several_hop_us = 2.4, one_by_one_hop_us = 2.7;
+
+/* More of a crew that moves to several (the same). */
+static const double several_crew_us = 0.9;
 
 /* Between two ranks, of which one sends and the other reduces: how much of the bytes' time is not seen, at most so long; and how fast the first rank
  * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */
@@ -36,7 +39,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const struct gpucoll_lines lines = {
         .hops = 1,
         .hop_us = one_by_one  ? one_by_one_hop_us
-                  : peers > 1 ? several_hop_us
+                  : peers > 1 ? several_hop_us + (input->crew > 0 ? several_crew_us : 0)
                               : pair_hop_us,
         .packed = sent,
         .stored = sent,

@@ -27,6 +27,15 @@ static const double several_crew_us = 0.9;
  * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */
 static const double one_way_share = 0.1, one_way_us = 2, kept_bandwidth = 1e12;
 
+static double longer_us(const struct gpucoll_plan_input *input, double sent)
+{
+    if (!gpucoll_goes_one_way(input)) {
+        return 0;
+    }
+    const double kept = input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
+    return kept - gpucoll_model_hidden_us(input, sent, one_way_share, one_way_us);
+}
+
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
  * source is reduced, a line at a time. (docs/design.md) */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -41,6 +50,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .hop_us = one_by_one  ? one_by_one_hop_us
                   : peers > 1 ? several_hop_us + (input->crew > 0 ? several_crew_us : 0)
                               : pair_hop_us,
+        .longer_us = longer_us(input, sent),
         .packed = sent,
         .stored = sent,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
@@ -50,12 +60,6 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .kernel = reduces ? GPUCOLL_KERNEL_REDUCE_LL128 : GPUCOLL_KERNEL_MOVE_LL128,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
-    if (gpucoll_goes_one_way(input)) {
-        const double kept = input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
-        const double longer = kept - gpucoll_model_hidden_us(input, sent, one_way_share, one_way_us);
-        plan->predicted_us += longer;
-        plan->launched_us += plan->linger ? longer : 0;
-    }
 }
 
 static gpucoll_status start(struct gpucoll_request *request)

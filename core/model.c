@@ -198,6 +198,15 @@ static void try_crew(const struct gpucoll_plan_input *input, const struct gpucol
                             steps + gpucoll_model_ring_us(model, alone ? 1 : crew) + stores - hidden);
 }
 
+/* CTAs of a rank that may linger together. */
+static unsigned most_that_linger(const struct gpucoll_plan_input *input)
+{
+    const struct gpucoll_config *config = input->config;
+    return config->linger == 0 || input->nranks > GPUCOLL_BELL_MAX_RANKS
+               ? 0
+               : (unsigned)least(least(input->crew, config->linger_ctas), gpucoll_most_ctas(input));
+}
+
 /* Crews of all sizes that there may be. */
 static void try_crews(const struct gpucoll_plan_input *input, const struct gpucoll_lines *lines, double share,
                       double steps, struct gpucoll_plan *plan)
@@ -205,8 +214,7 @@ static void try_crews(const struct gpucoll_plan_input *input, const struct gpuco
     const struct gpucoll_config *config = input->config;
     /* Beside a computation a small crew that stays is enough: more would keep SMs from it after the call. */
     const unsigned most = input->unattended ? small_crew : GPUCOLL_CREW_CTAS;
-    const unsigned crew =
-        (unsigned)least(least(least(input->crew, most), config->linger_ctas), gpucoll_most_ctas(input));
+    const unsigned crew = gpucoll_least_of(most_that_linger(input), most);
     if (crew > 0 && config->channels <= 1 && goes_alone(input, lines, plan)) {
         try_crew(input, lines, 1, share, steps, plan);
         return;
@@ -236,29 +244,27 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     double ctas = gpucoll_wanted_ctas(input, share);
     plan->ctas = (unsigned)least(ctas + 1, most);
     const double cta_bandwidth = gpucoll_model_lines_bandwidth(lines->cta_bandwidth, lines->together);
-    double steps = model->agree_us + lines->hops * (lines->hop_us + input->latency_us);
+    double steps = model->agree_us + lines->hops * (lines->hop_us + input->latency_us) + lines->longer_us;
     plan->predicted_us = steps + model->launch_us + gpucoll_model_crowd_us(ctas, most) +
                          gpucoll_model_transfer_us(input, stored, ctas, most, cta_bandwidth);
 
-    if (config->linger == 0 || lines->alike || input->nranks > GPUCOLL_BELL_MAX_RANKS) {
-        return;
+    if (!lines->alike) {
+        try_crews(input, lines, ctas, steps, plan);
     }
-    try_crews(input, lines, ctas, steps, plan);
 }
 
 /* A crew that stays is missed by who computes, by other calls, and by processes that have the GPU in turn; its bell counts bytes by 32 bits; and that the
  * peer has what was stored to it is known of NVLink (docs/design.md). */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
 {
-    const struct gpucoll_config *config = input->config;
-    const unsigned most = (unsigned)least(least(input->crew, config->linger_ctas), gpucoll_most_ctas(input));
-    if (!input->bulk || !input->whole_lines || config->linger == 0 ||
-        input->nranks > GPUCOLL_BELL_MAX_RANKS || input->unattended || input->crowded ||
+    const unsigned channels = (unsigned)input->config->channels;
+    const unsigned most = most_that_linger(input);
+    if (!input->bulk || !input->whole_lines || input->unattended || input->crowded ||
         gpucoll_turns(input) > 1 || bytes > UINT32_MAX) {
         return 0;
     }
-    if (config->channels > 0) {
-        return (unsigned)config->channels <= most ? (unsigned)config->channels : 0;
+    if (channels > 0) {
+        return channels <= most ? channels : 0;
     }
     return 2 * (unsigned)(least(good, most) / 2);
 }

@@ -24,10 +24,11 @@ struct gpucoll_model {
     double simple_cta_bandwidth; /* by Simple */
     double link_share;           /* of the link's bandwidth that kernels reach with many CTAs */
     double bulk_cta_bandwidth;   /* bytes/s of a message that one CTA of the bulk kernel reads and stores */
-    double bulk_us;      /* of that kernel, launched: until its first tile is stored, and after its last is asked for */
-    double copy_us;      /* a call by copies, until the first has begun and after the last is complete */
-    double copy_each_us; /* of the host, for each copy, or batch of them, that it queues */
-    double copy_hop_us;  /* a chunk seen by the next rank's host, and its copies queued */
+    double
+        bulk_us; /* of that kernel, launched: until its first tile is stored, and after its last is asked for */
+    double copy_us;         /* a call by copies, until the first has begun and after the last is complete */
+    double copy_each_us;    /* of the host, for each copy, or batch of them, that it queues */
+    double copy_hop_us;     /* a chunk seen by the next rank's host, and its copies queued */
     double copy_link_share; /* of the bandwidth of stores by kernels, that copy engines reach */
     double barrier_us;      /* host barrier between two kernels, stream completion included */
     double host_copy_us;    /* a copy between device and outbox, until the host sees its end */
@@ -113,6 +114,7 @@ double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double le
 struct gpucoll_lines {
     unsigned hops;        /* steps one after the other, */
     double hop_us;        /* of each, beside the latency of the link */
+    double longer_us;     /* what the call takes beside all that is counted here; negative: less */
     double packed;        /* bytes whose packs the threads share out */
     double stored;        /* bytes that leave each rank */
     double cta_bandwidth; /* of many peers: */

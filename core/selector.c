@@ -56,14 +56,13 @@ void gpucoll_shape(const struct gpucoll_algorithm *algorithm, const struct gpuco
 
 const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
 {
-    if (input->config->deterministic && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
-        return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
-    }
-    /* As all that may linger do: bits are not to depend on when calls come. */
-    if (input->apart && gpucoll_coll_reduces(input->coll) && !row->rank_order) {
-        return "it does not reduce in rank order, as kernels that linger do, which the call's plan has where "
-               "it comes "
-               "in time";
+    if (gpucoll_coll_reduces(input->coll) && !row->rank_order) {
+        if (input->config->deterministic) {
+            return "it does not reduce in rank order, which coll_gpucoll_deterministic asks for";
+        }
+        if (input->apart) { /* as all that may linger do: bits are not to depend on when calls come */
+            return "it does not reduce in rank order, as what runs the call where it comes in time does";
+        }
     }
     const char *lack = gpucoll_algorithm_lacks(row, input);
     if (lack != NULL) {

@@ -32,6 +32,22 @@ static_assert(offsetof(gpucoll_kernel_args, peer) % sizeof(uint64_t) == 0 &&
               "a call is copied by words");
 static_assert(GPUCOLL_CREW_CTAS <= warp_threads, "a CTA's answer for each lane of the leading warp");
 
+/* What the Calls of exchanges that always need whole CTAs have in common. */
+struct whole_cta_calls {
+    static constexpr bool has_runs = true;
+    using bell = bell_by_copies<has_runs>;
+
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
+    {
+        return false;
+    }
+
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
+    {
+        return false;
+    }
+};
+
 /* In each CTA's shared memory. */
 struct linger_state {
     gpucoll_kernel_args call;

@@ -304,20 +304,7 @@ __device__ __forceinline__ void prepare_stages(const gpucoll_kernel_args &)
 #endif
 
 /* The calls of a kernel that lingers (linger.cuh). */
-template <typename Op> struct bulk_calls {
-    static constexpr bool has_runs = true;
-    using bell = bell_by_copies<has_runs>;
-
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
-    {
-        return false;
-    }
-
-    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
-    {
-        return false;
-    }
-
+template <typename Op> struct bulk_calls : whole_cta_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
     {
         return reduce_bulk<Op>(args, runs, share);

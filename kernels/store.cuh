@@ -14,6 +14,8 @@
 
 namespace gpucoll {
 
+constexpr uint32_t store_movers = 4; /* of a CTA, the first thread of a warp each */
+
 /* Which runs a call has, by turns: the rank after the own one first, the own one last. Bit t is that of turn t. */
 struct store_turns {
     uint32_t in_bulk;
@@ -35,8 +37,7 @@ __device__ __forceinline__ void store_by_threads(const gpucoll_kernel_args &args
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-constexpr uint32_t store_movers = 4;
-constexpr uint32_t store_stages = 6;                  /* of each */
+constexpr uint32_t store_stages = 6; /* of each mover */
 constexpr uint32_t store_tile = GPUCOLL_BULK_MAX_TILE;
 constexpr uint32_t store_behind = 2; /* tiles whose stores need not be read yet when the next is loaded */
 static_assert(store_movers * store_stages * store_tile <= GPUCOLL_BULK_SHARED_BYTES, "all stages have room");
@@ -177,16 +178,6 @@ __device__ __forceinline__ void store_rests(const gpucoll_kernel_args &args, con
     }
 }
 
-__device__ __forceinline__ store_turns find_turns(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
-{
-    const uint32_t turn = threadIdx.x % warp_threads;
-    const gpucoll_kernel_run &run = runs.run[rank_after(args, turn < args.nranks ? turn : 0)];
-    const bool any = turn < args.nranks && run.send_bytes > 0 && run.send != run.recv;
-    const uintptr_t both = reinterpret_cast<uintptr_t>(run.send) | reinterpret_cast<uintptr_t>(run.recv);
-    const bool in_bulk = any && both % GPUCOLL_PACK_BYTES == 0 && has_stages();
-    return {__ballot_sync(whole_warp, in_bulk), __ballot_sync(whole_warp, any && !in_bulk)};
-}
-
 /* By a whole warp, whose first thread is a mover. */
 __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns,
                                               crew_share share)
@@ -211,18 +202,6 @@ __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, c
     __syncwarp();
 }
 
-__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
-{
-    const store_turns turns = find_turns(args, runs);
-    if (turns.in_bulk != 0 && threadIdx.x < store_movers * warp_threads) {
-        store_in_bulk(args, runs, turns.in_bulk, share);
-    }
-    if (turns.by_threads != 0) {
-        store_by_threads(args, runs, turns.by_threads, share);
-        fence_system(); /* what has gone in bulk has been confirmed by who received it */
-    }
-}
-
 /* By one thread, with a barrier of the CTA before the first call. */
 __device__ __forceinline__ void prepare_rings()
 {
@@ -238,15 +217,13 @@ __device__ __forceinline__ void prepare_rings()
 
 #else
 
-__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+__device__ __forceinline__ bool has_stages()
 {
-    uint32_t turns = 0;
-    for (uint32_t turn = 0; turn < args.nranks; turn++) {
-        const gpucoll_kernel_run &run = runs.run[rank_after(args, turn)];
-        turns |= run.send_bytes > 0 && run.send != run.recv ? 1u << turn : 0;
-    }
-    store_by_threads(args, runs, turns, share);
-    fence_system();
+    return false;
+}
+
+__device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &, const gpucoll_kernel_runs &, uint32_t, crew_share)
+{
 }
 
 __device__ __forceinline__ void prepare_rings()
@@ -255,21 +232,30 @@ __device__ __forceinline__ void prepare_rings()
 
 #endif
 
+__device__ __forceinline__ store_turns find_turns(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+{
+    const uint32_t turn = threadIdx.x % warp_threads;
+    const gpucoll_kernel_run &run = runs.run[rank_after(args, turn < args.nranks ? turn : 0)];
+    const bool any = turn < args.nranks && run.send_bytes > 0 && run.send != run.recv;
+    const uintptr_t both = reinterpret_cast<uintptr_t>(run.send) | reinterpret_cast<uintptr_t>(run.recv);
+    const bool in_bulk = any && both % GPUCOLL_PACK_BYTES == 0 && has_stages();
+    return {__ballot_sync(whole_warp, in_bulk), __ballot_sync(whole_warp, any && !in_bulk)};
+}
+
+__device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+{
+    const store_turns turns = find_turns(args, runs);
+    if (turns.in_bulk != 0 && threadIdx.x < store_movers * warp_threads) {
+        store_in_bulk(args, runs, turns.in_bulk, share);
+    }
+    if (turns.by_threads != 0) {
+        store_by_threads(args, runs, turns.by_threads, share);
+        fence_system(); /* what has gone in bulk has been confirmed by who received it */
+    }
+}
+
 /* The calls of a kernel that lingers (linger.cuh). */
-struct store_calls {
-    static constexpr bool has_runs = true;
-    using bell = bell_by_copies<has_runs>;
-
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
-    {
-        return false;
-    }
-
-    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
-    {
-        return false;
-    }
-
+struct store_calls : whole_cta_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
     {
         store_runs(args, runs, share);

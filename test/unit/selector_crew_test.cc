@@ -1,8 +1,6 @@
 /*
  * Crews of the kernels that move and reduce in bulk: which calls they are for, and of how many CTAs.
  */
-#include <cstring>
-#include <string>
 #include "test/unit/selector_input.h"
 
 namespace
@@ -22,15 +20,12 @@ const Row rows[] = {
 gpucoll_plan shape_of(const Row &wanted, const gpucoll_plan_input &input)
 {
     gpucoll_plan plan = {};
-    const gpucoll_algorithm *row;
-    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-        if (gpucoll_algorithm_runs(row, wanted.coll) && std::string(row->name) == wanted.name &&
-            std::string(row->protocol) == wanted.protocol) {
-            gpucoll_shape(row, &input, &plan);
-            return plan;
-        }
+    const gpucoll_algorithm *row = row_of(wanted.coll, wanted.name, wanted.protocol);
+    if (row == nullptr) {
+        ADD_FAILURE() << wanted.name << "/" << wanted.protocol;
+        return plan;
     }
-    ADD_FAILURE() << wanted.name << "/" << wanted.protocol;
+    gpucoll_shape(row, &input, &plan);
     return plan;
 }
 

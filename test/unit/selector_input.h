@@ -45,6 +45,19 @@ inline bool is_relay(const gpucoll_algorithm *row)
     return strcmp(row->name, "ring") == 0 || strcmp(row->name, "tree") == 0 || row->coll == GPUCOLL_ANY_SCAN;
 }
 
+/* The row of that name and protocol that runs the collective; NULL: none. */
+inline const gpucoll_algorithm *row_of(gpucoll_coll coll, const char *name, const char *protocol)
+{
+    const gpucoll_algorithm *row;
+    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
+        if (gpucoll_algorithm_runs(row, coll) && strcmp(row->name, name) == 0 &&
+            strcmp(row->protocol, protocol) == 0) {
+            break;
+        }
+    }
+    return row;
+}
+
 inline gpucoll_plan plan_of(const gpucoll_plan_input &input)
 {
     RecordingLog log;

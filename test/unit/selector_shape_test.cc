@@ -267,18 +267,6 @@ TEST(selector, allreduce_by_copies_needs_no_scratch_where_receive_buffers_are_fr
     }
 }
 
-static const gpucoll_algorithm *row_of(gpucoll_coll coll, const char *name, const char *protocol)
-{
-    const gpucoll_algorithm *row;
-    for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
-        if (gpucoll_algorithm_runs(row, coll) && strcmp(row->name, name) == 0 &&
-            strcmp(row->protocol, protocol) == 0) {
-            break;
-        }
-    }
-    return row;
-}
-
 /* Half as many threads in each of twice as many CTAs, where many bytes leave and somebody waits in the call. */
 TEST(selector, large_messages_have_many_ctas)
 {

@@ -5,7 +5,7 @@
  */
 #include "core/team.h"
 
-#include "core/cluster.h"
+#include "core/cluster/cluster.h"
 #include "core/request.h"
 #include "core/stats.h"
 #include "core/watchdog.h"

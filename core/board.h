@@ -99,7 +99,7 @@ struct gpucoll_board_count {
  *                (core/pipeline.h).
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
- *   carried      Instead of that, of a call of several hosts with few bytes (core/cluster_carry.c): what this rank brings to it.
+ *   carried      Instead of that, of a call of several hosts with few bytes (core/cluster/cluster_carry.c): what this rank brings to it.
  *                What is longer is on the shelf that a team may have.
  *   brought      The number of that call, by call modulo GPUCOLL_RING: stored with release after what is carried.
  */

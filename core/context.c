@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/cluster.h"
+#include "core/cluster/cluster.h"
 #include "core/progress_thread.h"
 #include "core/topology/topology.h"
 #include "core/trace.h"

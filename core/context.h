@@ -13,7 +13,7 @@
 #include "core/gpu.h"
 #include "core/gpucoll.h"
 #include "core/peer.h"
-#include "core/tuning.h"
+#include "core/plan/tuning.h"
 #include "ucx_tl/cpu_reduce/pool.h"
 #include "ucx_tl/net.h"
 

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 #include "core/agreement.h"
-#include "core/algorithm.h"
 #include "core/exchange.h"
+#include "core/plan/algorithm.h"
 
 /* An export that some rank of the team has brought to a call, by its index in that rank's table. */
 struct gpucoll_met {

@@ -7,7 +7,7 @@
 #ifndef GPUCOLL_EXCHANGE_H
 #define GPUCOLL_EXCHANGE_H
 
-#include "core/algorithm.h"
+#include "core/plan/algorithm.h"
 #include "core/request.h"
 
 static inline bool gpucoll_is_exchange(enum gpucoll_coll coll)
@@ -25,7 +25,7 @@ const struct gpucoll_block *gpucoll_exchange_recv_block(const struct gpucoll_col
                                                         uint32_t peer);
 
 /* The runs of rank `own`, one for each of all ranks. Those of a request are of the ranks of one host; those of a call of several hosts
- * (core/cluster_pairs.h) are of the communicator's. */
+ * (core/cluster/cluster_pairs.h) are of the communicator's. */
 struct gpucoll_run_list {
     struct gpucoll_kernel_run *run; /* by rank */
     uint32_t own;

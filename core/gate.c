@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#include "core/algorithm.h"
 #include "core/base/clock.h"
 #include "core/base/thread.h"
 #include "core/context.h"
+#include "core/plan/algorithm.h"
 #include "core/request.h"
 
 /* How long a kernel keeps its SMs for peers whose kernels have not come: longer than a turn of a GPU that processes share. Twice as long each time,

@@ -3,7 +3,7 @@
  *
  *   gpucoll_context   a process: accelerator, devices with their scratch, connections to peer processes
  *   gpucoll_team      a communicator: its ranks, its board of flags in shared memory, its plans
- *   gpucoll_plan      a way of running one kind of call on one team (core/plan.h)
+ *   gpucoll_plan      a way of running one kind of call on one team (core/plan/plan.h)
  *   gpucoll_request   a call
  *
  * A collective: every rank of the team fills gpucoll_coll_args, calls gpucoll_post, then gpucoll_test until it no longer says
@@ -166,6 +166,8 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
  * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
  * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* Of a call in progress: has the GPU been given its work, so that nothing can be seen of it for some microseconds? */
+bool gpucoll_is_running(const struct gpucoll_request *request);
 /* Warming a team up: GPUCOLL_WARMUP is a call without buffers, which a rank that gpucoll_can_warm_up posts and any other passes. Where
  * all have posted it, they connect their GPUs to each other, which else the first call that brings them would. Nobody waits in it,
  * and the watchdog leaves it alone. */

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 #include "core/agreement.h"
-#include "core/algorithm.h"
 #include "core/gate.h"
+#include "core/plan/algorithm.h"
 #include "core/watchdog.h"
 
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args)

@@ -1,4 +1,70 @@
 libgpucoll_la_SOURCES += \
+	core/agreement.c \
+	core/agreement.h \
+	core/alone.c \
+	core/barrier.c \
+	core/board.c \
+	core/board.h \
+	core/call_barrier.c \
+	core/company.c \
+	core/company.h \
+	core/context.c \
+	core/context.h \
+	core/copies.c \
+	core/copies.h \
+	core/courier.c \
+	core/courier.h \
+	core/device_pool.c \
+	core/device_pool.h \
+	core/direct.c \
+	core/direct.h \
+	core/exchange.c \
+	core/exchange.h \
+	core/exports.c \
+	core/exports.h \
+	core/gate.c \
+	core/gate.h \
+	core/gpu.c \
+	core/gpu.h \
+	core/gpucoll.h \
+	core/habit.c \
+	core/habit.h \
+	core/kernel_run.c \
+	core/layout.c \
+	core/layout.h \
+	core/links.c \
+	core/links.h \
+	core/observe.c \
+	core/observe.h \
+	core/packing.c \
+	core/packing.h \
+	core/peer.c \
+	core/peer.h \
+	core/pipeline.c \
+	core/pipeline.h \
+	core/post.c \
+	core/progress_thread.c \
+	core/progress_thread.h \
+	core/queue.c \
+	core/queue.h \
+	core/reduce_local.c \
+	core/request.c \
+	core/request.h \
+	core/staging.c \
+	core/staging.h \
+	core/stats.c \
+	core/stats.h \
+	core/stats_report.c \
+	core/stats_report.h \
+	core/team.c \
+	core/team.h \
+	core/team_hosts.c \
+	core/team_hosts.h \
+	core/team_plan.c \
+	core/trace.c \
+	core/trace.h \
+	core/watchdog.c \
+	core/watchdog.h \
 	core/accel/accel.c \
 	core/accel/accel.h \
 	core/accel/cuda.h \
@@ -9,10 +75,10 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_exchange.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
+	core/accel/host_lines.h \
 	core/accel/host_loops.h \
 	core/accel/host_loops_avx2.c \
 	core/accel/host_loops_avx512.c \
-	core/accel/host_lines.h \
 	core/accel/host_loops_body.h \
 	core/accel/host_loops_plain.c \
 	core/accel/host_pack.c \
@@ -27,19 +93,33 @@ libgpucoll_la_SOURCES += \
 	core/accel/nvml.h \
 	core/accel/pieces.c \
 	core/accel/pieces.h \
-	core/agreement.c \
-	core/agreement.h \
-	core/algorithm.h \
-	core/algorithms.c \
-	core/allreduce_direct.c \
-	core/allreduce_oneshot.c \
-	core/allreduce_phased.c \
-	core/allreduce_twoshot.c \
-	core/allreduce_oneshot_ll128.c \
-	core/allreduce_twoshot_ll128.c \
-	core/alone.c \
-	core/reduce_twoshot_ll128.c \
-	core/barrier.c \
+	core/algorithms/algorithms.c \
+	core/algorithms/allreduce_direct.c \
+	core/algorithms/allreduce_oneshot.c \
+	core/algorithms/allreduce_oneshot_ll128.c \
+	core/algorithms/allreduce_phased.c \
+	core/algorithms/allreduce_twoshot.c \
+	core/algorithms/allreduce_twoshot_ll128.c \
+	core/algorithms/bcast_copy.c \
+	core/algorithms/bcast_direct.c \
+	core/algorithms/exchange_copy.c \
+	core/algorithms/exchange_direct.c \
+	core/algorithms/exchange_ll.c \
+	core/algorithms/exchange_ll128.c \
+	core/algorithms/exchange_phased.c \
+	core/algorithms/exchange_pipes.c \
+	core/algorithms/exchange_simple.c \
+	core/algorithms/reduce_bulk.c \
+	core/algorithms/reduce_copy.c \
+	core/algorithms/reduce_cpu.c \
+	core/algorithms/reduce_direct.c \
+	core/algorithms/reduce_host.c \
+	core/algorithms/reduce_host.h \
+	core/algorithms/reduce_pipes.c \
+	core/algorithms/reduce_twoshot_ll128.c \
+	core/algorithms/relay.c \
+	core/algorithms/slices.h \
+	core/algorithms/twoshot.h \
 	core/base/clock.c \
 	core/base/clock.h \
 	core/base/config.c \
@@ -62,125 +142,52 @@ libgpucoll_la_SOURCES += \
 	core/base/thread.h \
 	core/base/types.c \
 	core/base/types.h \
-	core/bcast_copy.c \
-	core/bcast_direct.c \
-	core/board.c \
-	core/board.h \
-	core/call_barrier.c \
-	core/cluster.h \
-	core/cluster_agree.c \
-	core/cluster_alarm.c \
-	core/cluster_allgather.c \
-	core/cluster_bcast.c \
-	core/cluster_call.c \
-	core/cluster_families.c \
-	core/cluster_call.h \
-	core/cluster_carry.c \
-	core/cluster_move.c \
-	core/cluster_ordered.c \
-	core/cluster_pack.c \
-	core/cluster_span.c \
-	core/cluster_pairs.c \
-	core/cluster_pairs.h \
-	core/cluster_post.c \
-	core/cluster_reduce.c \
-	core/cluster_scatter.c \
-	core/cluster_scan.c \
-	core/cluster_shape.c \
-	core/cluster_small.c \
-	core/cluster_team.c \
-	core/cluster_whole.c \
-	core/company.c \
-	core/company.h \
-	core/context.c \
-	core/context.h \
-	core/device_pool.c \
-	core/device_pool.h \
-	core/copies.c \
-	core/copies.h \
-	core/courier.c \
-	core/courier.h \
-	core/direct.c \
-	core/direct.h \
-	core/exchange.c \
-	core/gate.c \
-	core/habit.c \
-	core/gate.h \
-	core/habit.h \
-	core/exchange.h \
-	core/exchange_copy.c \
-	core/exchange_direct.c \
-	core/exchange_ll.c \
-	core/exchange_ll128.c \
-	core/exchange_phased.c \
-	core/exchange_pipes.c \
-	core/exchange_simple.c \
-	core/exports.c \
-	core/exports.h \
-	core/forced.c \
-	core/forced.h \
-	core/gpu.c \
-	core/gpu.h \
-	core/gpucoll.h \
-	core/kernel_run.c \
-	core/layout.c \
-	core/layout.h \
-	core/links.c \
-	core/links.h \
-	core/model.c \
-	core/model.h \
-	core/observe.c \
-	core/observe.h \
-	core/packing.c \
-	core/packing.h \
-	core/peer.c \
-	core/peer.h \
-	core/pipeline.c \
-	core/pipeline.h \
-	core/plan.h \
-	core/post.c \
-	core/progress_thread.c \
-	core/progress_thread.h \
-	core/queue.c \
-	core/queue.h \
-	core/plan_cache.c \
-	core/plan_cache.h \
-	core/rail.c \
-	core/rail.h \
-	core/rail_doubling.c \
-	core/rail_model.c \
-	core/rail_model.h \
-	core/rail_ring.c \
-	core/rail_run.c \
-	core/rail_run.h \
-	core/rail_ordered.c \
-	core/rail_scan.c \
-	core/rail_tree.c \
-	core/reduce_bulk.c \
-	core/reduce_copy.c \
-	core/reduce_cpu.c \
-	core/reduce_host.c \
-	core/reduce_host.h \
-	core/reduce_pipes.c \
-	core/reduce_direct.c \
-	core/reduce_local.c \
-	core/relay.c \
-	core/request.c \
-	core/request.h \
-	core/selector.c \
-	core/selector.h \
-	core/staging.c \
-	core/staging.h \
-	core/slices.h \
-	core/stats.c \
-	core/stats.h \
-	core/stats_report.c \
-	core/stats_report.h \
-	core/team.c \
-	core/team.h \
-	core/team_hosts.c \
-	core/team_hosts.h \
-	core/team_plan.c \
+	core/cluster/cluster.h \
+	core/cluster/cluster_agree.c \
+	core/cluster/cluster_alarm.c \
+	core/cluster/cluster_allgather.c \
+	core/cluster/cluster_bcast.c \
+	core/cluster/cluster_call.c \
+	core/cluster/cluster_call.h \
+	core/cluster/cluster_carry.c \
+	core/cluster/cluster_families.c \
+	core/cluster/cluster_move.c \
+	core/cluster/cluster_ordered.c \
+	core/cluster/cluster_pack.c \
+	core/cluster/cluster_pairs.c \
+	core/cluster/cluster_pairs.h \
+	core/cluster/cluster_post.c \
+	core/cluster/cluster_reduce.c \
+	core/cluster/cluster_scan.c \
+	core/cluster/cluster_scatter.c \
+	core/cluster/cluster_shape.c \
+	core/cluster/cluster_small.c \
+	core/cluster/cluster_span.c \
+	core/cluster/cluster_team.c \
+	core/cluster/cluster_whole.c \
+	core/plan/algorithm.h \
+	core/plan/forced.c \
+	core/plan/forced.h \
+	core/plan/model.c \
+	core/plan/model.h \
+	core/plan/plan.h \
+	core/plan/plan_cache.c \
+	core/plan/plan_cache.h \
+	core/plan/selector.c \
+	core/plan/selector.h \
+	core/plan/tuning.c \
+	core/plan/tuning.h \
+	core/rail/rail.c \
+	core/rail/rail.h \
+	core/rail/rail_doubling.c \
+	core/rail/rail_model.c \
+	core/rail/rail_model.h \
+	core/rail/rail_ordered.c \
+	core/rail/rail_ring.c \
+	core/rail/rail_run.c \
+	core/rail/rail_run.h \
+	core/rail/rail_scan.c \
+	core/rail/rail_tree.c \
 	core/topology/build.h \
 	core/topology/discover.c \
 	core/topology/format.c \
@@ -202,14 +209,7 @@ libgpucoll_la_SOURCES += \
 	core/topology/topology.h \
 	core/topology/write.c \
 	core/topology/xml.c \
-	core/topology/xml.h \
-	core/trace.c \
-	core/trace.h \
-	core/tuning.c \
-	core/tuning.h \
-	core/twoshot.h \
-	core/watchdog.c \
-	core/watchdog.h
+	core/topology/xml.h
 libgpucoll_la_CPPFLAGS += $(HWLOC_CFLAGS)
 libgpucoll_la_LIBADD += $(HWLOC_LIBS)
 EXTRA_DIST += core/README.md

@@ -1,6 +1,6 @@
 #include "core/observe.h"
 
-#include "core/algorithm.h"
+#include "core/plan/algorithm.h"
 
 static bool is_nested(const struct gpucoll_request *request)
 {

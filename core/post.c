@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/agreement.h"
-#include "core/cluster_call.h"
+#include "core/cluster/cluster_call.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/observe.h"

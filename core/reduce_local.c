@@ -8,7 +8,7 @@
  */
 #include <string.h>
 #include "core/context.h"
-#include "core/plan.h"
+#include "core/plan/plan.h"
 
 static gpucoll_status decline(struct gpucoll_local *local, enum gpucoll_reason reason)
 {

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "core/algorithm.h"
+#include "core/plan/algorithm.h"
 #include "core/agreement.h"
-#include "core/cluster.h"
+#include "core/cluster/cluster.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/gate.h"
@@ -473,6 +473,11 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         end(request);
     }
     return status;
+}
+
+bool gpucoll_is_running(const struct gpucoll_request *request)
+{
+    return request->state == GPUCOLL_RUNNING;
 }
 
 bool gpucoll_refuse(struct gpucoll_request *request)

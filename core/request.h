@@ -8,8 +8,8 @@
  *              next: then every rank takes the same decision from the same posts and the same set of known links
  *   PROBING    the team is of several hosts, and a rank brought a GPU that its back team has not used before: an empty local call
  *              connects it
- *   CARRYING   of several hosts and few bytes: the ranks of this one put together what they bring (core/cluster_carry.c)
- *   SPANNING   the hosts tell each other what their ranks have agreed on (core/cluster.h)
+ *   CARRYING   of several hosts and few bytes: the ranks of this one put together what they bring (core/cluster/cluster_carry.c)
+ *   SPANNING   the hosts tell each other what their ranks have agreed on (core/cluster/cluster.h)
  *   DELIVERING what all hosts have carried is copied to the device
  *   CONNECTING a rank brought a GPU that the team has not used before: each rank connects, barriers tell who could not
  *   OFFERING   some rank has no lane yet: waiting until each has offered one, or one cannot
@@ -92,7 +92,7 @@ struct gpucoll_request {
     uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
     struct gpucoll_export *exported; /* what peers write to; held from post to end; NULL: none */
     struct gpucoll_export *sourced;  /* likewise, what they read from */
-    bool room;                       /* as of a plan's call (core/plan.h) */
+    bool room;                       /* as of a plan's call (core/plan/plan.h) */
     enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers, */
     enum gpucoll_direct mapped;      /* and for how far they are being mapped */
     uint32_t arrived;                /* ranks below this one are known to have posted, or passed */

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "core/algorithm.h"
+#include "core/plan/algorithm.h"
 
 const char *gpucoll_form_name(enum gpucoll_form form)
 {

@@ -27,7 +27,7 @@ const char *gpucoll_form_name(enum gpucoll_form form);
 
 /* Which way a call went. */
 enum gpucoll_way {
-    GPUCOLL_WAY_NATIVE, /* `detail` is the algorithm's index in the table of core/algorithms.c */
+    GPUCOLL_WAY_NATIVE, /* `detail` is the algorithm's index in the table of core/algorithms/algorithms.c */
     GPUCOLL_WAY_STAGED, /* on host copies, by the next component; `detail` is a gpucoll_reason */
     GPUCOLL_WAY_PASSED, /* on host memory, by the next component */
     GPUCOLL_WAY_COUNT

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/hash.h"
-#include "core/cluster.h"
-#include "core/forced.h"
+#include "core/cluster/cluster.h"
+#include "core/plan/forced.h"
 #include "core/team_hosts.h"
 
 /* What every rank tells the others when a team is made. */

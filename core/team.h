@@ -5,7 +5,7 @@
 #define GPUCOLL_TEAM_H
 
 #include "core/context.h"
-#include "core/plan_cache.h"
+#include "core/plan/plan_cache.h"
 
 struct gpucoll_member {
     struct gpucoll_peer *peer;
@@ -54,7 +54,7 @@ struct gpucoll_team {
     struct gpucoll_context *context;
     struct gpucoll_team_setup *setup; /* while the team is being made */
     struct gpucoll_cluster *
-        cluster; /* of several hosts, of whose ranks only this one's are here (core/cluster.h); NULL: one host */
+        cluster; /* of several hosts, of whose ranks only this one's are here (core/cluster/cluster.h); NULL: one host */
     char name[64];
     uint32_t rank;
     uint32_t size;

@@ -1,6 +1,6 @@
 /*
  * On which host each rank of a new team is, as the team sees it: a host is a set of ranks that map each other's memory, and few enough for a
- * kernel. What goes between hosts goes by the network (core/cluster.h).
+ * kernel. What goes between hosts goes by the network (core/cluster/cluster.h).
  */
 #ifndef GPUCOLL_TEAM_HOSTS_H
 #define GPUCOLL_TEAM_HOSTS_H

@@ -3,7 +3,7 @@
  */
 #include "core/team.h"
 
-#include "core/selector.h"
+#include "core/plan/selector.h"
 
 /* Every rank makes the same plan: one says so. */
 static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_input *input,

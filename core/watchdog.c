@@ -3,10 +3,10 @@
 #include "core/gate.h"
 
 #include <stdio.h>
-#include "core/algorithm.h"
 #include "core/base/clock.h"
-#include "core/cluster.h"
+#include "core/cluster/cluster.h"
 #include "core/pipeline.h"
+#include "core/plan/algorithm.h"
 
 /* Polls between two looks at the clock: some tens of microseconds when nothing else is turned in between. */
 static const uint32_t polls_per_look = 1024;

@@ -12,7 +12,7 @@
 /* To be called on each unsuccessful poll. GPUCOLL_IN_PROGRESS; or GPUCOLL_ERR_TIMEOUT when the wait has lasted config->timeout seconds, with topic
  * "timeout" shown; GPUCOLL_ERR_PEER when a rank's process is gone or the connection to it has failed, with "peer-died" or "peer-lost"; either
  * when a rank has given up on the team, with "peer-gave-up". A rank that gives up is noticed at once by those of other hosts, which it tells
- * (core/cluster_alarm.c), and by its own in a call of several hosts; else, and what has become of the others, after a second.
+ * (core/cluster/cluster_alarm.c), and by its own in a call of several hosts; else, and what has become of the others, after a second.
  * `doing` is a constant clause for the message. */
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing,
                                 const char *doing) GPUCOLL_CHECKED;

@@ -1,6 +1,6 @@
 /*
  * Relays: collectives in which each rank has to do with its neighbours only, and hands on what it gets, piece by piece. This is
- * what the kernels (kernels/relay.cuh), the host kernels (core/accel/host_relay.c) and the host (core/relay.c) have in
+ * what the kernels (kernels/relay.cuh), the host kernels (core/accel/host_relay.c) and the host (core/algorithms/relay.c) have in
  * common: where the pieces lie, and the order of the steps. Plain C.
  *
  * Ranks are *positions* here: the host gives the kernel its ranks in the order of the ring, so that position p passes on to p + 1. Odd

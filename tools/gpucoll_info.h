@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "core/gpucoll.h"
-#include "core/model.h"
+#include "core/plan/model.h"
 
 /* The defaults, with what the environment sets (OMPI_MCA_coll_gpucoll_NAME). Values that are not accepted keep the default. */
 struct info {

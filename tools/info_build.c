@@ -10,7 +10,7 @@
 #ifdef HAVE_UCX
 #include <ucp/api/ucp_version.h>
 #endif
-#include "core/algorithm.h"
+#include "core/plan/algorithm.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/rdma/report.h"
 #include "ucx_tl/tl.h"

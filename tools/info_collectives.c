@@ -3,9 +3,9 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include "core/algorithm.h"
 #include "core/base/forms.h"
-#include "core/cluster.h"
+#include "core/cluster/cluster.h"
+#include "core/plan/algorithm.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/tl.h"
 

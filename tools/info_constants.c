@@ -2,9 +2,9 @@
  * The constants of the cost model: those built in, and those that count here.
  */
 #include <stdio.h>
+#include "core/plan/tuning.h"
 #include "core/topology/format.h"
 #include "core/topology/topology.h"
-#include "core/tuning.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"
 

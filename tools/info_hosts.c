@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "core/cluster.h"
-#include "core/rail.h"
+#include "core/cluster/cluster.h"
+#include "core/rail/rail.h"
 #include "ucx_tl/tl.h"
 
 /* Of a collective, along a rail. */

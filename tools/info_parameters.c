@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/forced.h"
+#include "core/plan/forced.h"
 #include "tools/gpucoll_info.h"
 #include "ucx_tl/tl.h"
 
@@ -172,7 +172,7 @@ void info_parameters_markdown(void)
     printf("# Parameters\n\n"
            "Printed by `gpucoll_info --markdown` from the tables in `core/base/config.c` and, for names of "
            "algorithms and protocols,\n"
-           "`core/algorithms.c`; `make check` compares. To change this page, change the table, then `make "
+           "`core/algorithms/algorithms.c`; `make check` compares. To change this page, change the table, then `make "
            "update-docs`.\n"
            "What each algorithm does: `gpucoll_info --algorithms`.\n\n"
            "Set a parameter as any other of Open MPI: `mpirun --mca coll_gpucoll_NAME VALUE`, the "

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/selector.h"
+#include "core/plan/selector.h"
 
 struct query {
     struct gpucoll_plan_input input;

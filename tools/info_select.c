@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/accel/host.h"
-#include "core/algorithm.h"
-#include "core/selector.h"
+#include "core/plan/algorithm.h"
+#include "core/plan/selector.h"
 #include "core/topology/topology.h"
 #include "tools/gpu_list.h"
 #include "tools/gpucoll_info.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/selector.h"
+#include "core/plan/selector.h"
 #include "tools/tune_fit.h"
 
 enum { N = GPUCOLL_MODEL_CONSTANTS, STEPS = 100 };

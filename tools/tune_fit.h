@@ -4,9 +4,9 @@
 #ifndef GPUCOLL_TUNE_FIT_H
 #define GPUCOLL_TUNE_FIT_H
 
-#include "core/algorithm.h"
-#include "core/model.h"
-#include "core/tuning.h"
+#include "core/plan/algorithm.h"
+#include "core/plan/model.h"
+#include "core/plan/tuning.h"
 
 /* One algorithm at one size: what its plan is made from, and the time it took. */
 struct tune_sample {

@@ -73,7 +73,7 @@ struct gpucoll_config_row {
     size_t offset; /* of the field in struct gpucoll_config */
     const char *initial;
     /* What is accepted: "a|b|c" (strings, checked), "1..128" (numbers, checked), or NULL. The names of algorithms and
-     * protocols are checked where their table is (core/forced.h). */
+     * protocols are checked where their table is (core/plan/forced.h). */
     const char *values;
     int level; /* MPI_T verbosity level 1..9 */
     bool

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/slices.h"
+#include "core/algorithms/slices.h"
 #include "kernels/functors.h"
 #include "test/gpu/elements.h"
 #include "test/gpu/ranks.h"

@@ -5,8 +5,8 @@
 #include "test/unit/unit.h"
 
 extern "C" {
-#include "core/forced.h"
-#include "core/selector.h"
+#include "core/plan/forced.h"
+#include "core/plan/selector.h"
 }
 
 namespace

@@ -10,7 +10,7 @@
 #include "test/unit/values.h"
 
 extern "C" {
-#include "core/rail_run.h"
+#include "core/rail/rail_run.h"
 }
 
 namespace rails

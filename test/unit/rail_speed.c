@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include "core/base/clock.h"
 #include "core/base/types.h"
-#include "core/rail.h"
+#include "core/rail/rail.h"
 
 enum { MOST_HOSTS = 64, MOST_SIZES = 32, MOST_CALLS = 100, ALGORITHMS = GPUCOLL_RAIL_TREE + 1 };
 

@@ -1,5 +1,5 @@
 /*
- * Reductions in bulk (core/reduce_bulk.c): one kernel a rank that reads from the buffers of all and writes to those of all.
+ * Reductions in bulk (core/algorithms/reduce_bulk.c): one kernel a rank that reads from the buffers of all and writes to those of all.
  */
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 /*
- * Reductions that move by copy engines (core/reduce_copy.c): all-reduce, reduce and reduce-scatter in buffers that stay, in so many small
+ * Reductions that move by copy engines (core/algorithms/reduce_copy.c): all-reduce, reduce and reduce-scatter in buffers that stay, in so many small
  * chunks that the slots of the scratch are used again and again.
  */
 #include "test/unit/reducer.h"

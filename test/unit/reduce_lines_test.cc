@@ -1,5 +1,5 @@
 /*
- * Reduce by the all-reduce's kernel over LL128 (core/reduce_twoshot_ll128.c): the root has the result, and nobody else's receive buffer is touched.
+ * Reduce by the all-reduce's kernel over LL128 (core/algorithms/reduce_twoshot_ll128.c): the root has the result, and nobody else's receive buffer is touched.
  */
 #include <algorithm>
 #include <cstring>

@@ -8,8 +8,8 @@
 #include "test/unit/unit.h"
 
 extern "C" {
-#include "core/model.h"
-#include "core/selector.h"
+#include "core/plan/model.h"
+#include "core/plan/selector.h"
 #include "ucx_tl/tl.h"
 }
 

@@ -11,9 +11,9 @@
 #include "test/unit/values.h"
 
 extern "C" {
-#include "core/algorithm.h"
-#include "core/model.h"
-#include "core/selector.h"
+#include "core/plan/algorithm.h"
+#include "core/plan/model.h"
+#include "core/plan/selector.h"
 #include "core/stats_report.h"
 }
 

@@ -11,8 +11,8 @@
 #include "test/unit/ranks.h"
 
 extern "C" {
-#include "core/plan_cache.h"
-#include "core/tuning.h"
+#include "core/plan/plan_cache.h"
+#include "core/plan/tuning.h"
 #include "tools/tune_fit.h"
 #include "ucx_tl/tl.h"
 }

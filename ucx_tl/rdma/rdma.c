@@ -105,7 +105,7 @@ static ucs_status_t set_devices(const struct gpucoll_ucx *ucx, ucp_config_t *con
     return status;
 }
 
-/* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster_scan.c), unless a host has too many ranks for
+/* What passes here is for other hosts, but for what goes along all ranks in their order (core/cluster/cluster_scan.c), unless a host has too many ranks for
  * one: then shared memory carries what passes between these, by UCX's transport posix, which unlinks a file as soon as it is open, and which UCX takes
  * for endpoints that tell of a failed peer only if told to. Hosts that are pretended are to behave alike, not to map each other's GPUs. */
 static ucs_status_t set_transports(const struct gpucoll_ucx *ucx, ucp_config_t *config,

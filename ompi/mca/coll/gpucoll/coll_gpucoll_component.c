@@ -8,7 +8,7 @@
 #include "coll_gpucoll_pool.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_selection.h"
-#include "core/forced.h"
+#include "core/plan/forced.h"
 #include "opal/mca/base/mca_base_vari.h"
 
 static int component_register(void);

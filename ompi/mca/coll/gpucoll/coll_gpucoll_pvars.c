@@ -3,7 +3,7 @@
  * handle of one exists, and no summary is wanted, nothing is counted for them.
  */
 #include "coll_gpucoll_observe.h"
-#include "core/algorithm.h"
+#include "core/plan/algorithm.h"
 
 enum value { CALLS, BYTES, NATIVE, STAGED, PASSED, WAITING, RUNNING };
 

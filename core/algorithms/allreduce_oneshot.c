@@ -1,0 +1,49 @@
+/*
+ * One-shot all-reduce: every rank stores its whole message to every peer by the LL protocol and reduces all of them itself,
+ * in rank order. One store latency, (n - 1) times the traffic: for small messages. (The one-phase all-pairs algorithm of
+ * MSCCL++, Shah et al. 2025; LL from "Demystifying NCCL", table I.)
+ */
+#include "core/plan/algorithm.h"
+#include "core/plan/model.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (input->bytes > gpucoll_ll_capacity(input->nranks)) {
+        return "the message is larger than the LL area of a lane";
+    }
+    return NULL;
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_lines lines = {
+        .hops = 1,
+        .hop_us = input->model->hop_us,
+        .packed = (double)input->bytes,
+        .stored = 2.0 * (double)input->bytes * (input->nranks - 1), /* half of each word is flag */
+        .cta_bandwidth = input->model->ll_cta_bandwidth,
+        .together = input->nranks - 1,
+        .kernel = GPUCOLL_KERNEL_ONESHOT,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_ONESHOT, &args);
+}
+
+const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {
+    .name = "oneshot",
+    .protocol = "ll",
+    .help = "one kernel: all to all, every rank reduces everything; lowest latency",
+    .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
+    .waits = true,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_kernel_wait,
+};

@@ -1,0 +1,58 @@
+/*
+ * Two-shot all-reduce over LL128: as allreduce_twoshot.c, but lines carry their own flags, so that there are no fences and no
+ * rounds: for messages whose slices fit the LL128 area, over links that keep lines whole. (LL128: "Demystifying NCCL", table I.)
+ */
+#include "core/algorithms/twoshot.h"
+#include "core/plan/algorithm.h"
+#include "core/plan/model.h"
+
+const char *gpucoll_twoshot_ll128_unusable(const struct gpucoll_plan_input *input)
+{
+    if (!input->whole_lines) {
+        return "a link between the GPUs may tear a line of 128 bytes";
+    }
+    if (gpucoll_ll128_lines(input->bytes, input->nranks) > gpucoll_ll128_capacity(input->nranks)) {
+        return "the message is larger than the LL128 area of a lane";
+    }
+    return NULL;
+}
+
+/* What a hop takes longer where lines of several peers are waited for (plans of 4 H100). */
+static const double several_us = 0.3;
+
+void gpucoll_twoshot_ll128_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    /* Not rounded to whole lines, so that a prediction has no steps. */
+    const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
+    const struct gpucoll_lines lines = {
+        .hops = 2,
+        .hop_us = input->model->hop_us + (input->nranks > 2 ? several_us : 0),
+        .packed = (double)input->bytes,
+        .stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes,
+        .cta_bandwidth = input->model->ll128_cta_bandwidth,
+        .together = input->nranks - 1,
+        .kernel = GPUCOLL_KERNEL_TWOSHOT_LL128,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_TWOSHOT_LL128, &args);
+}
+
+const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {
+    .name = "twoshot",
+    .protocol = "ll128",
+    .help = "one kernel: reduce-scatter then all-gather by stores, each line with its flag; for middle sizes "
+            "over NVLink",
+    .coll = GPUCOLL_ALLREDUCE,
+    .rank_order = true,
+    .waits = true,
+    .unusable = gpucoll_twoshot_ll128_unusable,
+    .shape = gpucoll_twoshot_ll128_shape,
+    .start = start,
+    .progress = gpucoll_kernel_wait,
+};

@@ -1,0 +1,101 @@
+/*
+ * Direct exchange of what is only moved: every rank's copy engines write its runs to where they belong in its peers' buffers. No
+ * kernel, no scratch; one barrier of the hosts tells that all has arrived. For long runs.
+ */
+#include "core/direct.h"
+#include "core/pipeline.h"
+#include "core/plan/algorithm.h"
+#include "core/plan/model.h"
+
+/* What the copy within a GPU takes beside those to its peers, which are queued before it. */
+static const double own_us = 6;
+
+/* A single copy: so much of its bytes' time, and no more than so long, is not seen (plans of 2 H100 and of 2 H200). */
+static const double pair_share = 0.6, pair_us = 3;
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const unsigned peers = input->nranks - 1;
+    const bool gathers = input->coll == GPUCOLL_GATHER || input->coll == GPUCOLL_GATHERV;
+    /* Of the rank that queues most: in a gather each has one to the root, and a broadcast's root has none within its GPU. Where all send to
+     * several, the copy within the GPU takes its whole time; beside others it is half hidden. */
+    const bool scatters = input->coll == GPUCOLL_SCATTER || input->coll == GPUCOLL_SCATTERV;
+    const double within = gathers || input->coll == GPUCOLL_BCAST ? 0
+                          : scatters || peers == 1                ? own_us / 2
+                                                                  : own_us;
+    const double leaves = (double)peers * (double)input->bytes;
+    /* A batch takes the host about as long as a single copy; that a driver before CUDA 12.8 has none is not asked for. */
+    const unsigned calls = gathers || gpucoll_turns(input) == 1 ? 1 : peers;
+    plan->predicted_us = gpucoll_model_copies_us(input, leaves, calls, 0) + within;
+    if (peers == 1) {
+        plan->predicted_us -= gpucoll_model_hidden_us(input, leaves, pair_share, pair_us);
+    }
+}
+
+/* ---- the call ---- */
+
+static struct gpucoll_copy part_of(const struct gpucoll_request *request, uint32_t peer)
+{
+    const struct gpucoll_kernel_run *run = &request->runs.run[peer];
+    void *place = run->send_bytes > 0 ? gpucoll_direct_place(request, peer) : NULL;
+    return (struct gpucoll_copy){place, run->send, run->send_bytes};
+}
+
+/* All that goes to peers, by one call of the driver. */
+static gpucoll_status send_batch(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    const uint32_t next = (team->rank + 1) % team->size;
+    struct gpucoll_copy copies[GPUCOLL_MAX_LOCAL];
+    uint32_t count = 0;
+    for (uint32_t turn = 1; turn < team->size; turn++) {
+        copies[count] = part_of(request, (team->rank + turn) % team->size);
+        count += copies[count].bytes > 0;
+    }
+    return gpucoll_copies_in(request->gpu, GPUCOLL_QUEUE_BATCH, copies, count, GPUCOLL_COPY_AT_ONCE,
+                             &request->pipeline.sending[next]);
+}
+
+static gpucoll_status send_each(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    gpucoll_status status = GPUCOLL_OK;
+    for (uint32_t turn = 1; turn < team->size && status == GPUCOLL_OK; turn++) {
+        const uint32_t peer = (team->rank + turn) % team->size;
+        const struct gpucoll_copy part = part_of(request, peer);
+        if (part.bytes > 0) {
+            status = gpucoll_pipeline_copy(request, peer, part.to, part.from, part.bytes,
+                                           &request->pipeline.sending[peer]);
+        }
+    }
+    return status;
+}
+
+/* The own part comes last: no peer waits for it. */
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    const uint32_t rank = request->team->rank;
+    const struct gpucoll_kernel_run *own = &request->runs.run[rank];
+    const bool batch = request->team->size > 2 && gpucoll_copies_can_batch(request->gpu);
+    gpucoll_pipeline_start(request);
+    gpucoll_status status = batch ? send_batch(request) : send_each(request);
+    if (status == GPUCOLL_OK && own->send != own->recv) {
+        status = gpucoll_pipeline_copy(request, rank, own->recv, own->send, own->send_bytes,
+                                       &request->pipeline.sending[rank]);
+    }
+    return status;
+}
+
+const struct gpucoll_algorithm gpucoll_exchange_copy = {
+    .name = "exchange",
+    .protocol = "copy",
+    .help = "copy engines write from the application's buffers to those of the peers; takes no SM; for large "
+            "messages in buffers that are used again",
+    .direct = true,
+    .spares_sms = true,
+    .coll = GPUCOLL_ANY_MOVE,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_pipeline_end_copies,
+    .stop = gpucoll_pipeline_stop,
+};

@@ -1,0 +1,79 @@
+/*
+ * Direct exchange by a kernel: it stores the runs straight to where they belong in the peers' buffers. No slots, no flags, nobody waits
+ * in a kernel; one barrier of the hosts tells that all has arrived. For runs of middle length, where copy engines take too
+ * long to begin.
+ */
+#include <math.h>
+#include "core/direct.h"
+#include "core/exchange.h"
+#include "core/pipeline.h"
+#include "core/plan/model.h"
+
+/* Bytes/s that a CTA of a crew stores in bulk. */
+static const double cta_bandwidth = 44e9;
+
+/* Does a crew that is idle in all steps but one wait long enough for its step of the next call, which does not come quite so soon? */
+static bool outlasts(const struct gpucoll_plan_input *input, unsigned steps, double step_us)
+{
+    const double rest_of_call = 0.8;
+    return (steps - 1) * step_us < rest_of_call * input->config->linger;
+}
+
+/* The runs to peers share the CTAs with the own one, which goes over no link. */
+void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps, double times,
+                         struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    const double peers = input->nranks - 1;
+    const double beside = input->latency_us + model->barrier_us;
+    gpucoll_exchange_shape(input, plan);
+    plan->rounds = steps;
+    plan->predicted_us = model->agree_us + steps * (model->launch_us + beside) + times * plan->predicted_us;
+
+    const double cta_leaves = cta_bandwidth * (peers > 0 ? peers / input->nranks : 1);
+    const double fill = ceil(model->link_share * input->bandwidth / cta_leaves / 2);
+    const unsigned crew = gpucoll_model_bulk_crew(input, input->bytes, 2 * fill);
+    if (crew > 0) {
+        const double transfer =
+            gpucoll_model_transfer_us(input, peers * (double)input->bytes, crew, crew, cta_leaves);
+        const double step_us = gpucoll_model_ring_us(model, crew) + beside;
+        if (outlasts(input, steps, step_us + transfer)) {
+            gpucoll_plan_offer_crew(plan, crew, model->agree_us + steps * step_us + times * transfer);
+        }
+    }
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    gpucoll_store_shape(input, 1, 1, plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    if (request->idle) {
+        return GPUCOLL_OK;
+    }
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        struct gpucoll_kernel_run *run = &request->runs.run[i];
+        if (i != request->team->rank) {
+            run->recv = run->send_bytes > 0 ? gpucoll_direct_place(request, i) : NULL;
+            run->recv_bytes = run->send_bytes;
+        }
+    }
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_STORE, &args);
+}
+
+const struct gpucoll_algorithm gpucoll_exchange_direct = {
+    .name = "exchange",
+    .protocol = "direct",
+    .help = "one kernel stores from the application's buffers to those of the peers; for messages of middle "
+            "size in "
+            "buffers that are used again",
+    .direct = true,
+    .coll = GPUCOLL_ANY_MOVE,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_pipeline_end_kernel,
+};

@@ -1,0 +1,62 @@
+/*
+ * Exchange over LL: each run in one pass, its words carrying their own flags. For short runs.
+ */
+#include "core/exchange.h"
+#include "core/plan/model.h"
+
+static const char *unusable(const struct gpucoll_plan_input *input)
+{
+    if (input->bytes > gpucoll_ll_capacity(input->nranks)) {
+        return "a part of the message is larger than the LL area of a lane";
+    }
+    return NULL;
+}
+
+/* What it takes longer with several peers, by one CTA and by several: where what they send is moved, and where it is reduced (plans of 4 H100). */
+static const struct several {
+    double by_one_us;
+    double us;
+} moved = {0.8, 1.2}, reduced = {1.3, 2.1};
+
+static double several_us(const struct gpucoll_plan_input *input, enum gpucoll_kernel kernel)
+{
+    const struct several *several = kernel == GPUCOLL_KERNEL_REDUCE_LL ? &reduced : &moved;
+    const uint32_t threads = gpucoll_whole_warps(input->config->threads);
+    const bool by_one = gpucoll_leader_suffices(kernel, input->bytes, input->nranks, threads);
+    return input->nranks <= 2 ? 0 : by_one ? several->by_one_us : several->us;
+}
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const double sent = (double)input->bytes * (input->nranks - 1);
+    const enum gpucoll_kernel kernel =
+        gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL;
+    const struct gpucoll_lines lines = {
+        .hops = 1,
+        .hop_us = input->model->hop_us + several_us(input, kernel),
+        .packed = sent,
+        .stored = 2 * sent, /* half of each word is flag */
+        .cta_bandwidth = input->model->ll_cta_bandwidth,
+        .together = input->nranks - 1,
+        .kernel = kernel,
+    };
+    gpucoll_model_shape_lines(input, &lines, plan);
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    return gpucoll_exchange_start(request, GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_KERNEL_MOVE_LL);
+}
+
+const struct gpucoll_algorithm gpucoll_exchange_ll = {
+    .name = "exchange",
+    .protocol = "ll",
+    .help = "one kernel: every rank stores to its peers, and takes what they have stored; lowest latency",
+    .coll = GPUCOLL_ANY_EXCHANGE,
+    .rank_order = true,
+    .waits = true,
+    .unusable = unusable,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_exchange_wait,
+};

@@ -23,8 +23,7 @@ static uint32_t linger_ns(const struct gpucoll_config *config)
 
 static bool lingers(struct gpucoll_courier *courier, const struct gpucoll_config *config)
 {
-    return gpucoll_habit_lingers(&courier->habit, courier, 0, gpucoll_now_ns(), linger_ns(config) + turn_ns,
-                                 0);
+    return gpucoll_habit_lingers(&courier->habit, courier, 0, gpucoll_now_ns(), linger_ns(config) + turn_ns);
 }
 
 static gpucoll_status launch(struct gpucoll_courier *courier, const struct gpucoll_copy *copy, bool to_host)
@@ -111,6 +110,10 @@ gpucoll_status gpucoll_courier_look(struct gpucoll_courier *courier)
     }
     if (status == GPUCOLL_OK && (courier->into == NULL || collect(courier))) {
         courier->passed = courier->taken;
+        if (gpucoll_habit_awaits_end(&courier->habit)) {
+            const struct gpucoll_config *config = courier->stream->device->accel->config;
+            gpucoll_habit_ended(&courier->habit, gpucoll_now_ns() + linger_ns(config));
+        }
     }
     if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
         courier->failed = true;

@@ -166,8 +166,6 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
  * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
  * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
-/* Of a call in progress: has the GPU been given its work, so that nothing can be seen of it for some microseconds? */
-bool gpucoll_is_running(const struct gpucoll_request *request);
 /* Warming a team up: GPUCOLL_WARMUP is a call without buffers, which a rank that gpucoll_can_warm_up posts and any other passes. Where
  * all have posted it, they connect their GPUs to each other, which else the first call that brings them would. Nobody waits in it,
  * and the watchdog leaves it alone. */

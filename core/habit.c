@@ -1,7 +1,5 @@
 #include "core/habit.h"
 
-#include <stddef.h>
-
 /* A call in time weighs as much as two that are not: two calls that always come together are worth a kernel that lingers after the first. */
 static void judge(struct gpucoll_habit *habit, bool in_time)
 {
@@ -13,7 +11,7 @@ static void judge(struct gpucoll_habit *habit, bool in_time)
 }
 
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
-                           uint64_t in_time_ns, uint64_t launch_ns)
+                           uint64_t in_time_ns)
 {
     const bool same = kind != NULL && habit->kind == kind && habit->functor == functor;
     const bool in_time = same && now_ns < habit->until_ns;
@@ -24,6 +22,6 @@ bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int fu
     habit->lingered = kind != NULL && !gpucoll_habit_apart(habit);
     habit->kind = kind;
     habit->functor = functor;
-    habit->until_ns = now_ns + in_time_ns + (habit->rung ? 0 : launch_ns);
+    habit->until_ns = now_ns + in_time_ns;
     return habit->lingered;
 }

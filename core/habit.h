@@ -9,6 +9,7 @@
 #define GPUCOLL_HABIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Of a stream; all zero at first. Guarded by what guards the stream. */
@@ -25,9 +26,22 @@ enum { GPUCOLL_HABIT_DOUBTS = 4 };
 
 /* Of a call that is planned now: shall its kernel linger? To be asked of every call on the stream, also of those whose kernel cannot, of which
  * `kind` is NULL; of others it tells, with the functor, whom a kernel that lingers may take after whom. The next call is in time so long after this
- * one was planned, and by `launch_ns` longer if this one has to be launched; `now_ns` counts only of those that can linger. */
+ * one was planned, unless gpucoll_habit_ended says more; `now_ns` counts only of those that can linger. */
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
-                           uint64_t in_time_ns, uint64_t launch_ns);
+                           uint64_t in_time_ns);
+
+/* Is the end of the latest call to be told? Of one that has to be launched: launches take longer than is known before, and what is judged is how long after
+ * its end the next call comes. One that is rung for spares the look at the clock. */
+static inline bool gpucoll_habit_awaits_end(const struct gpucoll_habit *habit)
+{
+    return habit->kind != NULL && !habit->rung;
+}
+
+/* It has ended: the next is in time until then. */
+static inline void gpucoll_habit_ended(struct gpucoll_habit *habit, uint64_t until_ns)
+{
+    habit->until_ns = until_ns;
+}
 
 /* The latest call's kernel does not linger after all. */
 static inline void gpucoll_habit_launched(struct gpucoll_habit *habit)

@@ -24,6 +24,21 @@ static void raise_agreed(struct gpucoll_team *team, uint64_t call)
     atomic_store_explicit(&team->board->agreed, agreed, memory_order_release);
 }
 
+/* How long a kernel waits for the next call, as a rule. */
+static uint64_t linger_ns(const struct gpucoll_request *request)
+{
+    return (uint64_t)request->team->context->config->linger * 1000;
+}
+
+/* A kernel that lingers, or would if calls came in time, waits for the next one from now on. */
+static void note_end(struct gpucoll_request *request)
+{
+    struct gpucoll_lane *lane = request->lane;
+    if (lane == request->gpu->lanes && gpucoll_habit_awaits_end(&lane->habit)) {
+        gpucoll_habit_ended(&lane->habit, gpucoll_now_ns() + linger_ns(request));
+    }
+}
+
 static void end(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
@@ -37,6 +52,7 @@ static void end(struct gpucoll_request *request)
             gpucoll_device_pool_put(&request->lender->pool, request->lent);
         }
         if (request->lane != NULL) {
+            note_end(request);
             gpucoll_gpu_give_lane(request->lane);
         }
         if (request->exported != NULL) {
@@ -143,15 +159,11 @@ static void decide_to_linger(struct gpucoll_request *request)
     const bool first = request->lane == request->gpu->lanes;
     plan->linger &= first && request->packing == NULL && !request->migrates && !gpucoll_gate_wanted(request);
     if (first) {
-        const uint64_t linger_ns = (uint64_t)request->team->context->config->linger * 1000;
         const void *kind = plan->linger ? plan->algorithm : NULL;
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
-        const uint64_t launch_ns = kind != NULL && plan->launched_us > plan->predicted_us
-                                       ? (uint64_t)((plan->launched_us - plan->predicted_us) * 1e3)
-                                       : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             linger_ns + (uint64_t)(plan->predicted_us * 1e3), launch_ns);
+                                             linger_ns(request) + (uint64_t)(plan->predicted_us * 1e3));
     }
     if (meant && !plan->linger) {
         plan->ctas = plan->launch_ctas;
@@ -473,11 +485,6 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         end(request);
     }
     return status;
-}
-
-bool gpucoll_is_running(const struct gpucoll_request *request)
-{
-    return request->state == GPUCOLL_RUNNING;
 }
 
 bool gpucoll_refuse(struct gpucoll_request *request)

@@ -16,11 +16,11 @@ static void log_plan(const struct gpucoll_team *team, const struct gpucoll_plan_
     gpucoll_select_explain(input, why, sizeof why);
     gpucoll_log(
         team->context->log, GPUCOLL_LOG_PLAN,
-        "%s: %s of %llu bytes with %s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us; from: %s",
+        "%s: %s of %llu bytes with %s%s: %s by %s, %u CTAs of %u threads%s, predicted %.1f us; from: %s",
         team->name, gpucoll_coll_name(input->coll), (unsigned long long)input->bytes,
         gpucoll_coll_reduces(input->coll) ? gpucoll_functor_name(input->functor) : "no operator",
-        plan->algorithm->name, plan->algorithm->protocol, plan->ctas, plan->threads,
-        plan->linger ? " that linger" : "", plan->predicted_us, why);
+        input->apart ? ", far from other calls" : "", plan->algorithm->name, plan->algorithm->protocol,
+        plan->ctas, plan->threads, plan->linger ? " that linger" : "", plan->predicted_us, why);
 }
 
 struct gpucoll_plan_input gpucoll_team_input(const struct gpucoll_team *team,

@@ -10,7 +10,7 @@ extern "C" {
 namespace
 {
 constexpr uint64_t in_time_ns = 27000;
-constexpr uint64_t launch_ns = 20000;
+constexpr uint64_t linger_ns = 20000;
 constexpr uint64_t soon = 10000;
 constexpr uint64_t late = 100000;
 
@@ -19,7 +19,15 @@ struct Calls {
     bool lingers(uint64_t after_ns, int functor = 1)
     {
         now_ns += after_ns;
-        return gpucoll_habit_lingers(&habit, can ? this : nullptr, functor, now_ns, in_time_ns, launch_ns);
+        return gpucoll_habit_lingers(&habit, can ? this : nullptr, functor, now_ns, in_time_ns);
+    }
+    /* It ends so long after it was planned. */
+    void ends(uint64_t after_ns)
+    {
+        now_ns += after_ns;
+        if (gpucoll_habit_awaits_end(&habit)) {
+            gpucoll_habit_ended(&habit, now_ns + linger_ns);
+        }
     }
     gpucoll_habit habit{};
     bool can = true;
@@ -73,19 +81,43 @@ TEST(habit, calls_that_are_launched_after_all_are_judged)
     EXPECT_TRUE(gpucoll_habit_apart(&calls.habit));
 }
 
-/* Else calls that are launched would never be in time, for all the time that their launches take. */
+/* However long that takes: what counts is when the next one comes. Else they would be launched for ever, and never be in time. */
 TEST(habit, calls_that_are_launched_may_take_longer)
 {
     Calls calls;
     for (int i = 0; i < 20; i++) {
         calls.lingers(late);
+        calls.ends(late);
     }
     EXPECT_FALSE(calls.lingers(late));
-    EXPECT_TRUE(calls.lingers(in_time_ns + launch_ns - 1));
-    EXPECT_TRUE(calls.lingers(in_time_ns - 1));
+    calls.ends(late);
+    EXPECT_TRUE(calls.lingers(linger_ns - 1));
     for (int i = 0; i < 2 * GPUCOLL_HABIT_DOUBTS; i++) {
-        EXPECT_TRUE(calls.lingers(in_time_ns + launch_ns - 1)) << "each is launched, and the next is in time";
+        calls.ends(late);
+        EXPECT_TRUE(calls.lingers(linger_ns - 1)) << i;
     }
+}
+
+TEST(habit, calls_soon_after_the_start_of_one_but_late_after_its_end_do_not_linger)
+{
+    Calls calls;
+    for (int i = 0; i < 20; i++) {
+        EXPECT_EQ(calls.lingers(linger_ns), i < GPUCOLL_HABIT_DOUBTS) << i;
+        calls.ends(1000);
+    }
+}
+
+/* One that is rung for ends as predicted: nobody looks at the clock. */
+TEST(habit, the_end_of_a_call_that_is_rung_for_is_not_asked_for)
+{
+    Calls calls;
+    EXPECT_TRUE(calls.lingers(soon));
+    EXPECT_TRUE(gpucoll_habit_awaits_end(&calls.habit));
+    EXPECT_TRUE(calls.lingers(soon));
+    EXPECT_FALSE(gpucoll_habit_awaits_end(&calls.habit));
+    calls.can = false;
+    calls.lingers(soon);
+    EXPECT_FALSE(gpucoll_habit_awaits_end(&calls.habit));
 }
 
 /* The second of two is served by the first one's kernel, however long after them the next two come. */

@@ -6,9 +6,6 @@
 /* Looks at the engine between two turns of Open MPI's progress. A look costs some nanoseconds, a turn up to a
  * microsecond; peers that need the turn wait for microseconds anyway. */
 static const int looks_per_turn = 16;
-/* While a turn lasts nobody sees that the other ranks have come, or that the GPU is done, and a small call waits for a microsecond and for four: so
- * at first there are only looks, but for one turn when the GPU has just been given its work. */
-static const int quiet_looks = 256;
 
 bool gpucoll_native_reduction(gpucoll_module *self, const ompi_op_t *op, const ompi_datatype_t *dtype)
 {
@@ -71,22 +68,18 @@ static gpucoll_status run_in_queue(gpucoll_module *self, const struct gpucoll_co
 /* Waits for the call. *error is an MPI error code, if the communicator became unusable meanwhile. */
 static gpucoll_status await(struct gpucoll_request *request, ompi_communicator_t *comm, int *error)
 {
-    bool running = false;
-    for (int looks = quiet_looks;; looks--) {
+    for (int looks = 0;; looks++) {
         gpucoll_status status = gpucoll_test(request);
         if (status != GPUCOLL_IN_PROGRESS) {
             return status;
         }
-        const bool begins = !running && gpucoll_is_running(request);
-        if (begins || looks == 0) {
+        if (looks % looks_per_turn == looks_per_turn - 1) {
             opal_progress();
             *error = gpucoll_comm_error(comm);
             if (*error != MPI_SUCCESS) {
                 gpucoll_cancel(request);
                 return GPUCOLL_ERR_TIMEOUT;
             }
-            running |= begins;
-            looks = begins ? quiet_looks : looks_per_turn;
         }
     }
 }

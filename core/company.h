@@ -4,7 +4,7 @@
  * the library is in the process is what can be known.
  *
  * Calls beside each other also share the GPU's SMs: each has so many CTAs at most that the kernels of all lanes are on it at once. Gates alone
- * would not do: of several calls that each find room on some ranks only, all may retreat again and again (docs/design.md).
+ * would not do: of several calls that each find room on some ranks only, all may retreat again and again (docs/design-calls.md).
  */
 #ifndef GPUCOLL_COMPANY_H
 #define GPUCOLL_COMPANY_H

@@ -4,7 +4,7 @@
  * Such a kernel may depend on more than its peers' arrival: a peer's kernel starts only when the peer's process can launch it, and when its CTAs find
  * SMs. cuMemFree of an application returns when the kernels that run have ended, and until then holds up all launches of its process; kernels of
  * other calls hold SMs. So two ranks that have begun two calls in different order can wait in a circle, each for what the other's running
- * kernel keeps from starting (docs/design.md).
+ * kernel keeps from starting (docs/design-calls.md).
  *
  * Therefore the kernel stores nothing until all of its CTAs are resident and its host lets it go on. The hosts count, on the board of the team's
  * first rank, how many of the ranks' kernels are ready. When all are, they go on: nothing can keep them from their end. A rank that has waited

@@ -11,7 +11,7 @@
 #include "core/base/thread.h"
 #include "core/context.h"
 
-/* Since the last change: looks without a pause for so long, as a launched kernel and an agreement take (docs/design.md) ... */
+/* Since the last change: looks without a pause for so long, as a launched kernel and an agreement take (docs/design-calls.md) ... */
 static const uint64_t spin_ns = 20000;
 /* ... then pauses of an eighth of the time passed, so that what is noticed late is late by that at most. */
 static const uint64_t shortest_nap_ns = 10000;

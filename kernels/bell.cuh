@@ -2,7 +2,7 @@
  * Hearing a bell (kernel_abi.h): by the leading warp of a CTA, which looks at it in host memory until it finds a call newer than the latest.
  *
  * A look takes 1.2 us of PCIe. By loads there is one at a time, since a warp waits for what it loads. By copies into shared memory two are on their
- * way, half a look apart, so that a call is heard sooner, and most so by the last of several CTAs or ranks (docs/design.md, "Two looks at a time").
+ * way, half a look apart, so that a call is heard sooner, and most so by the last of several CTAs or ranks (docs/design-linger.md, "Two looks at a time").
  * Copies need compute capability 9.0; and a fence of the GPU waits for those that are on their way, so calls shorter than a look are heard by loads.
  */
 #ifndef GPUCOLL_KERNELS_BELL_CUH
@@ -112,7 +112,7 @@ template <bool Runs> class bell_by_loads {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-/* Measured (docs/design.md): more looks hinder each other, first those of large crews and of ranks that share a GPU. */
+/* Measured (docs/design-linger.md): more looks hinder each other, first those of large crews and of ranks that share a GPU. */
 constexpr uint32_t looks_under_way = 2;
 constexpr int64_t clocks_between_looks = 1200;
 

@@ -8,7 +8,7 @@
  * for the last time before it writes it: when moving, a thread has the same packs of a run to send and to
  * receive; when reducing, it has the same packs of all runs.
  *
- * Warps stay whole, which is faster (docs/design.md, "Whole warps").
+ * Warps stay whole, which is faster (docs/design-protocols.md, "Whole warps").
  */
 #ifndef GPUCOLL_KERNELS_EXCHANGE_CUH
 #define GPUCOLL_KERNELS_EXCHANGE_CUH

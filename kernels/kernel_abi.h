@@ -190,7 +190,7 @@ struct gpucoll_kernel_status {
  * received. (Runs of calls that are rung for are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE. All that is to be read lies together.
  *
  * Each CTA of the kernel has a bell of its own, rung for the calls that it has a part in: loads of the same line of host memory by several
- * SMs are done one after the other (docs/design.md).
+ * SMs are done one after the other (docs/design-linger.md).
  */
 struct gpucoll_bell_chunk {
     uint64_t pointer;

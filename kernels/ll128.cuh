@@ -5,7 +5,7 @@
  *
  * "At once" is one instruction of all eight. Some of them may have been elsewhere before, since thread 7 has no data to load and a
  * pack of an unaligned buffer is loaded out of line. They are brought together before each store and each load; but a barrier of a warp's
- * threads only has them wait for each other, it does not promise that they go on as one (docs/design.md, "Lines that are torn"). So who
+ * threads only has them wait for each other, it does not promise that they go on as one (docs/design-protocols.md, "Lines that are torn"). So who
  * stores looks whether they do, and who loads does so again once the epoch has been seen.
  */
 #ifndef GPUCOLL_KERNELS_LL128_CUH

@@ -65,7 +65,7 @@ $(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h ker
 kernels/pack_layout.fatbin: kernels/layout_abi.h
 kernels/relay_float.fatbin kernels/relay_integer.fatbin kernels/relay_rare.fatbin: kernels/relay_abi.h
 
-# PTX is compressed, machine code is not: it would be a quarter as large, and take the driver twice as long to load (docs/design.md).
+# PTX is compressed, machine code is not: it would be a quarter as large, and take the driver twice as long to load (docs/design-calls.md).
 SUFFIXES = .cu .fatbin
 .cu.fatbin:
 	@$(MKDIR_P) $(@D)

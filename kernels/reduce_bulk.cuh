@@ -1,6 +1,6 @@
 /*
  * Reduces what lies in the buffers of all ranks, in rank order, and stores the result into the buffers of those that want it: all by bulk
- * copies of the SM's own copy engine, so that few CTAs fill the links (docs/design.md). Waits for nobody: all ranks have arrived before it is
+ * copies of the SM's own copy engine, so that few CTAs fill the links (docs/design-direct.md). Waits for nobody: all ranks have arrived before it is
  * launched or rung for, and each element is read and then written by one rank alone, in place too.
  *
  * Shared memory is a ring of stages, each with a tile of every rank. A tile goes through three hands:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if a file includes something of a folder that does not stand below its own (docs/architecture.md, "Layers"). Runs in `make check`, on the
+# Fails if a file includes something of a folder that does not stand below its own (docs/architecture.md). Runs in `make check`, on the
 # sources alone. A rule is for a folder and those within it that have no rule of their own; what a folder has itself it may include.
 set -euo pipefail
 cd "${srcdir:-.}"

@@ -33,8 +33,8 @@ gpucoll_info_LDADD = libgpucoll.la $(HWLOC_LIBS)
 EXTRA_DIST += tools/README.md
 
 # docs/parameters.md and docs/collectives.md say what the tables in the code say.
-TESTS += tools/check_layers.sh tools/check_parameters.sh tools/check_info.sh
-dist_noinst_SCRIPTS += tools/check_layers.sh tools/check_parameters.sh tools/check_info.sh
+TESTS += tools/check_docs.sh tools/check_layers.sh tools/check_parameters.sh tools/check_info.sh
+dist_noinst_SCRIPTS += tools/check_docs.sh tools/check_layers.sh tools/check_parameters.sh tools/check_info.sh
 update-docs: gpucoll_info$(EXEEXT)
 	./gpucoll_info$(EXEEXT) --markdown >$(srcdir)/docs/parameters.md
 	./gpucoll_info$(EXEEXT) --collectives >$(srcdir)/docs/collectives.md

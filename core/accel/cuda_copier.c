@@ -144,7 +144,7 @@ _Static_assert(sizeof(struct gpucoll_copy_attributes) == sizeof(CUmemcpyAttribut
                "a copy of the driver's structure");
 #endif
 
-/* By one call of the driver, which takes 0.6 us for each copy where calls of their own take 2.5 to 3 (docs/design.md). */
+/* By one call of the driver, which takes 0.6 us for each copy where calls of their own take 2.5 to 3 (docs/design-direct.md). */
 static CUresult copy_batch(const struct gpucoll_cuda_driver *cuda, const struct cuda_copier *copier,
                            const struct gpucoll_copy *copies, uint32_t count)
 {

@@ -262,7 +262,7 @@ static unsigned threads_of(const struct gpucoll_launch *launch)
 }
 
 /* Pairs of bulk CTAs take both SMs of a pair: apart, they would keep each a cluster of the application from its place
- * (docs/design.md). */
+ * (docs/design-direct.md). */
 static void set_ctas(struct cuda_stream *stream, unsigned ctas)
 {
     stream->ctas = ctas;

@@ -22,7 +22,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 /* Of what a hop takes beside the link's latency. */
 static const double swap_hop_us = 1.0;
 
-/* Lines are loaded and stored several at once: a CTA stores as much as to three peers (2 H100, docs/design.md). */
+/* Lines are loaded and stored several at once: a CTA stores as much as to three peers (2 H100, docs/design-protocols.md). */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;

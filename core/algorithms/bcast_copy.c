@@ -1,7 +1,7 @@
 /*
  * Direct broadcast of long messages along a chain: each rank's copy engine writes chunk after chunk to the next rank's buffer, as they
  * come. Every byte leaves each rank but the last once, and arrives at each but the root once: the least there is. No two ranks write to
- * one, which is what copies suffer from (docs/design.md).
+ * one, which is what copies suffer from (docs/design-direct.md).
  */
 #include <math.h>
 #include "core/direct.h"

@@ -37,7 +37,7 @@ static double longer_us(const struct gpucoll_plan_input *input, double sent)
 }
 
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
- * source is reduced, a line at a time. (docs/design.md) */
+ * source is reduced, a line at a time. (docs/design-protocols.md) */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const bool reduces = gpucoll_coll_reduces(input->coll);

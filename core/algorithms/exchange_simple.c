@@ -11,7 +11,7 @@ static const uint64_t least_channel_bytes = 8192;
 static const uint64_t least_block_bytes = 1024;
 
 /* How much longer the kernel takes that reduces and sends by turns than one that only sends: 290 GB/s where that reaches 333
- * (docs/design.md). */
+ * (docs/design-rings.md). */
 static const double reduce_share = 1.15;
 /* And of its first round, which is not yet reduced beside another that comes. */
 static const double first_share = 0.14;

@@ -18,7 +18,7 @@
 #include "core/plan/model.h"
 #include "core/watchdog.h"
 
-/* So many CTAs cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design.md). */
+/* So many CTAs cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design-direct.md). */
 static const double most_unattended = 8;
 
 /* What the SMs of a rank move, in bytes of an all-reduce's message, and what of it leaves the GPU: as much as comes, for what a rank reads
@@ -29,7 +29,7 @@ struct moved {
     double read; /* of that: by others, the rest is stored */
 };
 
-/* Of what a link carries of stores, that it carries of loads from several peers at once (docs/design.md). */
+/* Of what a link carries of stores, that it carries of loads from several peers at once (docs/design-direct.md). */
 static const double loads_share = 0.84;
 
 /* The same of a crew, beside stores; of loads alone nothing is lost. There are so many times the CTAs that fill the links: they cost no time to
@@ -37,7 +37,7 @@ static const double loads_share = 0.84;
 static const double crew_loads_share = 0.93;
 static const double crew_share = 1.5;
 
-/* A byte that is only read costs two thirds of one that is read and stored, as in an all-reduce (docs/design.md). */
+/* A byte that is only read costs two thirds of one that is read and stored, as in an all-reduce (docs/design-direct.md). */
 static double through(double read, double stored)
 {
     return (2 * read + stored) / 3;

@@ -13,7 +13,7 @@
  * to those who reduce, in turns: in turn t to the rank t after the own. One copy alone fills the links of a GPU, and a GPU does
  * one after another; so in each turn every rank gets from one other what it can take in. Two that write to one rank at once would
  * both be slow while another gets nothing, and once out of step ranks stay so: therefore nobody begins a step before all have
- * completed the one before (docs/design.md). Two ranks cannot get into each other's way: they queue a step ahead. While step k is on its way, chunk k - 1 is reduced.
+ * completed the one before (docs/design-direct.md). Two ranks cannot get into each other's way: they queue a step ahead. While step k is on its way, chunk k - 1 is reduced.
  *
  * Where parts wait. In scratch, in slot k % LAG for chunk k; that bounds the length of chunks. Or, of an all-reduce none of whose ranks sends
  * from its receive buffer, in the receive buffers: the rank that reduces slice s has the part of the rank of slice t where slice t will

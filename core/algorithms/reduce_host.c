@@ -7,7 +7,7 @@
 
 static const uint32_t slots = 8;
 /* So much of a message for a chunk: from when a chunk is given to the copy engine until its slot is free again some hundred microseconds pass,
- * in which the slots of a lane are all that moves (docs/design.md). Smaller ones are worth their copies only where there would be one. */
+ * in which the slots of a lane are all that moves (docs/design-host-memory.md). Smaller ones are worth their copies only where there would be one. */
 static const uint64_t most_parts = 8;
 static const uint64_t least_parts = 2;
 static const uint64_t least_chunk = 256 << 10;

@@ -10,7 +10,7 @@
 #include "core/watchdog.h"
 
 enum { CTAS = 8 /* whose loads, all in flight together, fill PCIe */ };
-/* Bytes/s that a kernel reads from host memory: a quarter of what a copy engine does, and less than 2 H100 show (docs/design.md, "By kernels, where
+/* Bytes/s that a kernel reads from host memory: a quarter of what a copy engine does, and less than 2 H100 show (docs/design-host-memory.md, "By kernels, where
  * cores may not sum"), so that cores are preferred where they may sum, which are the faster ones there. */
 static const double read_bandwidth = 12.5e9;
 

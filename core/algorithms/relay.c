@@ -19,7 +19,7 @@ static const uint64_t least_channel_bytes = 8192;
 /* Nor has a channel ever less of the data area than this for each slot: with little scratch there are fewer channels instead. */
 static const uint64_t least_slot_bytes = 1024;
 /* How much longer a kernel takes that takes in and hands on by turns than one that only sends: over LL and LL128 280 GB/s where that
- * reaches 333; over Simple warps of their own wait and flag meanwhile (docs/design.md), and of two ranks that reduce one sends alone. */
+ * reaches 333; over Simple warps of their own wait and flag meanwhile (docs/design-rings.md), and of two ranks that reduce one sends alone. */
 static const double lines_turns = 1.19, simple_turns = 1.02, simple_pair_reduce_turns = 0.97;
 /* A step of Simple that hands on has the CTA meet once more, and fence again, than one that only sends: so many of its costs. */
 static const double simple_hop = 2;

@@ -14,7 +14,7 @@ static const struct gpucoll_model hopper = {
     .ll128_cta_bandwidth = 27.5e9,
     .simple_cta_bandwidth = 20e9,
     .link_share = 0.94,
-    /* docs/design.md */
+    /* docs/design-direct.md */
     .bulk_cta_bandwidth = 48e9,
     .bulk_us = 5.0,
     .copy_us = 8.5,
@@ -254,7 +254,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
 }
 
 /* A crew that stays is missed by who computes, by other calls, and by processes that have the GPU in turn; its bell counts bytes by 32 bits; and that the
- * peer has what was stored to it is known of NVLink (docs/design.md). */
+ * peer has what was stored to it is known of NVLink (docs/design-direct.md). */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
 {
     const unsigned channels = (unsigned)input->config->channels;

@@ -7,7 +7,7 @@
 #include "kernels/kernel_abi.h"
 
 /* Processes that share a GPU have its SMs in turn, unless under MPS, and a copy within a GPU's memory counts as a kernel: each time that all of them have one, one
- * waits for all others. Copies to and from the host go beside all that (docs/design.md has the figures). */
+ * waits for all others. Copies to and from the host go beside all that (docs/design-sharing.md has the figures). */
 static const double turn_us = 145;
 
 /* Of two ranks, does one alone have something to do on the GPU: the root that copies to the other, or the other that reduces for it? */
@@ -91,7 +91,7 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
 
 /*
  * A call that nobody waits in is made to go on beside an application that computes. How much longer than one by copy engines alone it
- * may be predicted to take and still be as welcome (docs/design.md has the figures, beside a matrix product that takes all SMs):
+ * may be predicted to take and still be as welcome (docs/design-direct.md has the figures, beside a matrix product that takes all SMs):
  *   - kernels take SMs from the application, whose kernel is then late by a round of its tiles; more SMs, more of them
  *   - kernels between copies, and those of phases, begin when the application's kernel ends, so that not much of the call is hidden
  */

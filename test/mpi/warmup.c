@@ -12,7 +12,7 @@
 
 enum { COUNT = 64, CALLS = 101, ROUNDS = 100, DUPS = 40, TAG = 5 };
 /* The 0.1 s since MPI_Init, in which this program gets ready, are a pause: on 2 H100 160 us, 30 times as long as later calls, as after any such
- * pause (docs/design.md; bench/first_calls measures right after MPI_Init); without the warm-up 65 ms. */
+ * pause (docs/design-calls.md; bench/first_calls measures right after MPI_Init); without the warm-up 65 ms. */
 enum { TIMES_MAX = 100 };
 
 static const char *warm = "none";

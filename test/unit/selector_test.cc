@@ -23,7 +23,7 @@ TEST(selector, small_is_oneshot_and_large_is_twoshot)
 }
 
 /* No cliffs, save for the few percent that the end of a protocol's area may cost, or a crew of several CTAs where one no longer
- * suffices (a sixth: docs/design.md): neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are launched for whole
+ * suffices (a sixth: docs/design-linger.md): neither the time nor the bandwidth that the model predicts ever falls as the message grows. Phases are launched for whole
  * passes over the scratch, so of them only the time is asked. */
 TEST(selector, predicted_time_and_bandwidth_grow_with_the_message)
 {
@@ -299,7 +299,7 @@ TEST(selector, rings_are_taken_where_neighbours_alone_have_good_links)
 }
 
 /* Two steps to everybody beat many to a neighbour. (Between two ranks there are as many, and LL128 for all collectives.) */
-/* Large blocks that are moved or reduced once, in buffers that peers cannot write, go along rings as fast or faster (docs/design.md). */
+/* Large blocks that are moved or reduced once, in buffers that peers cannot write, go along rings as fast or faster (docs/design-rings.md). */
 TEST(selector, rings_do_not_displace_what_goes_to_all_where_all_have_good_links)
 {
     for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_REDUCE_SCATTER_BLOCK}) {

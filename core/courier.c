@@ -110,10 +110,6 @@ gpucoll_status gpucoll_courier_look(struct gpucoll_courier *courier)
     }
     if (status == GPUCOLL_OK && (courier->into == NULL || collect(courier))) {
         courier->passed = courier->taken;
-        if (gpucoll_habit_awaits_end(&courier->habit)) {
-            const struct gpucoll_config *config = courier->stream->device->accel->config;
-            gpucoll_habit_ended(&courier->habit, gpucoll_now_ns() + linger_ns(config));
-        }
     }
     if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
         courier->failed = true;

@@ -26,7 +26,7 @@ enum { GPUCOLL_HABIT_DOUBTS = 4 };
 
 /* Of a call that is planned now: shall its kernel linger? To be asked of every call on the stream, also of those whose kernel cannot, of which
  * `kind` is NULL; of others it tells, with the functor, whom a kernel that lingers may take after whom. The next call is in time so long after this
- * one was planned, unless gpucoll_habit_ended says more; `now_ns` counts only of those that can linger. */
+ * one was planned, unless gpucoll_habit_ended says otherwise; `now_ns` counts only of those that can linger. */
 bool gpucoll_habit_lingers(struct gpucoll_habit *habit, const void *kind, int functor, uint64_t now_ns,
                            uint64_t in_time_ns);
 

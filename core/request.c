@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "core/plan/algorithm.h"
 #include "core/agreement.h"
 #include "core/cluster/cluster.h"
 #include "core/direct.h"
@@ -11,6 +10,7 @@
 #include "core/links.h"
 #include "core/observe.h"
 #include "core/packing.h"
+#include "core/plan/algorithm.h"
 #include "core/watchdog.h"
 
 /* The peers may reuse the ring entries of the calls up to the first that has not ended here. */
@@ -30,11 +30,13 @@ static uint64_t linger_ns(const struct gpucoll_request *request)
     return (uint64_t)request->team->context->config->linger * 1000;
 }
 
-/* A kernel that lingers, or would if calls came in time, waits for the next one from now on. */
+/* About from now on a kernel that lingers waits for the next call, or would wait if calls came in time. Only of a call that had a plan, since there is no kernel
+ * of another; and that somebody waits in: the end of others is seen when somebody looks. */
 static void note_end(struct gpucoll_request *request)
 {
     struct gpucoll_lane *lane = request->lane;
-    if (lane == request->gpu->lanes && gpucoll_habit_awaits_end(&lane->habit)) {
+    const bool seen = request->plan.algorithm != NULL && request->form == GPUCOLL_FORM_BLOCKING;
+    if (seen && lane == request->gpu->lanes && gpucoll_habit_awaits_end(&lane->habit)) {
         gpucoll_habit_ended(&lane->habit, gpucoll_now_ns() + linger_ns(request));
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fails if documentation or a comment names a page that is not there, or a section that the page does not have. Runs in `make check`, on the sources
-# alone. What it knows are links, `[page](page), *Section*`, and in comments `docs/PAGE.md, "Section"` where both stand in one line.
+# alone. What it knows are links, `[page](page), *Section*`, and in comments of sources and scripts `docs/PAGE.md, "Section"` where both stand in one line.
 set -euo pipefail
 cd "${srcdir:-.}"
 status=0
@@ -44,8 +44,8 @@ while IFS=: read -r file match; do
     elif [[ $match = *\" ]] && ! has_section "$page" "${section%\"}"; then
         complain "$file: $page has no section '${section%\"}'"
     fi
-done < <(grep -rohHE 'docs/[a-z-]+\.md(, "[^"]+")?' core kernels ucx_tl ompi tools bench test contrib --include='*.[ch]' --include='*.cc' \
-    --include='*.cu' --include='*.cuh' --include='*.sh' --include='*.py')
+done < <(grep -rohHE 'docs/[a-z-]+\.md(, "[^"]+")?' core kernels ucx_tl ompi tools bench test contrib --exclude='*.md' --exclude='*.json' \
+    --exclude='*.png')
 
 [ "$checked" -ge 100 ] || complain "only $checked references found"
 exit "$status"

@@ -41,6 +41,11 @@ while IFS=: read -r file line; do
     header=${line#*\"}
     header=${header%\"*}
     case $header in
+        ../*)
+            echo "check_layers.sh: $file includes $header: name it from the top folder" >&2
+            status=1
+            continue
+            ;;
         kernels/* | core/* | ucx_tl/* | ompi/mca/coll/gpucoll/* | tools/* | bench/* | test/*) ;;
         *) continue ;;
     esac

@@ -33,8 +33,8 @@ static const struct gpucoll_model_entry entries[] = {
     {
         .gpu = "H200",
         .whole_lines = true,
-        .source = "2 and 4 x NVIDIA H200, NVLink 4, small calls on 2 x H100 "
-                  "(bench/results/plans-4xH200.json, plans-2xH200.json, plans-2xH100.json)",
+        .source = "2 and 4 x NVIDIA H200, NVLink 4, small calls and crews on 2 and 4 x H100 "
+                  "(bench/results/plans-2xH200.json, plans-2xH100.json, plans-crews-4xH100.json)",
         .model = &hopper,
     },
     {

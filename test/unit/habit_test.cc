@@ -1,10 +1,11 @@
 /*
  * Whether kernels linger, by when calls have come so far.
  */
-#include "test/unit/unit.h"
+#include "test/unit/ranks.h"
+#include "test/unit/sum.h"
 
 extern "C" {
-#include "core/habit.h"
+#include "test/unit/first_habit.h"
 }
 
 namespace
@@ -164,4 +165,24 @@ TEST(habit, large_calls_leave_it_as_it_is)
     }
     calls.can = true;
     EXPECT_TRUE(calls.lingers(soon));
+}
+
+/* They hold a lane, but there is no kernel whose end could be told: a launched one that was left long ago is not waiting since then. */
+TEST(habit, declined_calls_leave_it_as_it_is)
+{
+    on_threads(2, {}, [](Rank &rank) {
+        Sum sum(rank, 100, 1);
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+        if (rank.number == 0) {
+            gpucoll_habit *habit = test_first_habit(rank.context);
+            *habit = {};
+            habit->kind = habit;
+            habit->until_ns = 1;
+            ASSERT_TRUE(gpucoll_habit_awaits_end(habit));
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            EXPECT_EQ(habit->until_ns, 1u);
+        } else {
+            gpucoll_pass(rank.team);
+        }
+    });
 }

@@ -43,6 +43,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/fake_net.h \
 	test/unit/few_bytes.cc \
 	test/unit/few_bytes.h \
+	test/unit/first_habit.c \
+	test/unit/first_habit.h \
 	test/unit/gate_hand.c \
 	test/unit/gate_hand.h \
 	test/unit/gate_steps_test.cc \

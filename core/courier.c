@@ -18,7 +18,7 @@ static bool is_usable(const struct gpucoll_courier *courier, struct gpucoll_devi
 /* Twice as long as the kernels of collectives: the calls that need it take longer, above all those of several hosts. */
 static uint32_t linger_ns(const struct gpucoll_config *config)
 {
-    return 2 * (uint32_t)config->linger * 1000;
+    return 2 * gpucoll_linger_ns(config);
 }
 
 static bool lingers(struct gpucoll_courier *courier, const struct gpucoll_config *config)

@@ -295,9 +295,7 @@ gpucoll_status gpucoll_exchange_start(struct gpucoll_request *request, enum gpuc
         }
         return GPUCOLL_OK;
     }
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    return gpucoll_kernel_start(request, gpucoll_coll_reduces(request->coll) ? reduces : moves, &args);
+    return gpucoll_kernel_start_call(request, gpucoll_coll_reduces(request->coll) ? reduces : moves);
 }
 
 gpucoll_status gpucoll_exchange_wait(struct gpucoll_request *request)

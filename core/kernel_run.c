@@ -43,7 +43,7 @@ static bool goes_in_bulk(const struct gpucoll_request *request)
 static void set_linger(const struct gpucoll_request *request, struct gpucoll_launch *launch)
 {
     static const uint32_t after_rehearsal_ns = 500000;
-    const uint32_t usual_ns = (uint32_t)request->team->context->config->linger * 1000;
+    const uint32_t usual_ns = gpucoll_linger_ns(request->team->context->config);
     if (request->plan.linger) {
         launch->waits_once = request->own && usual_ns < after_rehearsal_ns;
         launch->linger_ns = launch->waits_once ? after_rehearsal_ns : usual_ns;
@@ -79,6 +79,13 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
         gpucoll_gate_begin(request);
     }
     return status;
+}
+
+gpucoll_status gpucoll_kernel_start_call(struct gpucoll_request *request, enum gpucoll_kernel kernel)
+{
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    return gpucoll_kernel_start(request, kernel, &args);
 }
 
 gpucoll_status gpucoll_lane_watch(struct gpucoll_request *request, uint32_t missing, const char *doing)

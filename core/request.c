@@ -24,12 +24,6 @@ static void raise_agreed(struct gpucoll_team *team, uint64_t call)
     atomic_store_explicit(&team->board->agreed, agreed, memory_order_release);
 }
 
-/* How long a kernel waits for the next call, as a rule. */
-static uint64_t linger_ns(const struct gpucoll_request *request)
-{
-    return (uint64_t)request->team->context->config->linger * 1000;
-}
-
 /* About from now on a kernel that lingers waits for the next call, or would wait if calls came in time. Only of a call that had a plan, since there is no kernel
  * of another; and that somebody waits in: the end of others is seen when somebody looks. */
 static void note_end(struct gpucoll_request *request)
@@ -37,7 +31,8 @@ static void note_end(struct gpucoll_request *request)
     struct gpucoll_lane *lane = request->lane;
     const bool seen = request->plan.algorithm != NULL && request->form == GPUCOLL_FORM_BLOCKING;
     if (seen && lane == request->gpu->lanes && gpucoll_habit_awaits_end(&lane->habit)) {
-        gpucoll_habit_ended(&lane->habit, gpucoll_now_ns() + linger_ns(request));
+        gpucoll_habit_ended(&lane->habit,
+                            gpucoll_now_ns() + gpucoll_linger_ns(request->team->context->config));
     }
 }
 
@@ -165,7 +160,8 @@ static void decide_to_linger(struct gpucoll_request *request)
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             linger_ns(request) + (uint64_t)(plan->predicted_us * 1e3));
+                                             gpucoll_linger_ns(request->team->context->config) +
+                                                 (uint64_t)(plan->predicted_us * 1e3));
     }
     if (meant && !plan->linger) {
         plan->ctas = plan->launch_ctas;

@@ -30,9 +30,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_ONESHOT, &args);
+    return gpucoll_kernel_start_call(request, GPUCOLL_KERNEL_ONESHOT);
 }
 
 const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {

@@ -38,9 +38,7 @@ void gpucoll_twoshot_ll128_shape(const struct gpucoll_plan_input *input, struct 
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_TWOSHOT_LL128, &args);
+    return gpucoll_kernel_start_call(request, GPUCOLL_KERNEL_TWOSHOT_LL128);
 }
 
 const struct gpucoll_algorithm gpucoll_allreduce_twoshot_ll128 = {

@@ -60,9 +60,7 @@ static gpucoll_status start(struct gpucoll_request *request)
             run->recv_bytes = run->send_bytes;
         }
     }
-    struct gpucoll_kernel_args args;
-    gpucoll_kernel_args_init(request, &args);
-    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_STORE, &args);
+    return gpucoll_kernel_start_call(request, GPUCOLL_KERNEL_STORE);
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_direct = {

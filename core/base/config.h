@@ -60,6 +60,12 @@ struct gpucoll_config {
     char *summary;        /* none | rank0 | all, or a pattern of file names */
 };
 
+/* How long a kernel of a collective waits for the next call, as a rule. */
+static inline uint32_t gpucoll_linger_ns(const struct gpucoll_config *config)
+{
+    return (uint32_t)config->linger * 1000;
+}
+
 enum gpucoll_config_type {
     GPUCOLL_CONFIG_BOOL,
     GPUCOLL_CONFIG_INT,

@@ -78,6 +78,9 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
 /* Launches the plan's shape of a kernel on the request's lane. */
 gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucoll_kernel kernel,
                                     struct gpucoll_kernel_args *args) GPUCOLL_CHECKED;
+/* The same with the arguments that every algorithm needs, and no others. */
+gpucoll_status gpucoll_kernel_start_call(struct gpucoll_request *request,
+                                         enum gpucoll_kernel kernel) GPUCOLL_CHECKED;
 /* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* The watchdog of waits for the GPU: as gpucoll_watchdog, or the error that the device has met, which it is asked for as often as

@@ -93,10 +93,10 @@ static bool needs_export(const struct gpucoll_request *request)
            request->coll == GPUCOLL_REDUCE;
 }
 
-/* Reductions that the bulk kernel does. */
+/* Reductions that the bulk kernel does, and broadcasts, of which others read the root's message. */
 static bool may_be_bulk(const struct gpucoll_request *request)
 {
-    return request->coll == GPUCOLL_ALLREDUCE || request->coll == GPUCOLL_REDUCE ||
+    return request->coll == GPUCOLL_BCAST || request->coll == GPUCOLL_ALLREDUCE || request->coll == GPUCOLL_REDUCE ||
            request->coll == GPUCOLL_REDUCE_SCATTER || request->coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
 }
 
@@ -169,7 +169,7 @@ static bool is_clear(const struct gpucoll_request *request, const struct source 
     return own->recv_bytes == 0 || own->recv == own->send || end <= source->begin || source->end <= begin;
 }
 
-/* What the post says about reducing in bulk. `fresh`: see above; 0: none. */
+/* What the post says about reading in bulk. `fresh`: see above; 0: none. */
 static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
 {
     struct gpucoll_post *post = &request->post;
@@ -244,6 +244,16 @@ void gpucoll_direct_post(struct gpucoll_request *request)
     post_bulk(request, post_stores(request));
 }
 
+/* Can what the rank sends be read in bulk? Of a broadcast that is the root's message; all others have to have it at multiples of a pack as well. */
+static bool can_be_read(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
+    if (request->coll == GPUCOLL_BCAST && rank != request->root) {
+        return post->place % GPUCOLL_PACK_BYTES == 0;
+    }
+    return post->source != 0 && !is_refused_as_source(request->team, rank, post->source);
+}
+
 enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request)
 {
     enum gpucoll_direct direct = GPUCOLL_DIRECT_BULK;
@@ -252,7 +262,7 @@ enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *reques
         if (post->direct == GPUCOLL_POST_NOT_DIRECT || is_refused(request->team, i, post->export)) {
             return GPUCOLL_DIRECT_NOT;
         }
-        if (post->source == 0 || is_refused_as_source(request->team, i, post->source)) {
+        if (!can_be_read(request, i)) {
             direct = GPUCOLL_DIRECT_STORES;
         }
     }

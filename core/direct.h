@@ -31,7 +31,7 @@ void gpucoll_direct_refuse_sources(struct gpucoll_request *request);
 /* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it. */
 void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank);
 void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank);
-/* Where another rank's send buffer begins, of a reduction that is possible in bulk. */
+/* Where another rank's send buffer begins, of a reduction that is possible in bulk, or the root's of such a broadcast. */
 const void *gpucoll_direct_source(const struct gpucoll_request *request, uint32_t rank);
 /* Where that of this rank does. */
 const void *gpucoll_direct_own_source(const struct gpucoll_request *request);

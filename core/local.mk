@@ -100,6 +100,7 @@ libgpucoll_la_SOURCES += \
 	core/algorithms/allreduce_phased.c \
 	core/algorithms/allreduce_twoshot.c \
 	core/algorithms/allreduce_twoshot_ll128.c \
+	core/algorithms/bcast_bulk.c \
 	core/algorithms/bcast_copy.c \
 	core/algorithms/bcast_direct.c \
 	core/algorithms/exchange_copy.c \

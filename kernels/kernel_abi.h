@@ -275,7 +275,8 @@ struct gpucoll_kernel_args {
  *   REDUCE  what comes from the ranks with recv_bytes, and run[rank].send if it has bytes, is reduced in rank order into
  *           run[rank].recv; all these have run[rank].recv_bytes. run[p].recv of other ranks is not used.
  *
- *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits.
+ *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits. (What
+ *           is sent may lie with a peer, if nobody writes it meanwhile.)
  *
  *   REDUCE_BULK   run[p].send of all ranks p, places in their buffers as this device sees them, is reduced in rank order and put to run[p].recv of all
  *           ranks that have one. All have args.bytes and begin at multiples of 16 bytes. run[p].recv may be run[p].send. Nobody waits.

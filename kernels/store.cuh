@@ -2,7 +2,7 @@
  * Stores what a rank sends straight into the buffers of those that it is for. Waits for nobody: the hosts have met before, and meet afterwards.
  *
  * By the copy engines of the SMs (bulk.cuh), so that few CTAs fill the links: some threads of a CTA, the *movers*, have a ring of stages in shared
- * memory each, load a tile into one after the other, and store those that have come. What does not begin at multiples of 16 bytes, and
+ * memory each, load a tile into one after the other, and store those that have come; a tile that is for several ranks is loaded once. What does not begin at multiples of 16 bytes, and
  * everything where the SM has no such engine, is moved by all threads.
  */
 #ifndef GPUCOLL_KERNELS_STORE_CUH
@@ -63,16 +63,23 @@ __device__ __forceinline__ bool has_stages()
     return bytes >= GPUCOLL_BULK_SHARED_BYTES;
 }
 
+/* The runs of a call that go in bulk. */
+struct bulk_runs {
+    const gpucoll_kernel_runs &runs;
+    const uint8_t *order; /* their ranks, */
+    uint32_t count;       /* so many */
+    bool alike;           /* all send the same */
+};
+
 /*
- * The tiles of a mover, one after the other. A row is the same tile of all runs. The movers take the tiles of all rows in turns, and a mover comes one
- * place later each time, so that it does not always get those of the same run: runs differ in length.
+ * The tiles of a mover, one after the other. A row is the same tile of all runs, and if they are alike a single one. The movers take the tiles of all
+ * rows in turns, and a mover comes one place later each time, so that it does not always get those of the same run: runs differ in length.
  */
 class mover_tiles {
   public:
-    __device__ __forceinline__ mover_tiles(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, const uint8_t *order,
-                                           uint32_t count, uint32_t mover, uint32_t movers)
-        : runs_(runs), order_(order), count_(count), movers_(movers), place_(mover),
-          end_(static_cast<uint32_t>((args.bytes + store_tile - 1) / store_tile) * count)
+    __device__ __forceinline__ mover_tiles(const gpucoll_kernel_args &args, const bulk_runs &bulk, uint32_t mover, uint32_t movers)
+        : bulk_(bulk), each_(bulk.alike ? 1 : bulk.count), movers_(movers), place_(mover),
+          end_(static_cast<uint32_t>((args.bytes + store_tile - 1) / store_tile) * each_)
     {
         find();
     }
@@ -90,12 +97,19 @@ class mover_tiles {
 
     __device__ __forceinline__ const char *from() const
     {
-        return static_cast<const char *>(runs_.run[rank_].send) + at_;
+        return static_cast<const char *>(bulk_.runs.run[rank_].send) + at_;
     }
 
-    __device__ __forceinline__ char *to() const
+    /* From a stage, to where it belongs. */
+    __device__ __forceinline__ void store(const char *stage) const
     {
-        return static_cast<char *>(runs_.run[rank_].recv) + at_;
+        if (!bulk_.alike) {
+            store_bulk(static_cast<char *>(bulk_.runs.run[rank_].recv) + at_, stage, bytes_);
+            return;
+        }
+        for (uint32_t i = 0; i < bulk_.count; i++) {
+            store_bulk(static_cast<char *>(bulk_.runs.run[bulk_.order[i]].recv) + at_, stage, bytes_);
+        }
     }
 
     __device__ __forceinline__ uint32_t bytes() const
@@ -115,10 +129,10 @@ class mover_tiles {
     {
         for (; any(); step()) {
             const uint32_t tile = first_ + place_;
-            const uint32_t row = tile / count_;
-            rank_ = order_[tile - row * count_];
+            const uint32_t row = tile / each_;
+            rank_ = bulk_.order[tile - row * each_];
             at_ = static_cast<uint64_t>(row) * store_tile;
-            const uint64_t end = runs_.run[rank_].send_bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+            const uint64_t end = bulk_.runs.run[rank_].send_bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
             if (tile < end_ && at_ < end) {
                 bytes_ = end - at_ < store_tile ? static_cast<uint32_t>(end - at_) : store_tile;
                 return;
@@ -126,9 +140,8 @@ class mover_tiles {
         }
     }
 
-    const gpucoll_kernel_runs &runs_;
-    const uint8_t *order_;
-    uint32_t count_;
+    const bulk_runs &bulk_;
+    uint32_t each_; /* tiles of a row */
     uint32_t movers_;
     uint32_t first_ = 0; /* tile of this step of all movers */
     uint32_t place_;
@@ -156,7 +169,7 @@ __device__ __forceinline__ void move_tiles(mover_tiles tile, bulk_barrier *loade
             under_way++;
         }
         loaded[place.stage].wait(place.parity);
-        store_bulk(tile.to(), shared + place.stage * store_tile, tile.bytes());
+        tile.store(shared + place.stage * store_tile);
         commit_bulk();
         wait_bulk_read<store_behind>();
         tile.next();
@@ -178,6 +191,15 @@ __device__ __forceinline__ void store_rests(const gpucoll_kernel_args &args, con
     }
 }
 
+/* Do the runs of these turns all send the same? By a whole warp. */
+__device__ __forceinline__ bool are_alike(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns)
+{
+    const uint32_t lane = threadIdx.x % warp_threads;
+    const gpucoll_kernel_run &first = runs.run[rank_after(args, __ffs(turns) - 1)];
+    const gpucoll_kernel_run &run = (turns >> lane & 1) != 0 ? runs.run[rank_after(args, lane)] : first;
+    return __all_sync(whole_warp, run.send == first.send && run.send_bytes == first.send_bytes);
+}
+
 /* By a whole warp, whose first thread is a mover. */
 __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns,
                                               crew_share share)
@@ -190,10 +212,10 @@ __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, c
     if ((turns >> lane & 1) != 0) {
         order[__popc(turns & ((1u << lane) - 1))] = static_cast<uint8_t>(rank_after(args, lane));
     }
+    const bulk_runs bulk = {runs, order, static_cast<uint32_t>(__popc(turns)), are_alike(args, runs, turns)};
     __syncwarp();
     if (lane == 0) {
-        const mover_tiles tiles(args, runs, order, static_cast<uint32_t>(__popc(turns)), share.cta * movers + own,
-                                share.ctas * movers);
+        const mover_tiles tiles(args, bulk, share.cta * movers + own, share.ctas * movers);
         move_tiles(tiles, rings.loaded[own], shared_of_cta() + own * store_stages * store_tile, rings.next[own]);
     }
     if (own == 0 && share.cta == 0) {

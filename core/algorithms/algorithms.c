@@ -29,6 +29,7 @@
     ROW(exchange_copy)                                                                                       \
     ROW(bcast_copy)                                                                                          \
     ROW(bcast_direct)                                                                                        \
+    ROW(bcast_bulk)                                                                                          \
     ROW(exchange_direct)                                                                                     \
     ROW(reduce_direct)                                                                                       \
     ROW(reduce_bulk)                                                                                         \

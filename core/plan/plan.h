@@ -16,7 +16,7 @@ struct gpucoll_model;
 enum gpucoll_direct {
     GPUCOLL_DIRECT_NOT,
     GPUCOLL_DIRECT_STORES, /* they write what a rank receives to where it belongs */
-    GPUCOLL_DIRECT_BULK    /* and the kernel that reduces in bulk reads what ranks send from where it is */
+    GPUCOLL_DIRECT_BULK    /* and kernels in bulk read what ranks, or the root, send from where it is */
 };
 
 /* What of a call a plan depends on. */

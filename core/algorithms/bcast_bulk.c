@@ -1,0 +1,86 @@
+/*
+ * Broadcast in bulk: each rank but the root reads a slice of the message from the root's memory, and stores it to its own buffer and to those of
+ * the rest, by the copy engines of few SMs (kernels/store.cuh). Every byte leaves the root once, nobody waits in a kernel, and the root has
+ * none. (Scatter and all-gather, van de Geijn 1994, both at once.)
+ */
+#include <math.h>
+#include <string.h>
+#include "core/algorithms/slices.h"
+#include "core/direct.h"
+#include "core/exchange.h"
+#include "core/pipeline.h"
+#include "core/plan/model.h"
+#include "core/watchdog.h"
+
+/* Bytes/s that a CTA stores in bulk. */
+static const double cta_bandwidth = 44e9;
+
+static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
+{
+    const struct gpucoll_model *model = input->model;
+    const double peers = input->nranks - 1;
+    const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
+    const double stored = peers * (double)slice; /* by each rank, one part of it at home */
+    const double beside = model->agree_us + 2 * input->latency_us + model->barrier_us;
+    const double tiles = (double)slice / GPUCOLL_BULK_MAX_TILE;
+    const double link = model->link_share * input->bandwidth;
+    const double fill = 2 * ceil(1.5 * link / cta_bandwidth / 2);
+    const double most = gpucoll_most_ctas(input);
+    const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
+    const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
+    plan->threads = gpucoll_whole_warps(input->config->threads);
+    plan->ctas = (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
+    plan->rounds = 1;
+    plan->predicted_us = beside + model->launch_us + gpucoll_model_transfer_us(input, stored, share, most, cta_bandwidth);
+    const unsigned crew = gpucoll_model_bulk_crew(input, slice, ctas);
+    if (crew > 0) {
+        gpucoll_plan_offer_crew(plan, crew, beside + gpucoll_model_ring_us(model, crew) +
+                                                gpucoll_model_transfer_us(input, stored, share, crew, cta_bandwidth));
+    }
+}
+
+static gpucoll_status start(struct gpucoll_request *request)
+{
+    const struct gpucoll_team *team = request->team;
+    const uint32_t root = request->root;
+    struct gpucoll_kernel_run *runs = request->runs.run;
+    char *const own = runs[root].recv;
+    uint64_t begin = 0;
+    const uint64_t bytes = team->rank == root
+                               ? 0
+                               : gpucoll_slice_at(request->bytes, team->size - 1,
+                                                  gpucoll_slice_beside_root(team->rank, root, team->size), &begin);
+    request->idle = bytes == 0;
+    if (request->idle) {
+        gpucoll_watchdog_reset(request);
+        return GPUCOLL_OK;
+    }
+    const char *message = gpucoll_direct_source(request, root);
+    memset(runs, 0, gpucoll_kernel_runs_bytes(team->size));
+    for (uint32_t i = 0; i < team->size; i++) {
+        if (i != root) {
+            char *result = i == team->rank ? own : gpucoll_direct_result(request, i);
+            runs[i] = (struct gpucoll_kernel_run){
+                .send = message + begin, .recv = result + begin, .send_bytes = bytes, .recv_bytes = bytes};
+        }
+    }
+    struct gpucoll_kernel_args args;
+    gpucoll_kernel_args_init(request, &args);
+    args.bytes = bytes;
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_STORE, &args);
+}
+
+const struct gpucoll_algorithm gpucoll_bcast_bulk = {
+    .name = "scatter_allgather",
+    .protocol = "bulk",
+    .help = "kernels of few SMs on all ranks but the root read a slice each from the root's buffer and store it to those of "
+            "all others, by bulk copies; for messages of some 100 KiB and more in buffers that are used again, on GPUs of "
+            "compute capability 9.0 and up",
+    .direct = true,
+    .bulk = true,
+    .coll = GPUCOLL_BCAST,
+    .unusable = gpucoll_slices_unusable,
+    .shape = shape,
+    .start = start,
+    .progress = gpucoll_pipeline_end_kernel,
+};

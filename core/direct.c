@@ -96,8 +96,9 @@ static bool needs_export(const struct gpucoll_request *request)
 /* Reductions that the bulk kernel does, and broadcasts, of which others read the root's message. */
 static bool may_be_bulk(const struct gpucoll_request *request)
 {
-    return request->coll == GPUCOLL_BCAST || request->coll == GPUCOLL_ALLREDUCE || request->coll == GPUCOLL_REDUCE ||
-           request->coll == GPUCOLL_REDUCE_SCATTER || request->coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
+    return request->coll == GPUCOLL_BCAST || request->coll == GPUCOLL_ALLREDUCE ||
+           request->coll == GPUCOLL_REDUCE || request->coll == GPUCOLL_REDUCE_SCATTER ||
+           request->coll == GPUCOLL_REDUCE_SCATTER_BLOCK;
 }
 
 /* All that this rank sends: one run of bytes. */

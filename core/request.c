@@ -31,8 +31,8 @@ static void note_end(struct gpucoll_request *request)
     struct gpucoll_lane *lane = request->lane;
     const bool seen = request->plan.algorithm != NULL && request->form == GPUCOLL_FORM_BLOCKING;
     if (seen && lane == request->gpu->lanes && gpucoll_habit_awaits_end(&lane->habit)) {
-        gpucoll_habit_ended(&lane->habit,
-                            gpucoll_now_ns() + gpucoll_linger_ns(request->team->context->config));
+        const struct gpucoll_config *config = request->team->context->config;
+        gpucoll_habit_ended(&lane->habit, gpucoll_now_ns() + gpucoll_plan_stays_ns(&request->plan, config));
     }
 }
 
@@ -160,7 +160,7 @@ static void decide_to_linger(struct gpucoll_request *request)
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             gpucoll_linger_ns(request->team->context->config) +
+                                             gpucoll_plan_stays_ns(plan, request->team->context->config) +
                                                  (uint64_t)(plan->predicted_us * 1e3));
     }
     if (meant && !plan->linger) {

@@ -4,7 +4,7 @@
  *
  *   loads    end at an mbarrier in shared memory, which counts the bytes that have come; whoever has waited for it sees them
  *   stores   are counted in groups of the thread that asks for them: that a group is read means that its shared memory may be used again,
- *            that it is complete, that what it has stored is visible to that thread
+ *            that it is complete, that what it has stored is visible to that thread. At a peer it has arrived when a fence has passed after that
  *   fence    the engine does not see what threads have stored into shared memory before each of them has passed `fence_bulk`
  */
 #ifndef GPUCOLL_KERNELS_BULK_CUH

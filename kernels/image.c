@@ -41,6 +41,7 @@ struct row {
                                   [GPUCOLL_KERNEL_REDUCE_LL128] = "gpucoll_exchange_lines_" #suite,          \
                                   [GPUCOLL_KERNEL_REDUCE] = "gpucoll_exchange_" #suite,                      \
                                   [GPUCOLL_KERNEL_STORE] = "gpucoll_store",                                  \
+                                  [GPUCOLL_KERNEL_SPREAD] = "gpucoll_store",                                 \
                                   [GPUCOLL_KERNEL_REDUCE_BULK] = "gpucoll_bulk_" #suite,                     \
                                   [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "gpucoll_twoshot_direct_" #suite,        \
                                   [GPUCOLL_KERNEL_RELAY] = "gpucoll_relay_" #suite,                          \

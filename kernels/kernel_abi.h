@@ -85,6 +85,7 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_REDUCE_LL128,  /* the same, LL128 */
     GPUCOLL_KERNEL_REDUCE,        /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_STORE,         /* run[p].send to run[p].recv, which is a place of rank p that this device reaches; no functor */
+    GPUCOLL_KERNEL_SPREAD,        /* the same of one send to all, which may lie with a peer, and is loaded once; the same entry */
     GPUCOLL_KERNEL_REDUCE_BULK,   /* reduces what lies in the buffers of all ranks, in rank order, into those of all that want it */
     GPUCOLL_KERNEL_TWOSHOT_DIRECT, /* TWOSHOT, but results go to where they belong in the buffers of all ranks */
     GPUCOLL_KERNEL_RELAY,         /* rings, chains and trees over any protocol: kernels/relay_abi.h; without a reduction, any functor */
@@ -102,7 +103,8 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 static inline GPUCOLL_HD bool gpucoll_kernel_has_functor(uint32_t kernel)
 {
     return kernel != GPUCOLL_KERNEL_MOVE_LL && kernel != GPUCOLL_KERNEL_MOVE_LL128 && kernel != GPUCOLL_KERNEL_MOVE &&
-           kernel != GPUCOLL_KERNEL_STORE && kernel != GPUCOLL_KERNEL_FETCH && kernel != GPUCOLL_KERNEL_DELIVER;
+           kernel != GPUCOLL_KERNEL_STORE && kernel != GPUCOLL_KERNEL_SPREAD && kernel != GPUCOLL_KERNEL_FETCH &&
+           kernel != GPUCOLL_KERNEL_DELIVER;
 }
 
 /* Does it reduce the runs that arrive in its lane? */
@@ -112,11 +114,17 @@ static inline GPUCOLL_HD bool gpucoll_kernel_reduces_runs(uint32_t kernel)
            kernel == GPUCOLL_KERNEL_REDUCE;
 }
 
+/* Does it have the shared memory for tiles, where the GPU moves in bulk? */
+static inline GPUCOLL_HD bool gpucoll_kernel_has_tiles(uint32_t kernel)
+{
+    return kernel == GPUCOLL_KERNEL_STORE || kernel == GPUCOLL_KERNEL_SPREAD || kernel == GPUCOLL_KERNEL_REDUCE_BULK;
+}
+
 /* Do its CTAs wait for nobody, whatever its stages? (Those of a crew wait for each other when they leave.) */
 static inline GPUCOLL_HD bool gpucoll_kernel_is_free(uint32_t kernel)
 {
-    return kernel == GPUCOLL_KERNEL_STORE || kernel == GPUCOLL_KERNEL_REDUCE_BULK || kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS ||
-           kernel == GPUCOLL_KERNEL_FETCH || kernel == GPUCOLL_KERNEL_DELIVER;
+    return gpucoll_kernel_has_tiles(kernel) || kernel == GPUCOLL_KERNEL_REDUCE_BLOCKS || kernel == GPUCOLL_KERNEL_FETCH ||
+           kernel == GPUCOLL_KERNEL_DELIVER;
 }
 
 /* Do so many threads of one CTA do such a call without a second turn? Up to a pack for each, of what goes to all peers if it is moved, else of what is
@@ -275,8 +283,9 @@ struct gpucoll_kernel_args {
  *   REDUCE  what comes from the ranks with recv_bytes, and run[rank].send if it has bytes, is reduced in rank order into
  *           run[rank].recv; all these have run[rank].recv_bytes. run[p].recv of other ranks is not used.
  *
- *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits. (What
- *           is sent may lie with a peer, if nobody writes it meanwhile.)
+ *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits.
+ *
+ *   SPREAD  the same; all runs with bytes send the same, which may lie in the memory of a peer.
  *
  *   REDUCE_BULK   run[p].send of all ranks p, places in their buffers as this device sees them, is reduced in rank order and put to run[p].recv of all
  *           ranks that have one. All have args.bytes and begin at multiples of 16 bytes. run[p].recv may be run[p].send. Nobody waits.

@@ -214,7 +214,9 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
 /* This CTA's part of the latest call is done: by one thread, to which the others' stores are visible. */
 __device__ __forceinline__ void tell_end(linger_state &state)
 {
-    fence_device(); /* the host lets no kernel linger whose results may lie elsewhere; those in peers' memory are there (bulk.cuh, store.cuh) */
+    /* The host lets no kernel linger whose results may lie elsewhere than in GPUs' memory. What threads have stored to peers has had a fence of the
+     * system; for what has gone there in bulk, this one waits until it has arrived (docs/design-direct.md, "When bulk stores have arrived"). */
+    fence_device();
     gpucoll_kernel_status *const status = state.call.status;
     store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
     state.last = state.call.done_value;

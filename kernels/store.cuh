@@ -2,7 +2,7 @@
  * Stores what a rank sends straight into the buffers of those that it is for. Waits for nobody: the hosts have met before, and meet afterwards.
  *
  * By the copy engines of the SMs (bulk.cuh), so that few CTAs fill the links: some threads of a CTA, the *movers*, have a ring of stages in shared
- * memory each, load a tile into one after the other, and store those that have come; a tile that is for several ranks is loaded once. What does not begin at multiples of 16 bytes, and
+ * memory each, load a tile into one after the other, and store those that have come; SPREAD loads a tile once and stores it to all. What does not begin at multiples of 16 bytes, and
  * everything where the SM has no such engine, is moved by all threads.
  */
 #ifndef GPUCOLL_KERNELS_STORE_CUH
@@ -68,17 +68,17 @@ struct bulk_runs {
     const gpucoll_kernel_runs &runs;
     const uint8_t *order; /* their ranks, */
     uint32_t count;       /* so many */
-    bool alike;           /* all send the same */
+    bool spread;          /* all send the same, which is loaded once */
 };
 
 /*
- * The tiles of a mover, one after the other. A row is the same tile of all runs, and if they are alike a single one. The movers take the tiles of all
+ * The tiles of a mover, one after the other. A row is the same tile of all runs; of a spread a single one. The movers take the tiles of all
  * rows in turns, and a mover comes one place later each time, so that it does not always get those of the same run: runs differ in length.
  */
 class mover_tiles {
   public:
     __device__ __forceinline__ mover_tiles(const gpucoll_kernel_args &args, const bulk_runs &bulk, uint32_t mover, uint32_t movers)
-        : bulk_(bulk), each_(bulk.alike ? 1 : bulk.count), movers_(movers), place_(mover),
+        : bulk_(bulk), each_(bulk.spread ? 1 : bulk.count), movers_(movers), place_(mover),
           end_(static_cast<uint32_t>((args.bytes + store_tile - 1) / store_tile) * each_)
     {
         find();
@@ -103,7 +103,7 @@ class mover_tiles {
     /* From a stage, to where it belongs. */
     __device__ __forceinline__ void store(const char *stage) const
     {
-        if (!bulk_.alike) {
+        if (!bulk_.spread) {
             store_bulk(static_cast<char *>(bulk_.runs.run[rank_].recv) + at_, stage, bytes_);
             return;
         }
@@ -191,15 +191,6 @@ __device__ __forceinline__ void store_rests(const gpucoll_kernel_args &args, con
     }
 }
 
-/* Do the runs of these turns all send the same? By a whole warp. */
-__device__ __forceinline__ bool are_alike(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns)
-{
-    const uint32_t lane = threadIdx.x % warp_threads;
-    const gpucoll_kernel_run &first = runs.run[rank_after(args, __ffs(turns) - 1)];
-    const gpucoll_kernel_run &run = (turns >> lane & 1) != 0 ? runs.run[rank_after(args, lane)] : first;
-    return __all_sync(whole_warp, run.send == first.send && run.send_bytes == first.send_bytes);
-}
-
 /* By a whole warp, whose first thread is a mover. */
 __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, uint32_t turns,
                                               crew_share share)
@@ -212,7 +203,7 @@ __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, c
     if ((turns >> lane & 1) != 0) {
         order[__popc(turns & ((1u << lane) - 1))] = static_cast<uint8_t>(rank_after(args, lane));
     }
-    const bulk_runs bulk = {runs, order, static_cast<uint32_t>(__popc(turns)), are_alike(args, runs, turns)};
+    const bulk_runs bulk = {runs, order, static_cast<uint32_t>(__popc(turns)), args.kernel == GPUCOLL_KERNEL_SPREAD};
     __syncwarp();
     if (lane == 0) {
         const mover_tiles tiles(args, bulk, share.cta * movers + own, share.ctas * movers);
@@ -272,7 +263,7 @@ __device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, cons
     }
     if (turns.by_threads != 0) {
         store_by_threads(args, runs, turns.by_threads, share);
-        fence_system(); /* what has gone in bulk has been confirmed by who received it */
+        fence_system(); /* what has gone in bulk arrives before the end of the call: linger.cuh */
     }
 }
 

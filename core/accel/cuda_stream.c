@@ -271,7 +271,7 @@ static void set_ctas(struct cuda_stream *stream, unsigned ctas)
 
 static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned ctas)
 {
-    const bool bulk = launch->kernel == GPUCOLL_KERNEL_REDUCE_BULK || launch->kernel == GPUCOLL_KERNEL_STORE;
+    const bool bulk = gpucoll_kernel_has_tiles(launch->kernel);
     stream->threads = threads_of(launch);
     stream->shared_bytes =
         bulk && gpucoll_cuda_device(stream->base.device)->bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;

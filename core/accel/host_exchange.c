@@ -369,6 +369,7 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
     };
     switch (kernel) {
     case GPUCOLL_KERNEL_STORE:
+    case GPUCOLL_KERNEL_SPREAD:
         return store_runs(&exchange);
     case GPUCOLL_KERNEL_REDUCE_BULK:
         return reduce_bulk(&exchange);

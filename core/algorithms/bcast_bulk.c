@@ -15,27 +15,41 @@
 /* Bytes/s that a CTA stores in bulk. */
 static const double cta_bandwidth = 44e9;
 
+/* Of the links' bandwidth, which is that of stores both ways at once, what leaves the root and nothing but that is read. (plans of 4 H100) */
+static const double one_way_share = 1.04;
+
+/* What is read comes later than what is stored by this share of its time, up to so many microseconds. (the same) */
+static const double late_share = 0.35;
+static const double most_late_us = 4;
+
+/* Microseconds of the bytes, by a part of each rank's CTAs. */
+static double transfer_us(const struct gpucoll_plan_input *input, double ctas)
+{
+    const double stored = (double)input->bytes; /* by each rank: a slice, to all that want it */
+    const double all = cta_bandwidth * (ctas < 1 ? 1 : ctas);
+    const double us = stored / fmin(all, one_way_share * input->bandwidth) * 1e6;
+    return us + fmin(late_share * stored / input->bandwidth * 1e6, most_late_us);
+}
+
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_model *model = input->model;
-    const double peers = input->nranks - 1;
     const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
-    const double stored = peers * (double)slice; /* by each rank, one part of it at home */
-    const double beside = model->agree_us + 2 * input->latency_us + model->barrier_us;
     const double tiles = (double)slice / GPUCOLL_BULK_MAX_TILE;
-    const double link = model->link_share * input->bandwidth;
-    const double fill = 2 * ceil(1.5 * link / cta_bandwidth / 2);
+    const double beside = model->agree_us + 2 * input->latency_us + model->barrier_us;
+    const double fill = 2 * ceil(1.5 * model->link_share * input->bandwidth / cta_bandwidth / 2);
     const double most = gpucoll_most_ctas(input);
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
     const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
     plan->threads = gpucoll_whole_warps(input->config->threads);
     plan->ctas = (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
     plan->rounds = 1;
-    plan->predicted_us = beside + model->launch_us + gpucoll_model_transfer_us(input, stored, share, most, cta_bandwidth);
+    plan->predicted_us = beside + model->launch_us + transfer_us(input, share < most ? share : most);
     const unsigned crew = gpucoll_model_bulk_crew(input, slice, ctas);
     if (crew > 0) {
-        gpucoll_plan_offer_crew(plan, crew, beside + gpucoll_model_ring_us(model, crew) +
-                                                gpucoll_model_transfer_us(input, stored, share, crew, cta_bandwidth));
+        gpucoll_plan_offer_crew(plan, crew,
+                                beside + gpucoll_model_ring_us(model, crew) +
+                                    transfer_us(input, share < crew ? share : crew));
     }
 }
 
@@ -46,10 +60,11 @@ static gpucoll_status start(struct gpucoll_request *request)
     struct gpucoll_kernel_run *runs = request->runs.run;
     char *const own = runs[root].recv;
     uint64_t begin = 0;
-    const uint64_t bytes = team->rank == root
-                               ? 0
-                               : gpucoll_slice_at(request->bytes, team->size - 1,
-                                                  gpucoll_slice_beside_root(team->rank, root, team->size), &begin);
+    uint64_t bytes = 0;
+    if (team->rank != root) {
+        const uint32_t index = gpucoll_slice_beside_root(team->rank, root, team->size);
+        bytes = gpucoll_slice_at(request->bytes, team->size - 1, index, &begin);
+    }
     request->idle = bytes == 0;
     if (request->idle) {
         gpucoll_watchdog_reset(request);
@@ -67,14 +82,16 @@ static gpucoll_status start(struct gpucoll_request *request)
     struct gpucoll_kernel_args args;
     gpucoll_kernel_args_init(request, &args);
     args.bytes = bytes;
-    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_STORE, &args);
+    return gpucoll_kernel_start(request, GPUCOLL_KERNEL_SPREAD, &args);
 }
 
 const struct gpucoll_algorithm gpucoll_bcast_bulk = {
     .name = "scatter_allgather",
     .protocol = "bulk",
-    .help = "kernels of few SMs on all ranks but the root read a slice each from the root's buffer and store it to those of "
-            "all others, by bulk copies; for messages of some 100 KiB and more in buffers that are used again, on GPUs of "
+    .help = "kernels of few SMs on all ranks but the root read a slice each from the root's buffer and store "
+            "it to those of "
+            "all others, by bulk copies; for messages of some 100 KiB and more in buffers that are used "
+            "again, on GPUs of "
             "compute capability 9.0 and up",
     .direct = true,
     .bulk = true,

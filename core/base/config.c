@@ -141,10 +141,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "writes it; "
         "empty for the constants built in."),
     EQUAL(linger, INT, "20", "0..10000", 5,
-        "Microseconds that the kernel of a call of up to some 10 MiB stays on the GPU and waits for the next "
-        "call, which it then serves "
-        "without a launch; it may delay cudaDeviceSynchronize by as much, after small calls that go through "
-        "host memory by twice as much. 0 turns lingering off."),
+        "Microseconds that the kernel of a call stays on the GPU and waits for the next call, which it then "
+        "serves without a launch; in bulk, where a rank that has to launch its kernel is late, 10 to 30 more, "
+        "and of small calls that go through host memory twice as long. It may delay cudaDeviceSynchronize by "
+        "as much. 0 turns lingering off."),
     EQUAL(linger_ctas, INT, "32", "1..32", 5,
         "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
         "longer for calls of some 100 KiB and more."),

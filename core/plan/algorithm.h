@@ -50,6 +50,17 @@ struct gpucoll_algorithm {
     void (*stop)(struct gpucoll_request *request);
 };
 
+/* How long the plan's kernel waits for the next call, if it lingers. One that waits for nobody is done long before that of a rank which had to be launched;
+ * were it gone when that one is done, each call would find one rank or another without. */
+static inline uint32_t gpucoll_plan_stays_ns(const struct gpucoll_plan *plan, const struct gpucoll_config *config)
+{
+    const double unforeseen = 1.5; /* launches take longer than predicted, */
+    const double most_us = 30;     /* but no longer than this, whatever the message */
+    const double us = plan->algorithm->waits ? 0 : unforeseen * (plan->launched_us - plan->predicted_us);
+    const double later_us = us < 0 ? 0 : us < most_us ? us : most_us;
+    return gpucoll_linger_ns(config) + (uint32_t)(later_us * 1e3);
+}
+
 /* The rows; NULL past the end. */
 const struct gpucoll_algorithm *gpucoll_algorithm_row(int index);
 

@@ -254,7 +254,7 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
 }
 
 /* A crew that stays is missed by who computes, by other calls, and by processes that have the GPU in turn; its bell counts bytes by 32 bits; and that the
- * peer has what was stored to it is known of NVLink (docs/design-direct.md). */
+ * end of the call waits for what was stored to peers is known of NVLink (docs/design-direct.md). */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
 {
     const unsigned channels = (unsigned)input->config->channels;

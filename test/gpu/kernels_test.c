@@ -419,6 +419,7 @@ static void run_tests(struct gpus *gpus, const struct test_options *options)
             test_crossed(gpus);
             test_gates(gpus);
         }
+        test_arrival(gpus, quick, options->seed);
         test_courier(gpus, quick, options->seed);
         test_packing(gpus, quick, options->seed);
     }

@@ -5,6 +5,7 @@ TESTS += test/gpu/kernels_test
 endif
 
 test_gpu_kernels_test_SOURCES = \
+	test/gpu/arrival_test.c \
 	test/gpu/courier_test.c \
 	test/gpu/crossed_test.c \
 	test/gpu/elements.c \

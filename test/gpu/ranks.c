@@ -16,6 +16,7 @@ const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_REDUCE_LL128] = "reduce_ll128",
     [GPUCOLL_KERNEL_REDUCE] = "reduce",
     [GPUCOLL_KERNEL_STORE] = "store",
+    [GPUCOLL_KERNEL_SPREAD] = "spread",
     [GPUCOLL_KERNEL_REDUCE_BULK] = "reduce_bulk",
     [GPUCOLL_KERNEL_TWOSHOT_DIRECT] = "twoshot_direct",
     [GPUCOLL_KERNEL_RELAY] = "relay",

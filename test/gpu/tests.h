@@ -51,6 +51,9 @@ void test_crossed(struct gpus *gpus);
 /* Two kernels of two ranks each, in a circle for SMs. */
 void test_gates(struct gpus *gpus);
 
+/* What one GPU stores to another in bulk, while others fill the link. */
+void test_arrival(struct gpus *gpus, bool quick, uint64_t seed);
+
 /* Few bytes between a GPU and the host. */
 void test_courier(struct gpus *gpus, bool quick, uint64_t seed);
 

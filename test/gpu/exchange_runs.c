@@ -227,3 +227,33 @@ void exchange_fill_all(struct exchange *exchange)
                   exchange_buffer_bytes());
     }
 }
+
+void exchange_plan_spread(struct exchange *exchange, size_t most, struct call *call)
+{
+    const uint32_t size = exchange->ranks.size;
+    const uint32_t root = exchange_below(exchange, size);
+    const size_t bytes = some_length(exchange, most, 1);
+    const size_t slice = (bytes + size - 2) / (size - 1);
+    size_t end = 0;
+    const size_t at = next_place(exchange, &end, bytes);
+    call->bytes = (slice + GPUCOLL_LINE_BYTES - 1) / GPUCOLL_LINE_BYTES * GPUCOLL_LINE_BYTES;
+    memset(exchange->stores, 0, sizeof(exchange->stores));
+    exchange_fill_all(exchange);
+    for (uint32_t r = 0; r < size; r++) {
+        const size_t index = (r + size - root - 1) % size;
+        const size_t begin = index * call->bytes < bytes ? index * call->bytes : bytes;
+        const size_t length = bytes - begin < call->bytes ? bytes - begin : call->bytes;
+        for (uint32_t p = 0; r != root && p < size; p++) {
+            if (p != root) {
+                exchange->stores[r].run[p] =
+                    (struct gpucoll_kernel_run){.send = exchange->ranks.rank[root].send + at + begin,
+                                                .recv = exchange->ranks.rank[p].recv + at + begin,
+                                                .send_bytes = length,
+                                                .recv_bytes = length};
+            }
+        }
+        if (r != root) {
+            memcpy(exchange->expected[r] + at, exchange->sent[root] + at, bytes);
+        }
+    }
+}

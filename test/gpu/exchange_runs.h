@@ -37,6 +37,9 @@ void exchange_plan_move(struct exchange *exchange, size_t most);
 void exchange_plan_reduce(struct exchange *exchange, size_t most, size_t unit);
 /* After exchange_plan_move: the same as `stores`. */
 void exchange_plan_stores(struct exchange *exchange);
+/* A broadcast: `stores` of which each rank but the root sends a slice of the root's message to all but the root. What must come of it is noted, and
+ * all buffers are filled. */
+void exchange_plan_spread(struct exchange *exchange, size_t most, struct call *call);
 /* An all-reduce, as if it were an exchange: every rank sends the same to all. */
 void exchange_plan_all(struct exchange *exchange, size_t most, size_t unit, struct call *call);
 uint64_t exchange_longest_run(const struct exchange *exchange);

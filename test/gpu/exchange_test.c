@@ -104,6 +104,45 @@ static void test_kernel(struct exchange *exchange, const struct test_options *op
     gpus_report(gpus, passed, "%s", exchange->name);
 }
 
+/* ---- broadcasts in bulk ---- */
+
+/* Kernels of the ranks have CTAs of their own number: they wait for nobody. */
+static bool run_spread(struct exchange *exchange, size_t most)
+{
+    static const uint32_t lingers[] = {0, 50000, 20000000};
+    static const uint32_t threads[] = {32, 64, 256, 512};
+    struct ranks *ranks = &exchange->ranks;
+    struct call call = {.kernel = GPUCOLL_KERNEL_SPREAD,
+                        .functor = GPUCOLL_FN_sum_u8,
+                        .threads = threads[exchange_below(exchange, 4)],
+                        .stages = GPUCOLL_STAGE_ALL,
+                        .runs = exchange->stores};
+    exchange_plan_spread(exchange, most, &call);
+    ranks_begin(ranks);
+    for (uint32_t r = 0; r < ranks->size; r++) {
+        call.ctas = 1 + exchange_below(exchange, 20);
+        call.linger_ns = lingers[exchange_below(exchange, 3)];
+        ranks_launch(ranks, r, &call);
+    }
+    ranks_wait_all(ranks, exchange->name);
+    return exchange_verify(exchange, &call);
+}
+
+static void test_spread(struct exchange *exchange, const struct test_options *options)
+{
+    const uint32_t size = exchange->ranks.size;
+    if (!runs_kernel(options, GPUCOLL_KERNEL_SPREAD) || size < 2) {
+        return;
+    }
+    snprintf(exchange->name, sizeof(exchange->name), "%s bytes on %u ranks",
+             kernel_names[GPUCOLL_KERNEL_SPREAD], size);
+    bool passed = true;
+    for (int i = 0; i < (options->quick ? 4 : 80) && passed; i++) {
+        passed = run_spread(exchange, i % 3 == 0 ? 30000 : exchange_buffer_bytes() - 4 * EXCHANGE_GAP);
+    }
+    gpus_report(exchange->ranks.gpus, passed, "%s", exchange->name);
+}
+
 /* ---- calls in a row ---- */
 
 struct kind {
@@ -290,6 +329,7 @@ static void test_size(struct gpus *gpus, uint32_t size, const struct test_option
     }
     test_kernel(&exchange, options, GPUCOLL_KERNEL_MOVE, GPUCOLL_FN_sum_u8, true);
     test_kernel(&exchange, options, GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, false);
+    test_spread(&exchange, options);
     for (int functor = 0; functor < GPUCOLL_FUNCTOR_COUNT; functor += quick ? 16 : 1) {
         if (alone) {
             test_kernel(&exchange, options, GPUCOLL_KERNEL_REDUCE_LL, functor, false);

@@ -13,7 +13,7 @@ struct Row {
 const Row rows[] = {
     {GPUCOLL_ALLREDUCE, "twoshot", "bulk"},       {GPUCOLL_REDUCE, "scatter_gather", "bulk"},
     {GPUCOLL_REDUCE_SCATTER, "exchange", "bulk"}, {GPUCOLL_ALLGATHER, "exchange", "direct"},
-    {GPUCOLL_ALLTOALLV, "exchange", "direct"},
+    {GPUCOLL_ALLTOALLV, "exchange", "direct"},  {GPUCOLL_BCAST, "scatter_allgather", "bulk"},
 };
 
 /* The shape of that row, whether or not it is the best one. */
@@ -108,6 +108,27 @@ TEST(crews, are_as_large_as_parameters_and_gpus_allow)
         ASSERT_EQ(gpucoll_config_set(&input.settings, "channels", "48"), GPUCOLL_OK);
         EXPECT_FALSE(shape_of(row, input).linger) << row.name << ", more than stay";
     }
+}
+
+/* One that waits for nobody stays until a rank that had to launch its own is done, which is a matter of launches and not of the message. */
+TEST(crews, that_wait_for_nobody_stay_longer)
+{
+    for (const Row &row : rows) {
+        BulkInput input(row.coll, 1 << 20, 4);
+        const gpucoll_plan plan = shape_of(row, input);
+        ASSERT_TRUE(plan.linger) << row.name;
+        const uint32_t linger_ns = gpucoll_linger_ns(&input.settings);
+        EXPECT_GE(gpucoll_plan_stays_ns(&plan, &input.settings),
+                  linger_ns + (plan.launched_us - plan.predicted_us) * 1e3)
+            << row.name;
+        input.bytes = 1 << 30;
+        const gpucoll_plan large = shape_of(row, input);
+        EXPECT_LE(gpucoll_plan_stays_ns(&large, &input.settings), linger_ns + 30000) << row.name;
+    }
+    BulkInput input(GPUCOLL_ALLREDUCE, 1024, 4);
+    const gpucoll_plan plan = shape_of({GPUCOLL_ALLREDUCE, "oneshot", "ll"}, input);
+    EXPECT_TRUE(plan.linger);
+    EXPECT_EQ(gpucoll_plan_stays_ns(&plan, &input.settings), gpucoll_linger_ns(&input.settings));
 }
 
 /* All ranks but the root have nothing to do in the first step, and wait for their step of the next call. */

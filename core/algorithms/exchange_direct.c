@@ -16,11 +16,6 @@ static const double cta_bandwidth = 44e9;
 static const double one_kernel_us = 0.9;
 static const double one_way_share = 0.97;
 
-static bool is_from_root(enum gpucoll_coll coll)
-{
-    return coll == GPUCOLL_BCAST || coll == GPUCOLL_SCATTER || coll == GPUCOLL_SCATTERV;
-}
-
 /* Does a crew that is idle in all steps but one wait long enough for its step of the next call, which does not come quite so soon? */
 static bool outlasts(const struct gpucoll_plan_input *input, unsigned steps, double step_us)
 {
@@ -54,7 +49,7 @@ void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps,
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
-    const bool one_way = is_from_root(input->coll);
+    const bool one_way = gpucoll_goes_from_root(input->coll);
     gpucoll_store_shape(input, 1, one_way ? one_way_share : 1, plan);
     if (one_way) {
         plan->predicted_us -= one_kernel_us;

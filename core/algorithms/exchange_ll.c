@@ -12,15 +12,18 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* What it takes longer with several peers, by one CTA and by several: where what they send is moved, and where it is reduced (plans of 4 H100). */
+/* What it takes longer with several peers, by one CTA and by several: where what they send is moved, where a root alone sends, and where it is
+ * reduced (plans of 4 H100). */
 static const struct several {
     double by_one_us;
     double us;
-} moved = {0.8, 1.2}, reduced = {1.3, 2.1};
+} moved = {0.8, 1.2}, from_root = {0.4, 0.7}, reduced = {1.3, 2.1};
 
 static double several_us(const struct gpucoll_plan_input *input, enum gpucoll_kernel kernel)
 {
-    const struct several *several = kernel == GPUCOLL_KERNEL_REDUCE_LL ? &reduced : &moved;
+    const struct several *several = kernel == GPUCOLL_KERNEL_REDUCE_LL    ? &reduced
+                                    : gpucoll_goes_from_root(input->coll) ? &from_root
+                                                                          : &moved;
     const uint32_t threads = gpucoll_whole_warps(input->config->threads);
     const bool by_one = gpucoll_leader_suffices(kernel, input->bytes, input->nranks, threads);
     return input->nranks <= 2 ? 0 : by_one ? several->by_one_us : several->us;

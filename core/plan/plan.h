@@ -127,6 +127,12 @@ static inline bool gpucoll_goes_one_way(const struct gpucoll_plan_input *input)
     return input->nranks == 2 && (input->coll == GPUCOLL_REDUCE || gpucoll_coll_is_scan(input->coll));
 }
 
+/* Does the root alone send, and nobody reduce? */
+static inline bool gpucoll_goes_from_root(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_BCAST || coll == GPUCOLL_SCATTER || coll == GPUCOLL_SCATTERV;
+}
+
 /* A number of threads without the last, incomplete warp. */
 static inline uint32_t gpucoll_whole_warps(int threads)
 {

@@ -13,10 +13,8 @@ static const double turn_us = 145;
 /* Of two ranks, does one alone have something to do on the GPU: the root that copies to the other, or the other that reduces for it? */
 static bool one_works(const struct gpucoll_algorithm *row, const struct gpucoll_plan_input *input)
 {
-    const bool from_root =
-        input->coll == GPUCOLL_BCAST || input->coll == GPUCOLL_SCATTER || input->coll == GPUCOLL_SCATTERV;
-    return input->nranks == 2 &&
-           ((from_root && row->coll == GPUCOLL_ANY_MOVE) || (input->coll == GPUCOLL_REDUCE && row->bulk));
+    return input->nranks == 2 && ((gpucoll_goes_from_root(input->coll) && row->coll == GPUCOLL_ANY_MOVE) ||
+                                  (input->coll == GPUCOLL_REDUCE && row->bulk));
 }
 
 /* How often that is. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "core/agreement.h"
 #include "core/exchange.h"
+#include "core/packing.h"
 #include "core/plan/algorithm.h"
 
 /* An export that some rank of the team has brought to a call, by its index in that rank's table. */
@@ -170,14 +171,15 @@ static bool is_clear(const struct gpucoll_request *request, const struct source 
     return own->recv_bytes == 0 || own->recv == own->send || end <= source->begin || source->end <= begin;
 }
 
-/* What the post says about reading in bulk. `fresh`: see above; 0: none. */
+/* What the post says about reading in bulk. `fresh`: see above; 0: none. What is packed is there later than the post, when this rank's kernel has packed
+ * it. */
 static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
 {
     struct gpucoll_post *post = &request->post;
     const struct source source = source_of(request);
     struct gpucoll_device *device = request->gpu->device;
-    if (!may_be_bulk(request) || source.end == 0 || !is_aligned(request) || !is_clear(request, &source) ||
-        !device->accel->ops->device_bulk(device)) {
+    if (!may_be_bulk(request) || gpucoll_packing_packs(request->packing) || source.end == 0 ||
+        !is_aligned(request) || !is_clear(request, &source) || !device->accel->ops->device_bulk(device)) {
         return;
     }
     uint64_t id;

@@ -17,6 +17,8 @@ static_assert(GPUCOLL_BELL_MAX_RANKS + 2 <= warp_threads, "a chunk of each row f
 static_assert(2 + 3 * GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_BELL_CHUNKS, "room for the three rows of an exchange");
 static_assert(GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_MAX_LOCAL, "a run and a peer for each rank that a bell can name");
 
+constexpr bool looks_after_others = true;
+
 /* What a lane of the leading warp has found: its chunk of the first row, and of an exchange the runs of rank `lane`. */
 struct heard_chunks {
     words head;
@@ -149,11 +151,13 @@ __device__ __forceinline__ void close_looks(bell_looks &looks)
     }
 }
 
-/* Looks that were under way when the call before was heard are still there, and find nothing: a call is rung after the end of the one before. */
-template <bool Runs> class bell_by_copies {
+/* Looks that were under way when the call before was heard are still there, and find nothing: a call is rung after the end of the one before. `After`: the
+ * first look waits as long as between two, for other CTAs may be at a fence of the system, which waits for looks. */
+template <bool Runs, bool After = false> class bell_by_copies {
   public:
     __device__ __forceinline__ bell_by_copies(const gpucoll_kernel_args &call, bell_looks &looks)
-        : call_(call), looks_(looks), asked_(looks.asked), taken_(looks.taken), asked_at_(clock64() - clocks_between_looks), said_(0)
+        : call_(call), looks_(looks), asked_(looks.asked), taken_(looks.taken), asked_at_(clock64() - (After ? 0 : clocks_between_looks)),
+          said_(0)
     {
     }
 
@@ -225,7 +229,7 @@ __device__ __forceinline__ void close_looks(bell_looks &)
 {
 }
 
-template <bool Runs> using bell_by_copies = bell_by_loads<Runs>;
+template <bool Runs, bool After = false> using bell_by_copies = bell_by_loads<Runs>;
 
 #endif
 

@@ -4,7 +4,7 @@
  *
  *   loads    end at an mbarrier in shared memory, which counts the bytes that have come; whoever has waited for it sees them
  *   stores   are counted in groups of the thread that asks for them: that a group is read means that its shared memory may be used again,
- *            that it is complete, that what it has stored is visible to that thread. At a peer it has arrived when a fence has passed after that
+ *            that it is complete, that what it has stored is visible to that thread; that it has arrived takes a fence of the system besides
  *   fence    the engine does not see what threads have stored into shared memory before each of them has passed `fence_bulk`
  */
 #ifndef GPUCOLL_KERNELS_BULK_CUH
@@ -118,7 +118,8 @@ template <uint32_t Behind> __device__ __forceinline__ void wait_bulk_read()
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Behind) : "memory");
 }
 
-/* Waits until all groups of this thread are complete. */
+/* Waits until all groups of this thread are complete. At peers they have arrived when a fence of the system has passed after that: by this thread, or by
+ * another after a barrier (docs/design-direct.md, "When bulk stores have arrived"). */
 __device__ __forceinline__ void wait_bulk_complete()
 {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

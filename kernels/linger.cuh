@@ -11,6 +11,7 @@
  *
  * Which calls a kernel takes its `Calls` say:
  *   has_runs                         they are exchanges: the bell has their runs, too
+ *   ends_at_peers                    what they store to peers, which nobody waits for there, is to have arrived when the host sees the end
  *   bell                             how a bell is looked at (bell.cuh)
  *   is_small(kernel, bytes, nranks, threads)
  *                                    have so many threads no more than a pack each?
@@ -35,7 +36,8 @@ static_assert(GPUCOLL_CREW_CTAS <= warp_threads, "a CTA's answer for each lane o
 /* What the Calls of exchanges that always need whole CTAs have in common. */
 struct whole_cta_calls {
     static constexpr bool has_runs = true;
-    using bell = bell_by_copies<has_runs>;
+    static constexpr bool ends_at_peers = true;
+    using bell = bell_by_copies<has_runs, looks_after_others>;
 
     static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
     {
@@ -211,23 +213,26 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
     __syncwarp();
 }
 
-/* This CTA's part of the latest call is done: by one thread, to which the others' stores are visible. */
-__device__ __forceinline__ void tell_end(linger_state &state)
+/* This CTA's part of the latest call is done: by one thread, to which the others' stores are visible. The host lets no kernel linger whose own results
+ * may lie elsewhere than in the GPU's memory. */
+template <typename Calls> __device__ __forceinline__ void tell_end(linger_state &state)
 {
-    /* The host lets no kernel linger whose results may lie elsewhere than in GPUs' memory. What threads have stored to peers has had a fence of the
-     * system; for what has gone there in bulk, this one waits until it has arrived (docs/design-direct.md, "When bulk stores have arrived"). */
-    fence_device();
+    if (Calls::ends_at_peers) {
+        fence_system();
+    } else {
+        fence_device();
+    }
     gpucoll_kernel_status *const status = state.call.status;
     store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
     state.last = state.call.done_value;
 }
 
 /* After its part of a call a CTA tells the host. False if anyone gave up. */
-__device__ __forceinline__ bool end_call(linger_state &state, bool failed)
+template <typename Calls> __device__ __forceinline__ bool end_call(linger_state &state, bool failed)
 {
     const bool good = !__syncthreads_or(failed);
     if (good && threadIdx.x == 0) {
-        tell_end(state);
+        tell_end<Calls>(state);
     }
     return good;
 }
@@ -245,7 +250,7 @@ template <typename Calls> __device__ __forceinline__ void lead(linger_state &sta
         good = __all_sync(whole_warp, Calls::run_by_warp(call, state.runs));
         __syncwarp(); /* a vote orders no memory: what the other lanes have stored is before the fence below */
         if (good && threadIdx.x == 0) {
-            tell_end(state);
+            tell_end<Calls>(state);
         }
         __syncwarp();
     }
@@ -317,7 +322,7 @@ __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, con
                 finish(args, failed);
                 return;
             }
-            good = end_call(state, failed);
+            good = end_call<Calls>(state, failed);
         }
         mine = true;
     } while (next_call<Calls>(state, good));

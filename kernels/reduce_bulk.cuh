@@ -269,7 +269,6 @@ __device__ __forceinline__ bool reduce_bulk(const gpucoll_kernel_args &args, con
     }
     if (threadIdx.x == bulk_service_threads && share.cta == 0 && args.bytes % GPUCOLL_PACK_BYTES != 0) {
         reduce_rest<Op>(args, runs);
-        fence_system(); /* what has gone in bulk arrives before the end of the call: linger.cuh */
     }
     return true;
 }

@@ -187,7 +187,6 @@ __device__ __forceinline__ void store_rests(const gpucoll_kernel_args &args, con
     if ((turns >> threadIdx.x & 1) != 0 && run.send_bytes % GPUCOLL_PACK_BYTES != 0) {
         const uint64_t last = run.send_bytes / GPUCOLL_PACK_BYTES;
         message(run.recv, run.send_bytes).store(last, message(run.send, run.send_bytes).load(last));
-        fence_system();
     }
 }
 
@@ -263,7 +262,6 @@ __device__ __forceinline__ void store_runs(const gpucoll_kernel_args &args, cons
     }
     if (turns.by_threads != 0) {
         store_by_threads(args, runs, turns.by_threads, share);
-        fence_system(); /* what has gone in bulk arrives before the end of the call: linger.cuh */
     }
 }
 

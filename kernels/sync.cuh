@@ -25,7 +25,7 @@ __device__ __forceinline__ void fence_system()
 }
 
 /* The same for what was written to this GPU's own memory: whoever looks there later, copy engines and other GPUs as well, does so through the
- * second-level cache, where it then is. (And what went to peers over NVLink in bulk, which it waits for.) The fence of the system waits for loads of host memory besides, also those of other SMs, and PTX
+ * second-level cache, where it then is. The fence of the system waits for loads of host memory besides, also those of other SMs, and PTX
  * promises the order to the host of that one only: so this is for results that the host does not read itself (docs/design-linger.md). */
 __device__ __forceinline__ void fence_device()
 {

@@ -66,7 +66,7 @@ left=$(find /dev/shm -name '*gpucoll*' -newer "$folder" 2>/dev/null)
 [ -z "$left" ] || fail "left in /dev/shm: $left"
 
 ends 0 '^  \* .* us' --explain allreduce 4K
-ends 0 '^  choice: twoshot by bulk' --explain allreduce 256K --ranks 4
+ends 0 '^  choice: twoshot by bulk' --explain allreduce 2M --ranks 4
 ends 0 'exchange *simple' --explain bcast 4M --ranks 7
 ends 0 '7 ranks' --explain bcast 4M --ranks 7
 ends 2 'such as --explain allreduce 4M' --explain allreduce

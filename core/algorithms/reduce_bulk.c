@@ -101,7 +101,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         const double late = moved.leaves > moved.read || input->coll == GPUCOLL_REDUCE
                                 ? moved.read * (1 / crew_loads_share - 1)
                                 : 0;
-        const double us = model->agree_us + gpucoll_model_ring_us(model, crew) + input->latency_us +
+        const double us = model->agree_us + gpucoll_model_bulk_ring_us(model, crew) + input->latency_us +
                           model->barrier_us +
                           gpucoll_model_transfer_us(input, moved.leaves + late, tiles < crew ? tiles : crew,
                                                     crew, cta_leaves);

@@ -274,6 +274,12 @@ double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew)
     return model->ring_us + (crew > 1 ? model->crew_us + crew_each_us * crew : 0);
 }
 
+double gpucoll_model_bulk_ring_us(const struct gpucoll_model *model, unsigned crew)
+{
+    const double arrive_us = 1.8; /* a fence of the system; 4 H100 (docs/design-direct.md) */
+    return gpucoll_model_ring_us(model, crew) + arrive_us;
+}
+
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us)
 {
     if (predicted_us >= plan->predicted_us) {

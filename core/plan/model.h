@@ -99,6 +99,9 @@ unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_
 /* Microseconds until a crew has heard of a call, and from its end until the host has. */
 double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew);
 
+/* The same of a crew that stores to peers in bulk, until that has arrived. */
+double gpucoll_model_bulk_ring_us(const struct gpucoll_model *model, unsigned crew);
+
 /* Makes the plan one for a crew, if it takes less time so than by a launch. */
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us);
 

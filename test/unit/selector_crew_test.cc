@@ -146,7 +146,7 @@ TEST(crews, of_two_steps_stay_if_one_is_shorter_than_they_wait)
 /* Which is why the ranks agree on whether calls come too far apart for crews (core/habit.h). */
 TEST(crews, without_them_another_plan_may_be_the_best)
 {
-    BulkInput input(GPUCOLL_ALLREDUCE, 512 << 10, 4);
+    BulkInput input(GPUCOLL_ALLREDUCE, 1536 << 10, 4);
     const gpucoll_plan soon = plan_of(input);
     input.crew = 0;
     const gpucoll_plan apart = plan_of(input);

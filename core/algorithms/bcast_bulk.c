@@ -12,9 +12,6 @@
 #include "core/plan/model.h"
 #include "core/watchdog.h"
 
-/* Bytes/s that a CTA stores in bulk. */
-static const double cta_bandwidth = 44e9;
-
 /* Of the links' bandwidth, which is that of stores both ways at once, what leaves the root and nothing but that is read. (plans of 4 H100) */
 static const double one_way_share = 1.04;
 
@@ -26,7 +23,7 @@ static const double most_late_us = 4;
 static double transfer_us(const struct gpucoll_plan_input *input, double ctas)
 {
     const double stored = (double)input->bytes; /* by each rank: a slice, to all that want it */
-    const double all = cta_bandwidth * (ctas < 1 ? 1 : ctas);
+    const double all = gpucoll_model_store_bandwidth * (ctas < 1 ? 1 : ctas);
     const double us = stored / fmin(all, one_way_share * input->bandwidth) * 1e6;
     return us + fmin(late_share * stored / input->bandwidth * 1e6, most_late_us);
 }
@@ -37,15 +34,15 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
     const double tiles = (double)slice / GPUCOLL_BULK_MAX_TILE;
     const double beside = model->agree_us + 2 * input->latency_us + model->barrier_us;
-    const double fill = 2 * ceil(1.5 * model->link_share * input->bandwidth / cta_bandwidth / 2);
+    const double fill =
+        2 * ceil(1.5 * model->link_share * input->bandwidth / gpucoll_model_store_bandwidth / 2);
     const double most = gpucoll_most_ctas(input);
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
-    const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
     plan->threads = gpucoll_whole_warps(input->config->threads);
-    plan->ctas = (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
+    plan->ctas = gpucoll_model_bulk_ctas(input, share);
     plan->rounds = 1;
     plan->predicted_us = beside + model->launch_us + transfer_us(input, share < most ? share : most);
-    const unsigned crew = gpucoll_model_bulk_crew(input, slice, ctas);
+    const unsigned crew = gpucoll_model_bulk_crew(input, slice, 2 * ceil(share / 2));
     if (crew > 0) {
         gpucoll_plan_offer_crew(plan, crew,
                                 beside + gpucoll_model_bulk_ring_us(model, crew) +

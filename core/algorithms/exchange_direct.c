@@ -9,9 +9,6 @@
 #include "core/pipeline.h"
 #include "core/plan/model.h"
 
-/* Bytes/s that a CTA of a crew stores in bulk. */
-static const double cta_bandwidth = 44e9;
-
 /* Where the root alone has a kernel no slowest one is waited for, and the links are taken one way only. (plans of 4 H200) */
 static const double one_kernel_us = 0.9;
 static const double one_way_share = 0.97;
@@ -34,7 +31,7 @@ void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps,
     plan->rounds = steps;
     plan->predicted_us = model->agree_us + steps * (model->launch_us + beside) + times * plan->predicted_us;
 
-    const double cta_leaves = cta_bandwidth * (peers > 0 ? peers / input->nranks : 1);
+    const double cta_leaves = gpucoll_model_store_bandwidth * (peers > 0 ? peers / input->nranks : 1);
     const double fill = ceil(model->link_share * input->bandwidth / cta_leaves / 2);
     const unsigned crew = gpucoll_model_bulk_crew(input, input->bytes, 2 * fill);
     if (crew > 0) {

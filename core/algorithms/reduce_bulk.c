@@ -86,9 +86,8 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double all = 2 * ceil(link / cta_leaves / 2);
     const double fill = input->unattended && all > most_unattended ? most_unattended : all;
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
-    const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
     plan->threads = GPUCOLL_BULK_THREADS;
-    plan->ctas = (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
+    plan->ctas = gpucoll_model_bulk_ctas(input, share);
     plan->rounds = 1;
     const double slower = input->nranks > 2 ? moved.read * (1 / loads_share - 1) : 0;
     plan->predicted_us = model->agree_us + model->launch_us + model->bulk_us + pairs_us(plan->ctas) +

@@ -1,5 +1,6 @@
 #include "core/plan/model.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Of H100 and H200 alike, which have the same SMs and links: what one was measured for was right for the other. */
@@ -267,6 +268,15 @@ unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_
         return channels <= most ? channels : 0;
     }
     return 2 * (unsigned)(least(good, most) / 2);
+}
+
+const double gpucoll_model_store_bandwidth = 44e9;
+
+uint32_t gpucoll_model_bulk_ctas(const struct gpucoll_plan_input *input, double share)
+{
+    const double most = gpucoll_most_ctas(input);
+    const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
+    return (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
 }
 
 double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew)

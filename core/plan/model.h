@@ -96,6 +96,13 @@ double gpucoll_model_crowd_us(double ctas, double most);
  * kernel cannot linger, or the GPUs do not move in bulk. */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good);
 
+/* Bytes/s that a CTA stores in bulk. */
+extern const double gpucoll_model_store_bandwidth;
+
+/* CTAs of a launch in bulk that would like `share` of them: whole pairs, as they are started (as many as config->channels forces, if it does), one at
+ * least and as many as a plan may have at most. */
+uint32_t gpucoll_model_bulk_ctas(const struct gpucoll_plan_input *input, double share);
+
 /* Microseconds until a crew has heard of a call, and from its end until the host has. */
 double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew);
 

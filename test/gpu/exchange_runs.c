@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/algorithms/slices.h"
 #include "kernels/functors.h"
 #include "test/gpu/elements.h"
 
@@ -233,16 +234,15 @@ void exchange_plan_spread(struct exchange *exchange, size_t most, struct call *c
     const uint32_t size = exchange->ranks.size;
     const uint32_t root = exchange_below(exchange, size);
     const size_t bytes = some_length(exchange, most, 1);
-    const size_t slice = (bytes + size - 2) / (size - 1);
     size_t end = 0;
     const size_t at = next_place(exchange, &end, bytes);
-    call->bytes = (slice + GPUCOLL_LINE_BYTES - 1) / GPUCOLL_LINE_BYTES * GPUCOLL_LINE_BYTES;
+    call->bytes = gpucoll_slice_bytes(bytes, size - 1);
     memset(exchange->stores, 0, sizeof(exchange->stores));
     exchange_fill_all(exchange);
     for (uint32_t r = 0; r < size; r++) {
-        const size_t index = (r + size - root - 1) % size;
-        const size_t begin = index * call->bytes < bytes ? index * call->bytes : bytes;
-        const size_t length = bytes - begin < call->bytes ? bytes - begin : call->bytes;
+        uint64_t begin;
+        const uint64_t length =
+            gpucoll_slice_at(bytes, size - 1, gpucoll_slice_beside_root(r, root, size), &begin);
         for (uint32_t p = 0; r != root && p < size; p++) {
             if (p != root) {
                 exchange->stores[r].run[p] =

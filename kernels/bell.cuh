@@ -117,6 +117,7 @@ template <bool Runs> class bell_by_loads {
 /* Measured (docs/design-linger.md): more looks hinder each other, first those of large crews and of ranks that share a GPU. */
 constexpr uint32_t looks_under_way = 2;
 constexpr int64_t clocks_between_looks = 1200;
+constexpr int64_t clocks_before_looks = 3600; /* of a call whose end is a fence of the system by its last CTA, which waits for looks */
 
 /* In each CTA's shared memory, kept from one wait to the next. */
 struct bell_looks {
@@ -152,11 +153,11 @@ __device__ __forceinline__ void close_looks(bell_looks &looks)
 }
 
 /* Looks that were under way when the call before was heard are still there, and find nothing: a call is rung after the end of the one before. `After`: the
- * first look waits as long as between two, for other CTAs may be at a fence of the system, which waits for looks. */
+ * first look waits, for other CTAs have not ended yet. */
 template <bool Runs, bool After = false> class bell_by_copies {
   public:
     __device__ __forceinline__ bell_by_copies(const gpucoll_kernel_args &call, bell_looks &looks)
-        : call_(call), looks_(looks), asked_(looks.asked), taken_(looks.taken), asked_at_(clock64() - (After ? 0 : clocks_between_looks)),
+        : call_(call), looks_(looks), asked_(looks.asked), taken_(looks.taken), asked_at_(clock64() + (After ? clocks_before_looks : 0) - clocks_between_looks),
           said_(0)
     {
     }

@@ -18,7 +18,7 @@ static_assert(GPUCOLL_COURIER_CHUNK % sizeof(uint32_t) == 0 &&
 
 struct courier_calls {
     static constexpr bool has_runs = false;
-    static constexpr bool ends_at_peers = false;
+    static constexpr bool reaches_peers = false;
     using bell = bell_by_loads<has_runs>; /* its calls are short */
 
     static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)

@@ -145,7 +145,7 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
 /* The calls of a kernel that lingers (linger.cuh). */
 struct exchange_calls {
     static constexpr bool has_runs = true;
-    static constexpr bool ends_at_peers = false;
+    static constexpr bool reaches_peers = false;
     using bell = bell_by_copies<has_runs>;
 
     static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,

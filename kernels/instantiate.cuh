@@ -16,7 +16,7 @@ namespace gpucoll {
 /* The calls of a kernel that lingers (linger.cuh). */
 template <typename Op> struct allreduce_calls {
     static constexpr bool has_runs = false;
-    static constexpr bool ends_at_peers = false;
+    static constexpr bool reaches_peers = false;
     using bell = bell_by_copies<has_runs>;
 
     static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,

@@ -173,7 +173,7 @@ struct gpucoll_kernel_status {
     uint32_t stuck_rank; /* when it gave up: 1 + the rank it was waiting for */
     uint32_t left;       /* when it lingered and ends: the done_value of the last call it ran */
     /* By the CTAs after the first, when their part of a call that CTAs of a lingering kernel share is done: its done_value. Of crews of up to
-     * 8 the host then looks at one line. */
+     * 8 the host then looks at one line. Not of kernels that have tiles: of these the last CTA says `done`, as of one that does not linger. */
     uint32_t done_beside[GPUCOLL_CREW_CTAS - 1];
     /* If it has a gate, its done_value: */
     uint32_t began;     /* a CTA of it is resident */

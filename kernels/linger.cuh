@@ -3,7 +3,8 @@
  * (kernel_abi.h), which spares each of them the launch. Each CTA of the crew has a bell of its own, hears it by its first warp, does
  * its part of the call and tells the host of its end: the CTAs never wait for each other, which would take longer than to
  * hear. A call may ask for fewer CTAs than there are, and is heard by those alone; one that the threads of one warp can do is done by the
- * first CTA's first warp without a barrier, while the other warps sleep.
+ * first CTA's first warp without a barrier, while the other warps sleep. Calls that reach into peers' buffers end otherwise: their CTAs
+ * count themselves, and the last one tells.
  *
  * Leaving: the first CTA, which has a part in every call, decides, and says in status->left which call was its last. The host, having
  * rung, looks at `done` and at `left`; if the kernel left before it heard the bell, the host launches it anew with the call. So
@@ -11,7 +12,8 @@
  *
  * Which calls a kernel takes its `Calls` say:
  *   has_runs                         they are exchanges: the bell has their runs, too
- *   ends_at_peers                    what they store to peers, which nobody waits for there, is to have arrived when the host sees the end
+ *   reaches_peers                    they read and write peers' buffers, where nobody waits for them: what they store is to have arrived when the
+ *                                    host sees the end; and one that was given up before its kernel began is not run
  *   bell                             how a bell is looked at (bell.cuh)
  *   is_small(kernel, bytes, nranks, threads)
  *                                    have so many threads no more than a pack each?
@@ -36,7 +38,7 @@ static_assert(GPUCOLL_CREW_CTAS <= warp_threads, "a CTA's answer for each lane o
 /* What the Calls of exchanges that always need whole CTAs have in common. */
 struct whole_cta_calls {
     static constexpr bool has_runs = true;
-    static constexpr bool ends_at_peers = true;
+    static constexpr bool reaches_peers = true;
     using bell = bell_by_copies<has_runs, looks_after_others>;
 
     static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
@@ -55,6 +57,7 @@ struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
     uint32_t last;            /* the done_value of the latest call that succeeded */
+    bool given_up;            /* the call that came with the launch, before it began */
     bell_looks looks;
 };
 
@@ -215,24 +218,28 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
 
 /* This CTA's part of the latest call is done: by one thread, to which the others' stores are visible. The host lets no kernel linger whose own results
  * may lie elsewhere than in the GPU's memory. */
-template <typename Calls> __device__ __forceinline__ void tell_end(linger_state &state)
+__device__ __forceinline__ void tell_end(linger_state &state)
 {
-    if (Calls::ends_at_peers) {
-        fence_system();
-    } else {
-        fence_device();
-    }
+    fence_device();
     gpucoll_kernel_status *const status = state.call.status;
     store_relaxed(blockIdx.x == 0 ? &status->done : &status->done_beside[blockIdx.x - 1], state.call.done_value);
     state.last = state.call.done_value;
 }
 
-/* After its part of a call a CTA tells the host. False if anyone gave up. */
+/* After its part of a call a CTA tells the host, or the last one does: what has been stored to peers has arrived after a fence of the system, and one
+ * of all CTAs takes less than one of each (docs/design-direct.md). False if anyone of the CTA gave up. */
 template <typename Calls> __device__ __forceinline__ bool end_call(linger_state &state, bool failed)
 {
+    if (Calls::reaches_peers) {
+        const bool good = finish_shared(state.call, state.call.crew_ctas, failed);
+        if (good && threadIdx.x == 0) {
+            state.last = state.call.done_value;
+        }
+        return good;
+    }
     const bool good = !__syncthreads_or(failed);
     if (good && threadIdx.x == 0) {
-        tell_end<Calls>(state);
+        tell_end(state);
     }
     return good;
 }
@@ -250,7 +257,7 @@ template <typename Calls> __device__ __forceinline__ void lead(linger_state &sta
         good = __all_sync(whole_warp, Calls::run_by_warp(call, state.runs));
         __syncwarp(); /* a vote orders no memory: what the other lanes have stored is before the fence below */
         if (good && threadIdx.x == 0) {
-            tell_end<Calls>(state);
+            tell_end(state);
         }
         __syncwarp();
     }
@@ -295,6 +302,7 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     }
     if (threadIdx.x == 0) {
         state.last = 0;
+        state.given_up = Calls::reaches_peers && load_relaxed(&args.status->abort) != 0;
         if (args.bell != nullptr) {
             open_looks(state.looks);
         }
@@ -302,7 +310,8 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     __syncthreads();
 }
 
-/* A kernel that ends after one call, or lingers if it was given a bell. */
+/* A kernel that ends after one call, or lingers if it was given a bell. The call that it was launched for may have been given up while the kernel stood
+ * behind one of the application: then buffers are their owners' again, or gone with them. One that is rung for has just been made. */
 template <typename Calls>
 __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
 {
@@ -317,7 +326,7 @@ __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, con
     do {
         if (mine) {
             const crew_share share = lingers ? crew_share{blockIdx.x, state.call.crew_ctas} : share_of_grid();
-            const bool failed = !Calls::run(state.call, state.runs, share);
+            const bool failed = state.given_up || !Calls::run(state.call, state.runs, share);
             if (!lingers) {
                 finish(args, failed);
                 return;

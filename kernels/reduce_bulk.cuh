@@ -39,8 +39,6 @@ struct bulk_stages {
     bulk_barrier reduced[GPUCOLL_BULK_MAX_STAGES];
     bulk_barrier unused[GPUCOLL_BULK_MAX_STAGES];
     ring_place next; /* of the next call's first tile */
-    bool begun;      /* there was a call before */
-    bool given_up;
 };
 
 __device__ __forceinline__ bulk_stages &stages_of_cta()
@@ -244,22 +242,14 @@ __device__ __forceinline__ void reduce_rest(const gpucoll_kernel_args &args, con
     }
 }
 
-/* A CTA's part; false: the call was given up while its kernel stood behind one of the application. Then the buffers are their owners' again, or gone
- * with them. A call that is rung for has just been made. */
+/* A CTA's part. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
+__device__ __forceinline__ void reduce_bulk(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
 {
     bulk_stages &stages = stages_of_cta();
     char *const shared = shared_of_cta();
     const bulk_tiles tile(args, share, stages.next);
-    if (threadIdx.x == 0) {
-        stages.given_up = !stages.begun && load_relaxed(&args.status->abort) != 0;
-        stages.begun = true;
-    }
-    __syncthreads();
-    if (stages.given_up) {
-        return false;
-    }
+    __syncthreads(); /* all have read where the stages go on */
     if (threadIdx.x < warp_threads) {
         load_tiles(args, runs, tile, stages, shared);
     } else if (threadIdx.x < bulk_service_threads) {
@@ -270,7 +260,6 @@ __device__ __forceinline__ bool reduce_bulk(const gpucoll_kernel_args &args, con
     if (threadIdx.x == bulk_service_threads && share.cta == 0 && args.bytes % GPUCOLL_PACK_BYTES != 0) {
         reduce_rest<Op>(args, runs);
     }
-    return true;
 }
 
 /* By one thread, with a barrier of the CTA before the first call. */
@@ -284,16 +273,14 @@ __device__ __forceinline__ void prepare_stages(const gpucoll_kernel_args &args)
     }
     bulk_barriers_ready();
     stages.next = {0, 0};
-    stages.begun = false;
 }
 
 #else
 
 /* Never launched: the host asks the device first. */
 template <typename Op>
-__device__ __forceinline__ bool reduce_bulk(const gpucoll_kernel_args &, const gpucoll_kernel_runs &, crew_share)
+__device__ __forceinline__ void reduce_bulk(const gpucoll_kernel_args &, const gpucoll_kernel_runs &, crew_share)
 {
-    return false;
 }
 
 __device__ __forceinline__ void prepare_stages(const gpucoll_kernel_args &)
@@ -306,7 +293,8 @@ __device__ __forceinline__ void prepare_stages(const gpucoll_kernel_args &)
 template <typename Op> struct bulk_calls : whole_cta_calls {
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share)
     {
-        return reduce_bulk<Op>(args, runs, share);
+        reduce_bulk<Op>(args, runs, share);
+        return true;
     }
 };
 

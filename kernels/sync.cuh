@@ -135,28 +135,37 @@ class waiter {
     uint32_t looks_;
 };
 
-/* Ends a kernel, whose arguments have `status`, `arrived` and `done_value`: to be called by all threads of every CTA once, `failed` where the
- * thread gave up a wait; `retreated` is the same on all. The last CTA tells the host. The CTA barrier, the acq_rel count and the release make every
- * CTA's stores visible to whoever reads `done` with acquire. The counter is left at zero for the next kernel of the stream. */
-template <typename Args> __device__ __forceinline__ void finish(const Args &args, bool failed, bool retreated = false)
+/* Ends what `ctas` CTAs have shared, of arguments that have `status`, `arrived` and `done_value`: to be called by all threads of each of them once,
+ * `failed` where the thread gave up a wait; `retreated` is the same on all. The last CTA tells the host. The CTA barrier, the acq_rel count and the
+ * release make every CTA's stores visible to whoever reads `done` with acquire. The counter is left at zero for what the stream runs next. False if
+ * a thread of this CTA failed. */
+template <typename Args>
+__device__ __forceinline__ bool finish_shared(const Args &args, uint32_t ctas, bool failed, bool retreated = false)
 {
     constexpr uint32_t one_failed = 1u << 16; /* above the largest count of CTAs */
     static_assert(GPUCOLL_MAX_CHANNELS < one_failed, "a count of CTAs fits below the count of failures");
     const bool any = __syncthreads_or(failed);
     if (threadIdx.x != 0) {
-        return;
+        return !any;
     }
     uint32_t total = any ? one_failed + 1 : 1;
-    if (gridDim.x > 1) {
+    if (ctas > 1) {
         total += fetch_add_device(args.arrived, total);
-        if (total % one_failed != gridDim.x) {
-            return;
+        if (total % one_failed != ctas) {
+            return !any;
         }
         store_relaxed(args.arrived, 0);
     }
     if (total < one_failed) {
         store_release(retreated ? &args.status->retreated : &args.status->done, args.done_value);
     }
+    return !any;
+}
+
+/* Ends a kernel. */
+template <typename Args> __device__ __forceinline__ void finish(const Args &args, bool failed, bool retreated = false)
+{
+    (void)finish_shared(args, gridDim.x, failed, retreated);
 }
 
 /* What the host has said, in the gate's word GPUCOLL_GATE_SAID. */

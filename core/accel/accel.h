@@ -165,7 +165,7 @@ struct gpucoll_accel_ops {
     unsigned (*device_resident)(struct gpucoll_device *device);
     /* Do kernels of several processes run on it at the same time (as under MPS), rather than in turn? */
     bool (*device_concurrent)(struct gpucoll_device *device);
-    /* Can it run GPUCOLL_KERNEL_REDUCE_BULK, and does GPUCOLL_KERNEL_STORE move in bulk on it? */
+    /* Can it run GPUCOLL_KERNEL_REDUCE_BULK, and do GPUCOLL_KERNEL_STORE and SPREAD move in bulk on it? */
     bool (*device_bulk)(struct gpucoll_device *device);
     enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
     /* For libraries that look at which context is current: makes this device's the one of the calling thread. True if it has to be taken back by

@@ -307,7 +307,7 @@ static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *l
     args->arrived = (uint32_t *)(counters + offsetof(struct counters, arrived));
     args->gate = launch->gate ? (uint32_t *)(counters + offsetof(struct counters, gate)) : NULL;
     args->crew = (uint64_t *)(counters + offsetof(struct counters, crew));
-    stream->enders = lingers ? asked : 1;
+    stream->enders = lingers && !gpucoll_kernel_has_tiles(launch->kernel) ? asked : 1;
 }
 
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)

@@ -43,10 +43,9 @@ static bool goes_in_bulk(const struct gpucoll_request *request)
 static void set_linger(const struct gpucoll_request *request, struct gpucoll_launch *launch)
 {
     static const uint32_t after_rehearsal_ns = 500000;
-    const uint32_t usual_ns = gpucoll_plan_stays_ns(&request->plan, request->team->context->config);
     if (request->plan.linger) {
-        launch->waits_once = request->own && usual_ns < after_rehearsal_ns;
-        launch->linger_ns = launch->waits_once ? after_rehearsal_ns : usual_ns;
+        launch->waits_once = request->own && request->stays_ns < after_rehearsal_ns;
+        launch->linger_ns = launch->waits_once ? after_rehearsal_ns : request->stays_ns;
     }
 }
 

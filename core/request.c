@@ -31,8 +31,7 @@ static void note_end(struct gpucoll_request *request)
     struct gpucoll_lane *lane = request->lane;
     const bool seen = request->plan.algorithm != NULL && request->form == GPUCOLL_FORM_BLOCKING;
     if (seen && lane == request->gpu->lanes && gpucoll_habit_awaits_end(&lane->habit)) {
-        const struct gpucoll_config *config = request->team->context->config;
-        gpucoll_habit_ended(&lane->habit, gpucoll_now_ns() + gpucoll_plan_stays_ns(&request->plan, config));
+        gpucoll_habit_ended(&lane->habit, gpucoll_now_ns() + request->stays_ns);
     }
 }
 
@@ -154,14 +153,14 @@ static void decide_to_linger(struct gpucoll_request *request)
     struct gpucoll_plan *plan = &request->plan;
     const bool meant = plan->linger;
     const bool first = request->lane == request->gpu->lanes;
+    request->stays_ns = gpucoll_plan_stays_ns(plan, request->team->context->config);
     plan->linger &= first && request->packing == NULL && !request->migrates && !gpucoll_gate_wanted(request);
     if (first) {
         const void *kind = plan->linger ? plan->algorithm : NULL;
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             gpucoll_plan_stays_ns(plan, request->team->context->config) +
-                                                 (uint64_t)(plan->predicted_us * 1e3));
+                                             request->stays_ns + (uint64_t)(plan->predicted_us * 1e3));
     }
     if (meant && !plan->linger) {
         plan->ctas = plan->launch_ctas;
@@ -272,7 +271,7 @@ static gpucoll_status run(struct gpucoll_request *request)
     return map(request, gpucoll_algorithm_direct(request->plan.algorithm));
 }
 
-/* After the barrier that ends mapping. One that was for a reduction in bulk does not tell whether nothing but what peers read could not be mapped:
+/* After the barrier that ends mapping. One that was for a call in bulk does not tell whether nothing but what peers read could not be mapped:
  * then a second one tells whether all can write at least. */
 static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
 {

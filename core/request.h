@@ -105,6 +105,7 @@ struct gpucoll_request {
 
     enum gpucoll_company_kind
         company; /* what beside it may hold up what it waits for: with any, its kernel has a gate */
+    uint32_t stays_ns; /* how long a kernel of it waits for the next call if it lingers */
     bool apart; /* on some rank calls come too far apart for kernels to linger: the plan is one of launches */
     bool gated; /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
     struct gpucoll_gate gate;

@@ -15,7 +15,7 @@
 enum {
     GPUCOLL_BOARD_CARDS = 16, /* GPUs that one process can bind */
     GPUCOLL_BOARD_EXPORTS =
-        128, /* allocations of the application that peers can map at once: two of a reduction in bulk */
+        128, /* allocations of the application that peers can map at once: two of a reduction in bulk, one of a broadcast */
     GPUCOLL_BOARD_TEAMS = 4096, /* teams that one process can hold at once */
     GPUCOLL_BARRIER_LINES = 8,  /* of a team that tell of its barriers: one a reader, on hosts of eight GPUs */
     GPUCOLL_RING = 4,           /* calls a rank can be ahead of the slowest reader of its posts */
@@ -97,6 +97,7 @@ struct gpucoll_board_count {
  *                post that said LANE_FOLLOWS.
  *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
  *                (core/pipeline.h).
+ *   sent_at      When it had, of the latest two steps, by their count modulo 2: ns << 16 | count. Stored before `flow`.
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
  *   carried      Instead of that, of a call of several hosts with few bytes (core/cluster/cluster_carry.c): what this rank brings to it.
@@ -118,6 +119,7 @@ struct gpucoll_team_board {
     struct gpucoll_board_count barriers[GPUCOLL_BARRIER_LINES];
     _Alignas(64) _Atomic uint64_t step[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t flow[GPUCOLL_RING][2];
+    _Alignas(64) _Atomic uint64_t sent_at[GPUCOLL_RING][2];
     _Alignas(64) _Atomic uint64_t gathered[GPUCOLL_RING];
     _Alignas(64) struct gpucoll_post ring[GPUCOLL_RING];
     union {

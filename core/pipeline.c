@@ -45,11 +45,20 @@ void gpucoll_pipeline_stop(struct gpucoll_request *request)
     }
 }
 
+/* Of a time on a board. */
+enum { count_bits = 16, count_mask = (1 << count_bits) - 1 };
+
 /* A count is of no other call than the one beside it. */
 void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
 {
+    struct gpucoll_team_board *board = request->team->board;
     gpucoll_watchdog_reset(request);
-    _Atomic uint64_t *word = &request->team->board->flow[request->call % GPUCOLL_RING][flow];
+    if (flow == GPUCOLL_FLOW_SENT) {
+        const uint64_t when = gpucoll_now_ns() << count_bits | (count & count_mask);
+        atomic_store_explicit(&board->sent_at[request->call % GPUCOLL_RING][count % 2], when,
+                              memory_order_relaxed);
+    }
+    _Atomic uint64_t *word = &board->flow[request->call % GPUCOLL_RING][flow];
     atomic_store_explicit(word, request->call << 24 | count, memory_order_release);
 }
 
@@ -76,6 +85,23 @@ bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, 
         }
     }
     return true;
+}
+
+uint64_t gpucoll_pipeline_apart_ns(const struct gpucoll_request *request, uint32_t sent)
+{
+    uint64_t first = UINT64_MAX;
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < request->team->size; i++) {
+        const struct gpucoll_team_board *board = request->team->members[i].board;
+        const uint64_t word = atomic_load_explicit(&board->sent_at[request->call % GPUCOLL_RING][sent % 2],
+                                                   memory_order_relaxed);
+        if ((word & count_mask) != (sent & count_mask)) {
+            return UINT64_MAX;
+        }
+        first = word >> count_bits < first ? word >> count_bits : first;
+        last = word >> count_bits > last ? word >> count_bits : last;
+    }
+    return last - first;
 }
 
 gpucoll_status gpucoll_pipeline_idle(struct gpucoll_request *request, uint32_t missing)

@@ -12,8 +12,9 @@
  * All ranks take the same steps together: step k brings the results of chunk k - LAG to those who want them, and the parts of chunk k
  * to those who reduce, in turns: in turn t to the rank t after the own. One copy alone fills the links of a GPU, and a GPU does
  * one after another; so in each turn every rank gets from one other what it can take in. Two that write to one rank at once would
- * both be slow while another gets nothing, and once out of step ranks stay so: therefore nobody begins a step before all have
- * completed the one before (docs/design-direct.md). Two ranks cannot get into each other's way: they queue a step ahead. While step k is on its way, chunk k - 1 is reduced.
+ * both be slow while another gets nothing, and once out of step ranks stay so. Steps are queued one ahead, so that the links never wait for hosts; but
+ * where the ranks are seen to have completed a step well apart, all wait until the next is complete on all, and fall in step again
+ * (docs/design-direct.md). Two ranks cannot get into each other's way. While step k is on its way, chunk k - 1 is reduced.
  *
  * Where parts wait. In scratch, in slot k % LAG for chunk k; that bounds the length of chunks. Or, of an all-reduce none of whose ranks sends
  * from its receive buffer, in the receive buffers: the rank that reduces slice s has the part of the rank of slice t where slice t will
@@ -42,6 +43,10 @@ enum {
 static const uint64_t line = 128;
 /* Below this a chunk takes its copies less time than what they cost beside it. */
 static const uint64_t least_chunk = (uint64_t)1 << 20;
+/* Ranks that complete a step no further apart are in step. Out of step, they lose more than it takes them to wait for each other. */
+static const uint64_t in_step_ns = 4000;
+/* Of the news that hosts would wait for, so many are spared at most: in calls of more steps ranks fall out of step. */
+static const unsigned most_spared = 8;
 /* What each SM has of the memory of the GPU if all use it: 4.8 TB/s over 132 SMs of an H200. */
 static const double sm_bandwidth = 36e9;
 
@@ -149,9 +154,10 @@ static bool results_leave(enum gpucoll_coll coll)
     return coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_REDUCE;
 }
 
-/* How often a host waits for another's news before it can queue on. Between steps it takes two: all tell of their copies, and of the
- * kernel. Two ranks do not wait for each other, except for the first results and the last, and not for these either where parts wait in the receive
- * buffers. Of a single chunk the step that only reduces is none. */
+/* How often a host waits for another's news while the links stand still. Between steps it takes two: all tell of their copies, and of the
+ * kernel; but while ranks are in step the next is queued before, which spares them most of it, though not a reduce, where only the root
+ * takes in results and the others wait for it. (4 H100, docs/design-direct.md) Two ranks do not wait for each other, except for the first results
+ * and the last, and not for these either where parts wait in the receive buffers. Of a single chunk the step that only reduces is none. */
 static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
     const bool results = results_leave(input->coll);
@@ -160,7 +166,8 @@ static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucol
         return !results ? 0 : plan->rounds <= 1 ? 1 : in_results ? 0 : 2;
     }
     const uint64_t steps = plan->rounds + (!results ? 0 : plan->rounds > 1 ? LAG : 1);
-    return steps > 0 ? (unsigned)(2 * (steps - 1)) : 0;
+    const unsigned all = steps > 0 ? (unsigned)(2 * (steps - 1)) : 0;
+    return all - (input->coll == GPUCOLL_REDUCE ? 0 : gpucoll_least_of(all * 2 / 3, most_spared));
 }
 
 /* What the reductions take that no copies hide: those of few CTAs take longer than the step beside them. */
@@ -271,14 +278,22 @@ static gpucoll_status start(struct gpucoll_request *request)
     return GPUCOLL_OK;
 }
 
-/* May this rank begin its next step? Else `*missing` has not completed the one before, or not reduced what is in its slot. */
+/* Is this rank's next step to wait until all have completed the one before? Two ranks are never in each other's way. */
+static bool falls_in_step(const struct gpucoll_request *request)
+{
+    const uint32_t step = request->pipeline.queued;
+    return request->team->size > 2 && step >= STEPS &&
+           gpucoll_pipeline_apart_ns(request, step - (STEPS - 1)) > in_step_ns;
+}
+
+/* May this rank begin its next step? Else `*missing` has not completed an earlier one, or not reduced what is in its slot. */
 static bool may_step(const struct gpucoll_request *request, uint32_t *missing)
 {
     const uint64_t step = request->pipeline.queued;
-    const uint64_t ahead = request->team->size > 2 ? 0 : STEPS - 1;
-    const uint64_t complete = step > ahead ? step - ahead : 0;
-    return step < steps_of(request) &&
-           gpucoll_pipeline_all(request, complete, step < LAG ? 0 : step - LAG + 1, missing);
+    const uint64_t reduced = step < LAG ? 0 : step - LAG + 1;
+    const uint64_t complete = step < STEPS ? 0 : step - (STEPS - 1);
+    return step < steps_of(request) && gpucoll_pipeline_all(request, complete, reduced, missing) &&
+           (!falls_in_step(request) || gpucoll_pipeline_all(request, step, reduced, missing));
 }
 
 /* The copies of the next step that go into one of the queues, in the order of their turns. Returns how many there are. */

@@ -25,7 +25,7 @@ bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct rea
 void gpucoll_direct_forget(struct gpucoll_request *request, enum gpucoll_direct reach);
 /* And no call of this team is direct by what peers write to in this one any more, */
 void gpucoll_direct_refuse(struct gpucoll_request *request);
-/* or reduces in bulk what they read in this one. */
+/* or in bulk by what they read in this one. */
 void gpucoll_direct_refuse_sources(struct gpucoll_request *request);
 
 /* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it. */

@@ -34,8 +34,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const uint64_t slice = gpucoll_slice_bytes(input->bytes, input->nranks - 1);
     const double tiles = (double)slice / GPUCOLL_BULK_MAX_TILE;
     const double beside = model->agree_us + 2 * input->latency_us + model->barrier_us;
+    const double link = model->link_share * input->bandwidth;
     const double fill =
-        2 * ceil(1.5 * model->link_share * input->bandwidth / gpucoll_model_store_bandwidth / 2);
+        gpucoll_model_bulk_fill(input, 2 * ceil(1.5 * link / gpucoll_model_store_bandwidth / 2));
     const double most = gpucoll_most_ctas(input);
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
     plan->threads = gpucoll_whole_warps(input->config->threads);

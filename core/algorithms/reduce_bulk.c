@@ -18,9 +18,6 @@
 #include "core/plan/model.h"
 #include "core/watchdog.h"
 
-/* So many CTAs cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design-direct.md). */
-static const double most_unattended = 8;
-
 /* What the SMs of a rank move, in bytes of an all-reduce's message, and what of it leaves the GPU: as much as comes, for what a rank reads
  * is sent by its peer. */
 struct moved {
@@ -83,8 +80,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         gpucoll_slice_bytes(input->bytes, gpucoll_reduced_slices(input->coll, input->nranks));
     const double tiles = (double)slice / gpucoll_bulk_tile_bytes(input->nranks);
     const double most = gpucoll_most_ctas(input);
-    const double all = 2 * ceil(link / cta_leaves / 2);
-    const double fill = input->unattended && all > most_unattended ? most_unattended : all;
+    const double fill = gpucoll_model_bulk_fill(input, 2 * ceil(link / cta_leaves / 2));
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
     plan->threads = GPUCOLL_BULK_THREADS;
     plan->ctas = gpucoll_model_bulk_ctas(input, share);

@@ -142,7 +142,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "empty for the constants built in."),
     EQUAL(linger, INT, "20", "0..10000", 5,
         "Microseconds that the kernel of a call stays on the GPU and waits for the next call, which it then "
-        "serves without a launch; in bulk, where a rank that has to launch its kernel is late, 10 to 30 more, "
+        "serves without a launch; in bulk, where a rank that has to launch its kernel is late, up to 30 more, "
         "and of small calls that go through host memory twice as long. It may delay cudaDeviceSynchronize by "
         "as much. 0 turns lingering off."),
     EQUAL(linger_ctas, INT, "32", "1..32", 5,

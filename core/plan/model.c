@@ -270,6 +270,13 @@ unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_
     return 2 * (unsigned)(least(good, most) / 2);
 }
 
+double gpucoll_model_bulk_fill(const struct gpucoll_plan_input *input, double fill)
+{
+    /* So many cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design-direct.md). */
+    const double most_unattended = 8;
+    return input->unattended ? least(fill, most_unattended) : fill;
+}
+
 const double gpucoll_model_store_bandwidth = 44e9;
 
 uint32_t gpucoll_model_bulk_ctas(const struct gpucoll_plan_input *input, double share)

@@ -80,7 +80,7 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
     if (row->direct && input->direct == GPUCOLL_DIRECT_NOT) {
         return "peers cannot write to the buffers: small, used for the first time, or not to be shared";
     }
-    if (row->bulk && input->direct != GPUCOLL_DIRECT_BULK) {
+    if (row->bulk && (!input->bulk || input->direct != GPUCOLL_DIRECT_BULK)) {
         return "peers cannot read the buffers in bulk: not to be shared, not at multiples of 16 bytes, or a "
                "GPU that does not do so";
     }

@@ -1,8 +1,11 @@
 /*
  * Broadcasts in bulk (core/algorithms/bcast_bulk.c): each rank but the root reads a slice from it, and stores it to all others.
  */
-#include <algorithm>
 #include "test/unit/reducer.h"
+
+extern "C" {
+#include "test/unit/failing.h"
+}
 
 namespace
 {
@@ -13,26 +16,29 @@ const Settings in_bulk = {
 
 ExchangeCall broadcast(size_t count, uint32_t root)
 {
-    const auto kind =
-        std::find_if(kinds.begin(), kinds.end(), [](const Kind &row) { return row.coll == GPUCOLL_BCAST; });
-    ExchangeCall call = call_of(*kind, count);
+    ExchangeCall call = call_of(kind_of(GPUCOLL_BCAST), count);
     call.type = GPUCOLL_UINT8;
     call.offset = 0;
     call.root = root;
     return call;
 }
 
-/* The first call makes the buffers known. */
-void check_thrice(Rank &rank, const ExchangeCall &call)
+/* Three calls; returns how many were in bulk. The first makes the buffers known. */
+size_t check(Rank &rank, ExchangePart &part)
 {
-    ExchangePart part(call, rank.number, rank.meeting.size);
     const size_t before = runs_by(rank, way);
     for (int use = 0; use < 3; use++) {
         part.poison();
         EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text();
         EXPECT_TRUE(part.right()) << part.text();
     }
-    EXPECT_GE(runs_by(rank, way) - before, 2u) << part.text();
+    return runs_by(rank, way) - before;
+}
+
+void check_thrice(Rank &rank, const ExchangeCall &call)
+{
+    ExchangePart part(call, rank.number, rank.meeting.size);
+    EXPECT_GE(check(rank, part), 2u) << part.text();
 }
 } // namespace
 
@@ -46,7 +52,8 @@ TEST_P(bcast_bulk, counts)
     on_threads(GetParam(), in_bulk, [](Rank &rank) {
         const size_t slices = rank.meeting.size - 1;
         const size_t tiles = 9 * slices * GPUCOLL_BULK_MAX_TILE;
-        for (size_t count : {tiles, tiles - 1, tiles + 1, tiles + 15, tiles + slices * 128 + 1, size_t{1000003}}) {
+        for (size_t count :
+             {tiles, tiles - 1, tiles + 1, tiles + 15, tiles + slices * 128 + 1, size_t{1000003}}) {
             check_thrice(rank, broadcast(count, static_cast<uint32_t>(count) % rank.meeting.size));
         }
     });
@@ -76,14 +83,29 @@ TEST(broadcasts_in_bulk, need_buffers_that_are_aligned_on_all_ranks)
             ExchangeCall call = broadcast(100000, 1);
             call.offset = rank.number == odd ? 8 : 0;
             ExchangePart part(call, rank.number, rank.meeting.size);
-            for (int use = 0; use < 3; use++) {
-                part.poison();
-                EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK) << part.text();
-                EXPECT_TRUE(part.right()) << part.text();
-            }
-            EXPECT_EQ(runs_by(rank, way), 0u);
+            EXPECT_EQ(check(rank, part), 0u);
         });
     }
+}
+
+/* What peers cannot read is not read; another message is. */
+TEST(broadcasts_in_bulk, go_another_way_if_the_message_cannot_be_mapped)
+{
+    on_threads(3, in_bulk, [](Rank &rank) {
+        test_heed_unmappable(rank.context);
+        const ExchangeCall call = broadcast(300007, 1);
+        ExchangePart part(call, rank.number, rank.meeting.size);
+        ExchangePart other(call, rank.number, rank.meeting.size);
+        if (rank.number == call.root) {
+            test_unmappable(part.args().send);
+        }
+        rank.barrier();
+        EXPECT_EQ(check(rank, part), 0u);
+        EXPECT_GE(check(rank, other), 2u);
+        EXPECT_EQ(check(rank, part), 0u);
+        rank.barrier();
+        test_unmappable(nullptr);
+    });
 }
 
 TEST(broadcasts_in_bulk, by_one_cta_and_by_some)

@@ -1,4 +1,5 @@
 #include "test/unit/exchange_part.h"
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -39,6 +40,11 @@ void check_both_places(Rank &rank, ExchangeCall call)
     call.in_place = true;
     call.offset = 1 + call.count % 7;
     check(rank, call);
+}
+
+const Kind &kind_of(gpucoll_coll coll)
+{
+    return *std::find_if(kinds.begin(), kinds.end(), [coll](const Kind &row) { return row.coll == coll; });
 }
 
 ExchangeCall call_of(const Kind &kind, size_t count)

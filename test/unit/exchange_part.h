@@ -19,6 +19,7 @@ struct Kind {
 };
 
 extern const std::vector<Kind> kinds;
+const Kind &kind_of(gpucoll_coll coll); /* one of those */
 
 struct ExchangeCall {
     Kind kind;

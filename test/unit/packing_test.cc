@@ -190,6 +190,21 @@ TEST(packing, with_direct_copies)
     });
 }
 
+/* What a root packs is there later than its post, so nobody reads it in bulk. */
+TEST(packing, of_a_root_is_not_read_in_bulk)
+{
+    const Settings in_bulk = {
+        {"zero_copy", "1"}, {"protocol", "bulk"}, {"bcast_algorithm", "scatter_allgather"}, {"verbose", "5"}};
+    on_threads(4, in_bulk, [](Rank &rank) {
+        const Kind &broadcast = kinds[2];
+        for (uint32_t turn = 1; turn < 40; turn += 4) { /* always the same root, with a layout of gaps */
+            check(rank, broadcast, 30000, turn, GPUCOLL_OK);
+        }
+        const std::string lines = rank.log.text();
+        EXPECT_EQ(lines.find("natively by scatter_allgather/bulk"), std::string::npos) << lines;
+    });
+}
+
 /* In place, all is packed before anything is unpacked. */
 static void check_in_place(Rank &rank, size_t count)
 {

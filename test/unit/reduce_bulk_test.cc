@@ -1,7 +1,6 @@
 /*
  * Reductions in bulk (core/algorithms/reduce_bulk.c): one kernel a rank that reads from the buffers of all and writes to those of all.
  */
-#include <algorithm>
 #include <functional>
 #include "test/unit/reducer.h"
 
@@ -89,11 +88,8 @@ TEST(reductions_in_bulk, need_buffers_that_are_aligned_on_all_ranks)
 TEST(reductions_in_bulk, blocks_of_any_length)
 {
     on_threads(4, in_bulk, [](Rank &rank) {
-        const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                       [](const Kind &row) { return row.coll == GPUCOLL_REDUCE_SCATTER; });
-        ASSERT_NE(kind, kinds.end());
         for (size_t count : {48000, 480000, 50000}) {
-            ExchangeCall call = call_of(*kind, count);
+            ExchangeCall call = call_of(kind_of(GPUCOLL_REDUCE_SCATTER), count);
             call.type = GPUCOLL_UINT8;
             call.offset = 0;
             const size_t before = runs_by(rank, "exchange/bulk");

@@ -60,6 +60,7 @@ gpucoll_plan_input input_of(gpucoll_coll coll, uint64_t bytes, uint32_t ranks, c
     input.data_bytes = uint64_t{64} << 20;
     input.crew = GPUCOLL_CREW_CTAS;
     input.whole_lines = true;
+    input.bulk = true;
     input.latency_us = 0.62;
     input.bandwidth = 354e9;
     input.model = gpucoll_model_of(0);

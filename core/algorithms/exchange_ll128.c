@@ -27,8 +27,21 @@ static const double several_crew_us = 0.9;
  * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */
 static const double one_way_share = 0.1, one_way_us = 2, kept_bandwidth = 1e12;
 
-static double longer_us(const struct gpucoll_plan_input *input, double sent)
+/* What several send at once comes sooner than it is reduced: by so much of the bytes' time beyond the first moments, and no more than so long. (plans of
+ * 4 H100 and 4 H200) */
+static const double late_share = 0.9, late_after_us = 0.6, most_late_us = 2;
+
+static double late_us(const struct gpucoll_plan_input *input, double sent)
 {
+    const double us = late_share * sent / input->bandwidth * 1e6 - late_after_us;
+    return us < 0 ? 0 : us < most_late_us ? us : most_late_us;
+}
+
+static double longer_us(const struct gpucoll_plan_input *input, double sent, bool one_by_one)
+{
+    if (one_by_one) {
+        return late_us(input, sent);
+    }
     if (!gpucoll_goes_one_way(input)) {
         return 0;
     }
@@ -50,7 +63,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .hop_us = one_by_one  ? one_by_one_hop_us
                   : peers > 1 ? several_hop_us + (input->crew > 0 ? several_crew_us : 0)
                               : pair_hop_us,
-        .longer_us = longer_us(input, sent),
+        .longer_us = longer_us(input, sent, one_by_one),
         .packed = sent,
         .stored = sent,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

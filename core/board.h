@@ -97,7 +97,8 @@ struct gpucoll_board_count {
  *                post that said LANE_FOLLOWS.
  *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
  *                (core/pipeline.h).
- *   sent_at      When it had, of the latest two steps, by their count modulo 2: ns << 16 | count. Stored before `flow`.
+ *   sent_at      When it had, of the latest two of these counts, by count modulo 2; core/pipeline.c packs it with the call and the count. Stored
+ *                before `flow`.
  *   ring         The posts, by call modulo GPUCOLL_RING.
  *   places       Of an exchange whose post is `direct`: where in the exported allocation each peer's part goes.
  *   carried      Instead of that, of a call of several hosts with few bytes (core/cluster/cluster_carry.c): what this rank brings to it.

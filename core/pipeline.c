@@ -45,8 +45,15 @@ void gpucoll_pipeline_stop(struct gpucoll_request *request)
     }
 }
 
-/* Of a time on a board. */
-enum { count_bits = 16, count_mask = (1 << count_bits) - 1 };
+/* Beside a time on a board: of what it is, so that no time of another count, or of an earlier call, is taken for it. (What is
+ * left of the time begins anew every 18 minutes; then ranks that are in step seem not to be, once.) */
+enum { COUNT_BITS = 16, TAG_BITS = 24 };
+
+static uint64_t time_tag(const struct gpucoll_request *request, uint32_t count)
+{
+    const uint64_t tag = request->call << COUNT_BITS | (count & ((1u << COUNT_BITS) - 1));
+    return tag & ((1u << TAG_BITS) - 1);
+}
 
 /* A count is of no other call than the one beside it. */
 void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow flow, uint32_t count)
@@ -54,9 +61,8 @@ void gpucoll_pipeline_tell(struct gpucoll_request *request, enum gpucoll_flow fl
     struct gpucoll_team_board *board = request->team->board;
     gpucoll_watchdog_reset(request);
     if (flow == GPUCOLL_FLOW_SENT) {
-        const uint64_t when = gpucoll_now_ns() << count_bits | (count & count_mask);
-        atomic_store_explicit(&board->sent_at[request->call % GPUCOLL_RING][count % 2], when,
-                              memory_order_relaxed);
+        atomic_store_explicit(&board->sent_at[request->call % GPUCOLL_RING][count % 2],
+                              gpucoll_now_ns() << TAG_BITS | time_tag(request, count), memory_order_relaxed);
     }
     _Atomic uint64_t *word = &board->flow[request->call % GPUCOLL_RING][flow];
     atomic_store_explicit(word, request->call << 24 | count, memory_order_release);
@@ -95,11 +101,12 @@ uint64_t gpucoll_pipeline_apart_ns(const struct gpucoll_request *request, uint32
         const struct gpucoll_team_board *board = request->team->members[i].board;
         const uint64_t word = atomic_load_explicit(&board->sent_at[request->call % GPUCOLL_RING][sent % 2],
                                                    memory_order_relaxed);
-        if ((word & count_mask) != (sent & count_mask)) {
+        const uint64_t when = word >> TAG_BITS;
+        if ((word & ((1u << TAG_BITS) - 1)) != time_tag(request, sent)) {
             return UINT64_MAX;
         }
-        first = word >> count_bits < first ? word >> count_bits : first;
-        last = word >> count_bits > last ? word >> count_bits : last;
+        first = when < first ? when : first;
+        last = when > last ? when : last;
     }
     return last - first;
 }

@@ -35,7 +35,8 @@ uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpuco
 bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, uint64_t reduced,
                           uint32_t *missing);
 
-/* All ranks have sent so many steps: how long after the first the last one had, as all of them find. UINT64_MAX: some rank is well ahead of this one. */
+/* How long after the first the last of all ranks had sent so many steps: the same on all. UINT64_MAX: some rank has not, or is well ahead of this
+ * one. */
 uint64_t gpucoll_pipeline_apart_ns(const struct gpucoll_request *request, uint32_t sent);
 
 /* Turned while nothing moves: GPUCOLL_IN_PROGRESS, the watchdog's error, or the device's. */

@@ -13,7 +13,7 @@
  * to those who reduce, in turns: in turn t to the rank t after the own. One copy alone fills the links of a GPU, and a GPU does
  * one after another; so in each turn every rank gets from one other what it can take in. Two that write to one rank at once would
  * both be slow while another gets nothing, and once out of step ranks stay so. Steps are queued one ahead, so that the links never wait for hosts; but
- * where the ranks are seen to have completed a step well apart, all wait until the next is complete on all, and fall in step again
+ * where the ranks are seen to have begun, or completed a step, well apart, all wait until the next is complete on all, and fall in step again
  * (docs/design-direct.md). Two ranks cannot get into each other's way. While step k is on its way, chunk k - 1 is reduced.
  *
  * Where parts wait. In scratch, in slot k % LAG for chunk k; that bounds the length of chunks. Or, of an all-reduce none of whose ranks sends
@@ -275,15 +275,16 @@ static uint64_t steps_of(const struct gpucoll_request *request)
 static gpucoll_status start(struct gpucoll_request *request)
 {
     gpucoll_pipeline_start(request);
+    gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, 0);
     return GPUCOLL_OK;
 }
 
-/* Is this rank's next step to wait until all have completed the one before? Two ranks are never in each other's way. */
+/* Is this rank's next step to wait until all have completed the one before? The ranks were not in step when the latest that all have completed
+ * ended, or when they began. Two are never in each other's way. */
 static bool falls_in_step(const struct gpucoll_request *request)
 {
     const uint32_t step = request->pipeline.queued;
-    return request->team->size > 2 && step >= STEPS &&
-           gpucoll_pipeline_apart_ns(request, step - (STEPS - 1)) > in_step_ns;
+    return request->team->size > 2 && step > 0 && gpucoll_pipeline_apart_ns(request, step - 1) > in_step_ns;
 }
 
 /* May this rank begin its next step? Else `*missing` has not completed an earlier one, or not reduced what is in its slot. */

@@ -117,7 +117,8 @@ template <bool Runs> class bell_by_loads {
 /* Measured (docs/design-linger.md): more looks hinder each other, first those of large crews and of ranks that share a GPU. */
 constexpr uint32_t looks_under_way = 2;
 constexpr int64_t clocks_between_looks = 1200;
-constexpr int64_t clocks_before_looks = 3600; /* of a call whose end is a fence of the system by its last CTA, which waits for looks */
+/* After a call that ends with a fence of the system by its last CTA: the fence waits for looks of all others (docs/design-direct.md). */
+constexpr int64_t clocks_before_looks = 3600;
 
 /* In each CTA's shared memory, kept from one wait to the next. */
 struct bell_looks {

@@ -119,7 +119,7 @@ template <uint32_t Behind> __device__ __forceinline__ void wait_bulk_read()
 }
 
 /* Waits until all groups of this thread are complete. At peers they have arrived when a fence of the system has passed after that: by this thread, or by
- * another after a barrier (docs/design-direct.md, "When bulk stores have arrived"). */
+ * another after a barrier, or after CTAs have counted each other (docs/design-direct.md, "When bulk stores have arrived"). */
 __device__ __forceinline__ void wait_bulk_complete()
 {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

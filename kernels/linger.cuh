@@ -13,7 +13,8 @@
  * Which calls a kernel takes its `Calls` say:
  *   has_runs                         they are exchanges: the bell has their runs, too
  *   reaches_peers                    they read and write peers' buffers, where nobody waits for them: what they store is to have arrived when the
- *                                    host sees the end; and one that was given up before its kernel began is not run
+ *                                    host sees the end, and one that was given up before its kernel began is not run. They are those that
+ *                                    have tiles (gpucoll_kernel_has_tiles), by which the host knows who tells the end
  *   bell                             how a bell is looked at (bell.cuh)
  *   is_small(kernel, bytes, nranks, threads)
  *                                    have so many threads no more than a pack each?
@@ -57,7 +58,6 @@ struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
     uint32_t last;            /* the done_value of the latest call that succeeded */
-    bool given_up;            /* the call that came with the launch, before it began */
     bell_looks looks;
 };
 
@@ -226,8 +226,8 @@ __device__ __forceinline__ void tell_end(linger_state &state)
     state.last = state.call.done_value;
 }
 
-/* After its part of a call a CTA tells the host, or the last one does: what has been stored to peers has arrived after a fence of the system, and one
- * of all CTAs takes less than one of each (docs/design-direct.md). False if anyone of the CTA gave up. */
+/* After its part of a call a CTA tells the host. Where what was stored to peers is to have arrived, which a fence of the system waits for, the last CTA
+ * does for all: no fence more than are needed, and the end of a launched kernel. False if anyone of the CTA gave up. */
 template <typename Calls> __device__ __forceinline__ bool end_call(linger_state &state, bool failed)
 {
     if (Calls::reaches_peers) {
@@ -302,7 +302,6 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     }
     if (threadIdx.x == 0) {
         state.last = 0;
-        state.given_up = Calls::reaches_peers && load_relaxed(&args.status->abort) != 0;
         if (args.bell != nullptr) {
             open_looks(state.looks);
         }
@@ -310,13 +309,12 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     __syncthreads();
 }
 
-/* A kernel that ends after one call, or lingers if it was given a bell. The call that it was launched for may have been given up while the kernel stood
- * behind one of the application: then buffers are their owners' again, or gone with them. One that is rung for has just been made. */
+/* A kernel that ends after one call, or lingers if it was given a bell; one that lingers has no gate, and what it is rung for has just been made. */
 template <typename Calls>
 __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
 {
     __shared__ linger_state state;
-    if (!pass_gate(args)) { /* such a kernel does not linger */
+    if (!(Calls::reaches_peers ? pass_gate_to_peers(args) : pass_gate(args))) {
         return;
     }
     take_first_call<Calls>(state, args, runs);
@@ -326,7 +324,7 @@ __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, con
     do {
         if (mine) {
             const crew_share share = lingers ? crew_share{blockIdx.x, state.call.crew_ctas} : share_of_grid();
-            const bool failed = state.given_up || !Calls::run(state.call, state.runs, share);
+            const bool failed = !Calls::run(state.call, state.runs, share);
             if (!lingers) {
                 finish(args, failed);
                 return;

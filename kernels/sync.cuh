@@ -68,7 +68,7 @@ __device__ __forceinline__ uint64_t load_acquire(const uint64_t *from)
     return value;
 }
 
-/* Counts CTAs of one kernel: device scope is enough, what follows it releases to the system. */
+/* Counts CTAs of one kernel, or of one call: device scope is enough, what follows it releases to the system. */
 __device__ __forceinline__ uint32_t fetch_add_device(uint32_t *counter, uint32_t value)
 {
     uint32_t old;
@@ -249,6 +249,24 @@ __device__ __forceinline__ bool pass_gate(const gpucoll_kernel_args &args)
         finish(args, said == GATE_ABORT, said == GATE_LEAVE);
     }
     return said == GATE_OPEN;
+}
+
+/* The same of a kernel that reaches into peers' buffers. One without a gate may have stood behind a kernel of the application until its call was given
+ * up: then these buffers are their owners' again, or gone with them. (Those that store to peers' lanes may begin late: such a lane is not used again.) */
+__device__ __forceinline__ bool pass_gate_to_peers(const gpucoll_kernel_args &args)
+{
+    if (args.gate != nullptr) {
+        return pass_gate(args);
+    }
+    __shared__ bool given_up;
+    if (threadIdx.x == 0) {
+        given_up = load_relaxed(&args.status->abort) != 0;
+    }
+    __syncthreads();
+    if (given_up) {
+        finish(args, true);
+    }
+    return !given_up;
 }
 
 } // namespace gpucoll

@@ -26,7 +26,7 @@ struct cuda_stream {
     unsigned pair; /* CTAs that are to be on neighbouring SMs: 2, or 1 */
     unsigned shared_bytes;
     unsigned
-        enders; /* CTAs that tell that they have done their part of the latest call: one for all, unless they linger */
+        enders; /* CTAs that tell that they have done their part of the latest call: one for all, unless they linger and have no tiles */
     CUfunction crew; /* the kernel that may be lingering, of `ctas`; NULL: none */
     bool rung;       /* it was given the latest call by its bell */
     bool waits_once; /* as its launch said, */

@@ -43,9 +43,10 @@ enum {
 static const uint64_t line = 128;
 /* Below this a chunk takes its copies less time than what they cost beside it. */
 static const uint64_t least_chunk = (uint64_t)1 << 20;
-/* Ranks that complete a step no further apart are in step. Out of step, they lose more than it takes them to wait for each other. */
+/* Ranks that complete a step no further apart are in step. Out of step, they lose more than it takes them to wait for each other. (docs/design-direct.md,
+ * "Steps ahead") */
 static const uint64_t in_step_ns = 4000;
-/* Of the news that hosts would wait for, so many are spared at most: in calls of more steps ranks fall out of step. */
+/* Of the news that hosts would wait for, so many are spared at most: in calls of more steps ranks fall out of step. (the same) */
 static const unsigned most_spared = 8;
 /* What each SM has of the memory of the GPU if all use it: 4.8 TB/s over 132 SMs of an H200. */
 static const double sm_bandwidth = 36e9;
@@ -155,8 +156,8 @@ static bool results_leave(enum gpucoll_coll coll)
 }
 
 /* How often a host waits for another's news while the links stand still. Between steps it takes two: all tell of their copies, and of the
- * kernel; but while ranks are in step the next is queued before, which spares them most of it, though not a reduce, where only the root
- * takes in results and the others wait for it. (4 H100, docs/design-direct.md) Two ranks do not wait for each other, except for the first results
+ * kernel; but while ranks are in step the next is queued before, which spares them most of it, if somebody looks all the time. Not of a reduce,
+ * which is not queued ahead. Two ranks do not wait for each other, except for the first results
  * and the last, and not for these either where parts wait in the receive buffers. Of a single chunk the step that only reduces is none. */
 static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
@@ -167,7 +168,8 @@ static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucol
     }
     const uint64_t steps = plan->rounds + (!results ? 0 : plan->rounds > 1 ? LAG : 1);
     const unsigned all = steps > 0 ? (unsigned)(2 * (steps - 1)) : 0;
-    return all - (input->coll == GPUCOLL_REDUCE ? 0 : gpucoll_least_of(all * 2 / 3, most_spared));
+    const bool spares = input->coll != GPUCOLL_REDUCE && !input->unattended;
+    return spares ? all - gpucoll_least_of(all * 2 / 3, most_spared) : all;
 }
 
 /* What the reductions take that no copies hide: those of few CTAs take longer than the step beside them. */
@@ -280,11 +282,12 @@ static gpucoll_status start(struct gpucoll_request *request)
 }
 
 /* Is this rank's next step to wait until all have completed the one before? The ranks were not in step when the latest that all have completed
- * ended, or when they began. Two are never in each other's way. */
+ * ended, or when they began; or it is a reduce, which gains nothing by going ahead. Two are never in each other's way. */
 static bool falls_in_step(const struct gpucoll_request *request)
 {
     const uint32_t step = request->pipeline.queued;
-    return request->team->size > 2 && step > 0 && gpucoll_pipeline_apart_ns(request, step - 1) > in_step_ns;
+    return request->team->size > 2 && step > 0 &&
+           (request->coll == GPUCOLL_REDUCE || gpucoll_pipeline_apart_ns(request, step - 1) > in_step_ns);
 }
 
 /* May this rank begin its next step? Else `*missing` has not completed an earlier one, or not reduced what is in its slot. */

@@ -96,7 +96,7 @@ double gpucoll_model_crowd_us(double ctas, double most);
  * kernel cannot linger, or the GPUs do not move in bulk. */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good);
 
-/* CTAs for a call in bulk that `fill` of them fill the links with: fewer where nobody waits in it, for those are missed by an application's kernel. */
+/* CTAs for a call in bulk that `fill` of them fill the links with: fewer where nobody waits in it, for an application's kernel misses their SMs. */
 double gpucoll_model_bulk_fill(const struct gpucoll_plan_input *input, double fill);
 
 /* Bytes/s that a CTA stores in bulk. */

@@ -309,6 +309,49 @@ static void test_stop(struct exchange *exchange)
     gpus_report(ranks->gpus, passed, "%s", exchange->name);
 }
 
+/* What waits for nobody, and was given up while it stood behind another kernel, touches no buffer. */
+static bool run_given_up(struct exchange *exchange, enum gpucoll_kernel kernel, uint32_t linger_ns)
+{
+    struct ranks *ranks = &exchange->ranks;
+    struct gpucoll_accel *accel = ranks->gpus->accel;
+    struct call held = plan_lingering(exchange); /* waits for the others, which do not come */
+    struct call late = held;
+    held.linger_ns = 0;
+    exchange_plan_stores(exchange);
+    exchange_fill(exchange, GPUCOLL_FN_sum_u8);
+    late.kernel = kernel;
+    late.ctas = 4;
+    late.threads = 512;
+    late.runs = exchange->stores;
+    late.linger_ns = linger_ns;
+    ranks_begin(ranks);
+    ranks_launch(ranks, 0, &held);
+    ranks_launch(ranks, 0, &late);
+    spin(1000000);
+    bool passed = !ranks_done(ranks, 0);
+    __atomic_store_n(&ranks->rank[0].status->abort, 1, __ATOMIC_RELEASE);
+    passed &= accel->ops->synchronize(accel, ranks->rank[0].recv) == GPUCOLL_OK && !ranks_done(ranks, 0);
+    __atomic_store_n(&ranks->rank[0].status->abort, 0, __ATOMIC_RELEASE);
+    return exchange_verify(exchange, &late) && passed;
+}
+
+static void test_given_up(struct exchange *exchange)
+{
+    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_STORE, GPUCOLL_KERNEL_SPREAD,
+                                                  GPUCOLL_KERNEL_REDUCE_BULK};
+    struct ranks *ranks = &exchange->ranks;
+    struct gpucoll_device *device = ranks->rank[0].device;
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+        if (kernels[i] != GPUCOLL_KERNEL_REDUCE_BULK || ranks->gpus->accel->ops->device_bulk(device)) {
+            snprintf(exchange->name, sizeof(exchange->name), "%s given up before it begins, on %u ranks",
+                     kernel_names[kernels[i]], ranks->size);
+            const bool launched = run_given_up(exchange, kernels[i], 0);
+            const bool as_crew = run_given_up(exchange, kernels[i], 1000000);
+            gpus_report(ranks->gpus, launched && as_crew, "%s", exchange->name);
+        }
+    }
+}
+
 static void test_size(struct gpus *gpus, uint32_t size, const struct test_options *options)
 {
     struct exchange exchange = {.random = options->seed + 100 + size};
@@ -346,6 +389,7 @@ static void test_size(struct gpus *gpus, uint32_t size, const struct test_option
         }
         test_wait_once(&exchange);
         if (size > 1) {
+            test_given_up(&exchange);
             test_stop(&exchange);
         }
     }

@@ -44,7 +44,9 @@ void check_both_places(Rank &rank, ExchangeCall call)
 
 const Kind &kind_of(gpucoll_coll coll)
 {
-    return *std::find_if(kinds.begin(), kinds.end(), [coll](const Kind &row) { return row.coll == coll; });
+    const auto kind =
+        std::find_if(kinds.begin(), kinds.end(), [coll](const Kind &row) { return row.coll == coll; });
+    return kinds.at(static_cast<size_t>(kind - kinds.begin()));
 }
 
 ExchangeCall call_of(const Kind &kind, size_t count)

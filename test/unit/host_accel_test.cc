@@ -435,6 +435,25 @@ TEST_F(host_stream, stop_returns_when_no_buffer_is_touched_any_more)
     EXPECT_EQ(status->stuck_rank, 1u + 1);
 }
 
+TEST_F(host_stream, what_reaches_peers_does_not_begin_once_it_is_given_up)
+{
+    float value[2] = {1, 0};
+    float stored[2] = {3, 4};
+    ASSERT_EQ(launch(&value[1], &value[0], 1, 2), GPUCOLL_OK); /* waits */
+    gpucoll_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.bytes = sizeof(float);
+    args.done_value = 2;
+    args.nranks = 1;
+    gpucoll_kernel_runs runs = {};
+    runs.run[0] = {&stored[0], &stored[1], sizeof(float), sizeof(float)};
+    gpucoll_launch behind = {GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, 1, 32, 0, false, false, &args, &runs};
+    ASSERT_EQ(ops->launch(stream, &behind), GPUCOLL_OK);
+    ops->stream_stop(stream);
+    EXPECT_EQ(stored[1], 4);
+    EXPECT_EQ(done(), 0u);
+}
+
 TEST_F(host_stream, closes_although_a_kernel_waits)
 {
     float value[2] = {1, 0};

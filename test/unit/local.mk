@@ -86,6 +86,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/small_float.cc \
 	test/unit/small_float.h \
 	test/unit/stats_test.cc \
+	test/unit/steps_told.c \
+	test/unit/steps_told.h \
 	test/unit/team_test.cc \
 	test/unit/sum.h \
 	test/unit/tasks.h \

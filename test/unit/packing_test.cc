@@ -193,16 +193,27 @@ TEST(packing, with_direct_copies)
 /* What a root packs is there later than its post, so nobody reads it in bulk. */
 TEST(packing, of_a_root_is_not_read_in_bulk)
 {
-    const Settings in_bulk = {
-        {"zero_copy", "1"}, {"protocol", "bulk"}, {"bcast_algorithm", "scatter_allgather"}, {"verbose", "5"}};
-    on_threads(4, in_bulk, [](Rank &rank) {
-        const Kind &broadcast = kinds[2];
-        for (uint32_t turn = 1; turn < 40; turn += 4) { /* always the same root, with a layout of gaps */
-            check(rank, broadcast, 30000, turn, GPUCOLL_OK);
-        }
-        const std::string lines = rank.log.text();
-        EXPECT_EQ(lines.find("natively by scatter_allgather/bulk"), std::string::npos) << lines;
-    });
+    on_threads(
+        4,
+        {{"zero_copy", "1"},
+         {"protocol", "bulk"},
+         {"bcast_algorithm", "scatter_allgather"},
+         {"verbose", "5"}},
+        [](Rank &rank) {
+            const Kind &broadcast = kinds[2];
+            const std::string in_bulk = "natively by scatter_allgather/bulk";
+            for (int use = 0; use < 6;
+                 use++) { /* in each of these turns all receivers have gaps, and in this the root has */
+                check(rank, broadcast, 30000, 5, GPUCOLL_OK);
+            }
+            EXPECT_EQ(rank.log.text().find(in_bulk), std::string::npos) << rank.log.text();
+            Part whole(rank, broadcast, 30000, 18); /* the root has none, and begins at a whole pack */
+            for (int use = 0; use < 3; use++) {
+                EXPECT_EQ(rank.call(whole.args()), GPUCOLL_OK);
+                whole.verify(true);
+            }
+            EXPECT_NE(rank.log.text().find(in_bulk), std::string::npos) << rank.log.text();
+        });
 }
 
 /* In place, all is packed before anything is unpacked. */

@@ -2,7 +2,13 @@
  * Reductions that move by copy engines (core/algorithms/reduce_copy.c): all-reduce, reduce and reduce-scatter in buffers that stay, in so many small
  * chunks that the slots of the scratch are used again and again.
  */
+#include <chrono>
+#include <thread>
 #include "test/unit/reducer.h"
+
+extern "C" {
+#include "test/unit/steps_told.h"
+}
 
 namespace
 {
@@ -120,4 +126,34 @@ TEST(reduce_copies, parts_wait_in_the_receive_buffers_if_those_of_all_ranks_are_
 TEST(reduce_copies, of_processes)
 {
     on_processes(4, by_copies("16K", "2"), [](Rank &rank) { check_in_turn(rank, 100003); });
+}
+
+/* By this all ranks of a call decide alike whether they queue their next step ahead. */
+TEST(reduce_copies, ranks_find_alike_how_far_apart_they_are)
+{
+    const uint64_t ms = 1000000;
+    const auto ranks =
+        std::unique_ptr<steps_told, decltype(&steps_told_close)>(steps_told_open(3), steps_told_close);
+    const auto apart = [&](uint32_t rank, uint32_t sent) {
+        return steps_told_apart_ns(ranks.get(), rank, sent);
+    };
+    steps_told_begin(ranks.get(), 5);
+    for (uint32_t rank : {2, 0, 1}) {
+        EXPECT_EQ(apart(0, 0), UINT64_MAX) << "not all have begun";
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        steps_told_tell(ranks.get(), rank, 0);
+    }
+    EXPECT_GE(apart(0, 0), 4 * ms);
+    EXPECT_EQ(apart(0, 0), apart(1, 0));
+    EXPECT_EQ(apart(0, 0), apart(2, 0));
+    EXPECT_EQ(apart(0, 1), UINT64_MAX) << "nobody has sent a step";
+    for (uint32_t rank : {0, 1, 2}) {
+        steps_told_tell(ranks.get(), rank, 1);
+    }
+    EXPECT_GE(apart(1, 0), 4 * ms) << "of two counts both are known";
+    EXPECT_LT(apart(1, 1), apart(1, 0));
+    steps_told_tell(ranks.get(), 0, 2);
+    EXPECT_EQ(apart(1, 0), UINT64_MAX) << "a rank is two steps ahead";
+    steps_told_begin(ranks.get(), 5 + 4);
+    EXPECT_EQ(apart(1, 1), UINT64_MAX) << "what is there is of an earlier call";
 }

@@ -151,7 +151,8 @@ TEST(selector, ranks_that_share_a_gpu_go_through_the_host)
 TEST(selector, large_messages_that_can_be_direct_are)
 {
     for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL, GPUCOLL_BCAST}) {
-        Input input(coll == GPUCOLL_BCAST ? 1 << 30 : 1 << 28, 4); /* below, a ring brings a broadcast as fast */
+        Input input(coll == GPUCOLL_BCAST ? 1 << 30 : 1 << 28,
+                    4); /* below, a ring brings a broadcast as fast */
         input.coll = coll;
         EXPECT_FALSE(plan_of(input).algorithm->direct) << gpucoll_coll_name(coll);
         input.direct = GPUCOLL_DIRECT_STORES;
@@ -163,8 +164,8 @@ TEST(selector, large_messages_that_can_be_direct_are)
 
 TEST(selector, bulk_needs_buffers_that_peers_can_read)
 {
-    for (gpucoll_coll coll :
-         {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER, GPUCOLL_REDUCE_SCATTER_BLOCK}) {
+    for (gpucoll_coll coll : {GPUCOLL_ALLREDUCE, GPUCOLL_REDUCE, GPUCOLL_REDUCE_SCATTER,
+                              GPUCOLL_REDUCE_SCATTER_BLOCK, GPUCOLL_BCAST}) {
         Input input(64 << 20, 4);
         input.coll = coll;
         const gpucoll_algorithm *row;
@@ -178,6 +179,9 @@ TEST(selector, bulk_needs_buffers_that_peers_can_read)
                 input.direct = direct;
                 EXPECT_EQ(gpucoll_unusable(row, &input) == nullptr, direct == GPUCOLL_DIRECT_BULK);
             }
+            input.bulk = false; /* some other rank's GPU does not */
+            EXPECT_NE(gpucoll_unusable(row, &input), nullptr);
+            input.bulk = true;
             /* A slice of a tile is work for one pair of CTAs, and one CTA may be forced. */
             gpucoll_plan plan;
             input.bytes = 4096;

@@ -61,6 +61,19 @@ TEST(selector, reductions_beside_which_the_application_computes_take_few_sms_and
     }
 }
 
+TEST(selector, broadcasts_in_bulk_take_few_sms_beside_the_application)
+{
+    Input input(64 << 20, 4);
+    input.coll = GPUCOLL_BCAST;
+    input.direct = GPUCOLL_DIRECT_BULK;
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "protocol", "bulk"), GPUCOLL_OK);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "linger", "0"), GPUCOLL_OK);
+    EXPECT_GT(plan_of(input).ctas, 8u);
+    input.unattended = true;
+    EXPECT_STREQ(plan_of(input).algorithm->protocol, "bulk");
+    EXPECT_EQ(plan_of(input).ctas, 8u);
+}
+
 /* Kernels between copies that are asked for all the same are as short as they can be, since the application's wait for them. */
 TEST(selector, kernels_between_copies_are_short_beside_the_application)
 {

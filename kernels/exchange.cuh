@@ -186,7 +186,7 @@ template <typename Op>
 __device__ __forceinline__ void exchange_and_reduce(const gpucoll_kernel_args &args,
                                                     const gpucoll_kernel_runs &runs)
 {
-    if (pass_gate_to_peers(args)) { /* a reduction may be into the root's buffer */
+    if (pass_gate(args)) {
         finish(args, !exchange_simple<reducing<Op>>(args, runs));
     }
 }

@@ -63,7 +63,7 @@ template <typename Op> struct allreduce_calls {
     extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS) gpucoll_twoshot_direct_##name(         \
         const __grid_constant__ gpucoll_kernel_args args, const __grid_constant__ gpucoll_kernel_runs runs)  \
     {                                                                                                        \
-        if (gpucoll::pass_gate_to_peers(args)) {                                                             \
+        if (gpucoll::pass_gate(args)) {                                                                      \
             gpucoll::allreduce_twoshot_direct<gpucoll::op_##op<gpucoll::element>>(args, runs);               \
         }                                                                                                    \
     }

@@ -114,16 +114,11 @@ static inline GPUCOLL_HD bool gpucoll_kernel_reduces_runs(uint32_t kernel)
            kernel == GPUCOLL_KERNEL_REDUCE;
 }
 
-/* Does it have the shared memory for tiles, where the GPU moves in bulk? Of a crew of such kernels the last CTA tells the end (linger.cuh). */
+/* Does it have the shared memory for tiles, where the GPU moves in bulk? Then it reaches into peers' buffers, where nobody waits for it: of a
+ * crew the last CTA tells the end, and what was given up does not begin (linger.cuh). */
 static inline GPUCOLL_HD bool gpucoll_kernel_has_tiles(uint32_t kernel)
 {
     return kernel == GPUCOLL_KERNEL_STORE || kernel == GPUCOLL_KERNEL_SPREAD || kernel == GPUCOLL_KERNEL_REDUCE_BULK;
-}
-
-/* May it store into peers' own buffers, or load from them? Then it does not begin if its call has been given up. */
-static inline GPUCOLL_HD bool gpucoll_kernel_reaches_peers(uint32_t kernel)
-{
-    return gpucoll_kernel_has_tiles(kernel) || kernel == GPUCOLL_KERNEL_TWOSHOT_DIRECT || kernel == GPUCOLL_KERNEL_REDUCE;
 }
 
 /* Do its CTAs wait for nobody, whatever its stages? (Those of a crew wait for each other when they leave.) */

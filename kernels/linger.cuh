@@ -58,6 +58,7 @@ struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
     uint32_t last;            /* the done_value of the latest call that succeeded */
+    bool given_up;            /* the call that came with the launch, before it began */
     bell_looks looks;
 };
 
@@ -302,6 +303,7 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     }
     if (threadIdx.x == 0) {
         state.last = 0;
+        state.given_up = Calls::reaches_peers && load_relaxed(&args.status->abort) != 0;
         if (args.bell != nullptr) {
             open_looks(state.looks);
         }
@@ -309,12 +311,13 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     __syncthreads();
 }
 
-/* A kernel that ends after one call, or lingers if it was given a bell; one that lingers has no gate, and what it is rung for has just been made. */
+/* A kernel that ends after one call, or lingers if it was given a bell. The call that it was launched for may have been given up while the kernel stood
+ * behind one of the application: then buffers are their owners' again, or gone with them. One that is rung for has just been made. */
 template <typename Calls>
 __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
 {
     __shared__ linger_state state;
-    if (!(Calls::reaches_peers ? pass_gate_to_peers(args) : pass_gate(args))) {
+    if (!pass_gate(args)) { /* such a kernel does not linger */
         return;
     }
     take_first_call<Calls>(state, args, runs);
@@ -324,7 +327,7 @@ __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, con
     do {
         if (mine) {
             const crew_share share = lingers ? crew_share{blockIdx.x, state.call.crew_ctas} : share_of_grid();
-            const bool failed = !Calls::run(state.call, state.runs, share);
+            const bool failed = state.given_up || !Calls::run(state.call, state.runs, share);
             if (!lingers) {
                 finish(args, failed);
                 return;

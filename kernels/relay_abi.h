@@ -68,6 +68,7 @@ enum {
     GPUCOLL_RELAY_LAG = 7,           /* pieces that go up a tree before the first comes down: less than slots */
     GPUCOLL_RELAY_LEAST_PIECE = 512, /* packs; a shorter one is not divided, since its flags would take longer than its bytes */
     GPUCOLL_RELAY_MOST_PIECE = 8192, /* packs of Simple: what a rank holds back before it hands it on */
+    GPUCOLL_RELAY_MOST_CHAIN_PIECE = 2048, /* the same along chains and trees, where each rank holds one back */
     GPUCOLL_RELAY_RING_PARTS = 2,    /* pieces of a step of a ring over Simple: one travels while the other is flagged */
     GPUCOLL_RELAY_MOST_PASSES = 1 << 20, /* over a slot, and so epochs, that a call takes */
     GPUCOLL_RELAY_LL128_BYTES = 10 << 20 /* of the LL128 area: in larger slots each rank of a chain would hold back more */
@@ -132,14 +133,14 @@ static inline GPUCOLL_HD size_t gpucoll_relay_slot_offset(uint32_t flow, uint32_
 }
 
 /* Packs of a piece along chains and trees over Simple. Each rank but the first and the last holds a piece back, and each piece takes a fence and
- * flags: that is least where pieces and their number grow alike, by the square root of the channel's share. */
+ * flags: that is least where pieces and their number grow alike, by the square root of the channel's share, up to a size. */
 static inline GPUCOLL_HD uint64_t gpucoll_relay_chain_piece(uint64_t share)
 {
     uint64_t piece = 8;
     for (uint64_t left = share; left >= 4; left /= 4) {
         piece *= 2;
     }
-    return piece;
+    return piece < GPUCOLL_RELAY_MOST_CHAIN_PIECE ? piece : (uint64_t)GPUCOLL_RELAY_MOST_CHAIN_PIECE;
 }
 
 /*

@@ -251,24 +251,6 @@ __device__ __forceinline__ bool pass_gate(const gpucoll_kernel_args &args)
     return said == GATE_OPEN;
 }
 
-/* The same of a kernel that reaches into peers' buffers. One without a gate may have stood behind a kernel of the application until its call was given
- * up: then these buffers are their owners' again, or gone with them. (Those that store to peers' lanes may begin late: such a lane is not used again.) */
-__device__ __forceinline__ bool pass_gate_to_peers(const gpucoll_kernel_args &args)
-{
-    if (args.gate != nullptr) {
-        return pass_gate(args);
-    }
-    __shared__ bool given_up;
-    if (threadIdx.x == 0) {
-        given_up = load_relaxed(&args.status->abort) != 0;
-    }
-    __syncthreads();
-    if (given_up) {
-        finish(args, true);
-    }
-    return !given_up;
-}
-
 } // namespace gpucoll
 
 #endif

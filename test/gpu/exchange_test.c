@@ -319,6 +319,7 @@ static bool run_given_up(struct exchange *exchange, enum gpucoll_kernel kernel, 
     held.linger_ns = 0;
     exchange_plan_stores(exchange);
     exchange_fill(exchange, GPUCOLL_FN_sum_u8);
+    exchange->runs[0].run[0] = (struct gpucoll_kernel_run){0}; /* it is copied without waiting */
     late.kernel = kernel;
     late.ctas = 4;
     late.threads = 512;

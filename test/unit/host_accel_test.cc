@@ -435,7 +435,7 @@ TEST_F(host_stream, stop_returns_when_no_buffer_is_touched_any_more)
     EXPECT_EQ(status->stuck_rank, 1u + 1);
 }
 
-TEST_F(host_stream, what_reaches_peers_does_not_begin_once_it_is_given_up)
+TEST_F(host_stream, what_stores_to_peers_does_not_begin_once_it_is_given_up)
 {
     float value[2] = {1, 0};
     float stored[2] = {3, 4};

@@ -178,10 +178,13 @@ def measure(arguments, command, json_path, log=None):
         raise BadInput("the run left no results: see above")
 
 
-def add_options(add):
-    """Options of every program that runs bench_compare; `add` is a parser's add_argument."""
+def add_options(parser, timed=True):
+    """Options of every program that runs bench_compare, or, not `timed` call by call, another one of bench under mpirun."""
+    add = parser.add_argument
+    parser.set_defaults(iterations=None)
     add("-n", "--ranks", type=int, help="ranks (as many as there are GPUs, at most 8; 2 without a GPU)")
-    add("--iterations", type=int, metavar="N", help="timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)")
+    if timed:
+        add("--iterations", type=int, metavar="N", help="timed calls of each size (500 up to 64K, 100 up to 16M, 20 above)")
     add("--accelerator", choices=("auto", "cuda", "host"), default="auto", help="what gpucoll runs on (auto)")
     add("--mpirun", default="mpirun", help="the launcher, with any options of yours (mpirun)")
     add("--programs", metavar="DIR", help="where bench_compare is (beside this script)")

@@ -146,13 +146,17 @@ def stop(process):
             pass
 
 
-def leave(number, _):
-    """So that what is to be done in the end is done: the job has a session of its own, and would go on for as long as its ranks wait."""
-    sys.exit(128 + number)
-
-
 def measure(arguments, command, json_path, log=None):
     """Runs it; `log` is a file that takes what it says on standard error."""
+    process = None
+    asked = []
+
+    def leave(number, _):
+        """Not at once, so that the job is stopped: it has a session of its own, and would go on for as long as its ranks wait."""
+        asked.append(number)
+        if process is not None:
+            sys.exit(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     # NVLink multicast stays off: with it the figures could not be compared with those of earlier runs.
@@ -162,14 +166,15 @@ def measure(arguments, command, json_path, log=None):
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=log,
                                    env=environment, start_new_session=True)
+        if asked:  # while it was being started
+            sys.exit(128 + asked[0])
+        status = process.wait(timeout=arguments.timeout)
     except OSError as error:
         raise BadInput(f"{command[0]}: {error.strerror}; name it with --mpirun") from error
-    try:
-        status = process.wait(timeout=arguments.timeout)
     except subprocess.TimeoutExpired as error:
         raise BadInput(f"not done after {arguments.timeout} s (--timeout): stopped") from error
     finally:
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             stop(process)
     if status not in (0, 1):
         raise BadInput(f"{os.path.basename(command[0])} ended with status {status}: see above")

@@ -47,12 +47,11 @@ void gpucoll_pipeline_stop(struct gpucoll_request *request)
 
 /* Beside a time on a board: of what it is, so that no time of another count, or of an earlier call, is taken for it. (What is
  * left of the time begins anew every 18 minutes; then ranks that are in step seem not to be, once.) */
-enum { COUNT_BITS = 16, TAG_BITS = 24 };
+enum { COUNT_BITS = 16, TAG_BITS = 24, COUNT_MASK = (1 << COUNT_BITS) - 1, TAG_MASK = (1 << TAG_BITS) - 1 };
 
 static uint64_t time_tag(const struct gpucoll_request *request, uint32_t count)
 {
-    const uint64_t tag = request->call << COUNT_BITS | (count & ((1u << COUNT_BITS) - 1));
-    return tag & ((1u << TAG_BITS) - 1);
+    return (request->call << COUNT_BITS | (count & COUNT_MASK)) & TAG_MASK;
 }
 
 /* A count is of no other call than the one beside it. */
@@ -95,6 +94,7 @@ bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, 
 
 uint64_t gpucoll_pipeline_apart_ns(const struct gpucoll_request *request, uint32_t sent)
 {
+    const uint64_t tag = time_tag(request, sent);
     uint64_t first = UINT64_MAX;
     uint64_t last = 0;
     for (uint32_t i = 0; i < request->team->size; i++) {
@@ -102,7 +102,7 @@ uint64_t gpucoll_pipeline_apart_ns(const struct gpucoll_request *request, uint32
         const uint64_t word = atomic_load_explicit(&board->sent_at[request->call % GPUCOLL_RING][sent % 2],
                                                    memory_order_relaxed);
         const uint64_t when = word >> TAG_BITS;
-        if ((word & ((1u << TAG_BITS) - 1)) != time_tag(request, sent)) {
+        if ((word & TAG_MASK) != tag) {
             return UINT64_MAX;
         }
         first = when < first ? when : first;

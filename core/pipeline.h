@@ -22,7 +22,8 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
 
 /* The call is given up: waits, not for ever, for its copies that are on their way. Not for those of peers, who may be dead, or not have heard yet.
  * What they have queued goes on: into this rank's lane, which is not used again, and, as the stores of direct kernels do, into its receive buffer
- * for as long as the copies of a step or two take, or until they have heard. They begin at most the step that they may queue ahead, since this rank tells of none. MPI
+ * for as long as the copies of a step or two take, or until they have heard. They begin at most the step that they may queue ahead, since this rank
+ * tells of none. MPI
  * leaves the contents of that buffer undefined after an error; who frees it at once and takes it for something else should know. */
 void gpucoll_pipeline_stop(struct gpucoll_request *request);
 

@@ -25,7 +25,7 @@ static double transfer_us(const struct gpucoll_plan_input *input, double ctas)
     const double stored = (double)input->bytes; /* by each rank: a slice, to all that want it */
     const double all = gpucoll_model_store_bandwidth * (ctas < 1 ? 1 : ctas);
     const double us = stored / fmin(all, one_way_share * input->bandwidth) * 1e6;
-    return us + fmin(late_share * stored / input->bandwidth * 1e6, most_late_us);
+    return us + gpucoll_model_share_us(input, stored, late_share, most_late_us);
 }
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -35,15 +35,14 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double tiles = (double)slice / GPUCOLL_BULK_MAX_TILE;
     const double beside = model->agree_us + 2 * input->latency_us + model->barrier_us;
     const double link = model->link_share * input->bandwidth;
-    const double fill =
-        gpucoll_model_bulk_fill(input, 2 * ceil(1.5 * link / gpucoll_model_store_bandwidth / 2));
+    const double fill = gpucoll_model_bulk_fill(input, 1.5 * link / gpucoll_model_store_bandwidth);
     const double most = gpucoll_most_ctas(input);
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
     plan->threads = gpucoll_whole_warps(input->config->threads);
     plan->ctas = gpucoll_model_bulk_ctas(input, share);
     plan->rounds = 1;
     plan->predicted_us = beside + model->launch_us + transfer_us(input, share < most ? share : most);
-    const unsigned crew = gpucoll_model_bulk_crew(input, slice, 2 * ceil(share / 2));
+    const unsigned crew = gpucoll_model_bulk_crew(input, slice, share);
     if (crew > 0) {
         gpucoll_plan_offer_crew(plan, crew,
                                 beside + gpucoll_model_bulk_ring_us(model, crew) +

@@ -28,7 +28,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const unsigned calls = gathers || gpucoll_turns(input) == 1 ? 1 : peers;
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, calls, 0) + within;
     if (peers == 1) {
-        plan->predicted_us -= gpucoll_model_hidden_us(input, leaves, pair_share, pair_us);
+        plan->predicted_us -= gpucoll_model_share_us(input, leaves, pair_share, pair_us);
     }
 }
 

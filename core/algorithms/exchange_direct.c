@@ -3,7 +3,6 @@
  * in a kernel; one barrier of the hosts tells that all has arrived. For runs of middle length, where copy engines take too
  * long to begin.
  */
-#include <math.h>
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/pipeline.h"
@@ -32,8 +31,8 @@ void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps,
     plan->predicted_us = model->agree_us + steps * (model->launch_us + beside) + times * plan->predicted_us;
 
     const double cta_leaves = gpucoll_model_store_bandwidth * (peers > 0 ? peers / input->nranks : 1);
-    const double fill = ceil(model->link_share * input->bandwidth / cta_leaves / 2);
-    const unsigned crew = gpucoll_model_bulk_crew(input, input->bytes, 2 * fill);
+    const double link = model->link_share * input->bandwidth;
+    const unsigned crew = gpucoll_model_bulk_crew(input, input->bytes, link / cta_leaves);
     if (crew > 0) {
         const double transfer =
             gpucoll_model_transfer_us(input, peers * (double)input->bytes, crew, crew, cta_leaves);

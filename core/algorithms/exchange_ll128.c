@@ -33,8 +33,8 @@ static const double late_share = 0.9, late_after_us = 0.6, most_late_us = 2;
 
 static double late_us(const struct gpucoll_plan_input *input, double sent)
 {
-    const double us = late_share * sent / input->bandwidth * 1e6 - late_after_us;
-    return us < 0 ? 0 : us < most_late_us ? us : most_late_us;
+    const double us = gpucoll_model_share_us(input, sent, late_share, late_after_us + most_late_us);
+    return us > late_after_us ? us - late_after_us : 0;
 }
 
 static double longer_us(const struct gpucoll_plan_input *input, double sent, bool one_by_one)
@@ -46,7 +46,7 @@ static double longer_us(const struct gpucoll_plan_input *input, double sent, boo
         return 0;
     }
     const double kept = input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
-    return kept - gpucoll_model_hidden_us(input, sent, one_way_share, one_way_us);
+    return kept - gpucoll_model_share_us(input, sent, one_way_share, one_way_us);
 }
 
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one

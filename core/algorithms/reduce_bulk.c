@@ -9,7 +9,6 @@
  *   reduce             every rank but root    the root
  *   reduce-scatter     every rank             itself, not in place: the first block of a rank is read by another
  */
-#include <math.h>
 #include <string.h>
 #include "core/algorithms/slices.h"
 #include "core/direct.h"
@@ -80,7 +79,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         gpucoll_slice_bytes(input->bytes, gpucoll_reduced_slices(input->coll, input->nranks));
     const double tiles = (double)slice / gpucoll_bulk_tile_bytes(input->nranks);
     const double most = gpucoll_most_ctas(input);
-    const double fill = gpucoll_model_bulk_fill(input, 2 * ceil(link / cta_leaves / 2));
+    const double fill = gpucoll_model_bulk_fill(input, link / cta_leaves);
     const double share = gpucoll_wanted_ctas(input, tiles < fill ? tiles : fill);
     plan->threads = GPUCOLL_BULK_THREADS;
     plan->ctas = gpucoll_model_bulk_ctas(input, share);
@@ -91,7 +90,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
                          gpucoll_model_transfer_us(input, moved.leaves + slower, share, most, cta_leaves);
 
     const double good = crew_share * fill;
-    const unsigned crew = gpucoll_model_bulk_crew(input, slice, 2 * ceil((tiles < good ? tiles : good) / 2));
+    const unsigned crew = gpucoll_model_bulk_crew(input, slice, tiles < good ? tiles : good);
     if (crew > 0) {
         const double late = moved.leaves > moved.read || input->coll == GPUCOLL_REDUCE
                                 ? moved.read * (1 / crew_loads_share - 1)

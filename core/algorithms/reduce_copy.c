@@ -157,8 +157,8 @@ static bool results_leave(enum gpucoll_coll coll)
 
 /* How often a host waits for another's news while the links stand still. Between steps it takes two: all tell of their copies, and of the
  * kernel; but while ranks are in step the next is queued before, which spares them most of it, if somebody looks all the time. Not of a reduce,
- * which is not queued ahead. Two ranks do not wait for each other, except for the first results
- * and the last, and not for these either where parts wait in the receive buffers. Of a single chunk the step that only reduces is none. */
+ * which is not queued ahead. Two ranks do not wait for each other, except for the first results and the last, and not for these either where parts
+ * wait in the receive buffers. Of a single chunk the step that only reduces is none. */
 static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
     const bool results = results_leave(input->coll);
@@ -294,10 +294,12 @@ static bool falls_in_step(const struct gpucoll_request *request)
 static bool may_step(const struct gpucoll_request *request, uint32_t *missing)
 {
     const uint64_t step = request->pipeline.queued;
-    const uint64_t reduced = step < LAG ? 0 : step - LAG + 1;
-    const uint64_t complete = step < STEPS ? 0 : step - (STEPS - 1);
-    return step < steps_of(request) && gpucoll_pipeline_all(request, complete, reduced, missing) &&
-           (!falls_in_step(request) || gpucoll_pipeline_all(request, step, reduced, missing));
+    if (step == steps_of(request)) {
+        return false;
+    }
+    const uint64_t ahead = falls_in_step(request) ? 0 : STEPS - 1;
+    const uint64_t complete = step > ahead ? step - ahead : 0;
+    return gpucoll_pipeline_all(request, complete, step < LAG ? 0 : step - LAG + 1, missing);
 }
 
 /* The copies of the next step that go into one of the queues, in the order of their turns. Returns how many there are. */

@@ -254,6 +254,12 @@ void gpucoll_model_shape_lines(const struct gpucoll_plan_input *input, const str
     }
 }
 
+/* CTAs that move in bulk are started in pairs. */
+static double whole_pairs(double ctas)
+{
+    return 2 * ceil(ctas / 2);
+}
+
 /* A crew that stays is missed by who computes, by other calls, and by processes that have the GPU in turn; its bell counts bytes by 32 bits; and that the
  * end of the call waits for what was stored to peers is known of NVLink (docs/design-direct.md). */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good)
@@ -267,14 +273,15 @@ unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_
     if (channels > 0) {
         return channels <= most ? channels : 0;
     }
-    return 2 * (unsigned)(least(good, most) / 2);
+    return 2 * (unsigned)(least(whole_pairs(good), most) / 2);
 }
 
 double gpucoll_model_bulk_fill(const struct gpucoll_plan_input *input, double fill)
 {
     /* So many cost an application's kernel that fills the GPU hardly more than a single one, and more of them do (docs/design-direct.md). */
     const double most_unattended = 8;
-    return input->unattended ? least(fill, most_unattended) : fill;
+    const double pairs = whole_pairs(fill);
+    return input->unattended ? least(pairs, most_unattended) : pairs;
 }
 
 const double gpucoll_model_store_bandwidth = 44e9;
@@ -282,7 +289,7 @@ const double gpucoll_model_store_bandwidth = 44e9;
 uint32_t gpucoll_model_bulk_ctas(const struct gpucoll_plan_input *input, double share)
 {
     const double most = gpucoll_most_ctas(input);
-    const double ctas = input->config->channels > 0 ? share : 2 * ceil(share / 2);
+    const double ctas = input->config->channels > 0 ? share : whole_pairs(share);
     return (uint32_t)(ctas < 1 ? 1 : ctas < most ? ctas : most);
 }
 
@@ -311,8 +318,8 @@ void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double pr
     plan->predicted_us = predicted_us;
 }
 
-double gpucoll_model_hidden_us(const struct gpucoll_plan_input *input, double bytes, double share,
-                               double most_us)
+double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double bytes, double share,
+                              double most_us)
 {
     return least(share * bytes / input->bandwidth * 1e6, most_us);
 }

@@ -92,11 +92,11 @@ double gpucoll_model_lines_bandwidth(double cta_bandwidth, uint32_t peers);
 /* Microseconds that a launch of `ctas` CTAs of at most `most` takes over LL or LL128 beside its steps and bytes. */
 double gpucoll_model_crowd_us(double ctas, double most);
 
-/* CTAs of the crew for a call that waits for nobody, whose runs have at most `bytes`: as many as would be good, an even number, or as there may be. 0: its
+/* CTAs of the crew for a call that waits for nobody, whose runs have at most `bytes`: as many as would be good, in whole pairs, or as there may be. 0: its
  * kernel cannot linger, or the GPUs do not move in bulk. */
 unsigned gpucoll_model_bulk_crew(const struct gpucoll_plan_input *input, uint64_t bytes, double good);
 
-/* CTAs for a call in bulk that `fill` of them fill the links with: fewer where nobody waits in it, for an application's kernel misses their SMs. */
+/* CTAs, in whole pairs, for a call in bulk that `fill` of them fill the links with: fewer where nobody waits in it, for an application's kernel misses their SMs. */
 double gpucoll_model_bulk_fill(const struct gpucoll_plan_input *input, double fill);
 
 /* Bytes/s that a CTA stores in bulk. */
@@ -115,9 +115,9 @@ double gpucoll_model_bulk_ring_us(const struct gpucoll_model *model, unsigned cr
 /* Makes the plan one for a crew, if it takes less time so than by a launch. */
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us);
 
-/* Microseconds that are not seen of the time in which `bytes` leave a rank: such a share of it, at most `most_us`. */
-double gpucoll_model_hidden_us(const struct gpucoll_plan_input *input, double bytes, double share,
-                               double most_us);
+/* Such a share of the microseconds in which `bytes` leave a rank, at most `most_us`: what is not seen of that time, or comes beside it. */
+double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double bytes, double share,
+                              double most_us);
 
 /* Microseconds of a call in which `leaves` bytes leave each rank by `copies` copies at a time, `hops` one after another. */
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,

@@ -193,27 +193,27 @@ TEST(packing, with_direct_copies)
 /* What a root packs is there later than its post, so nobody reads it in bulk. */
 TEST(packing, of_a_root_is_not_read_in_bulk)
 {
-    on_threads(
-        4,
-        {{"zero_copy", "1"},
-         {"protocol", "bulk"},
-         {"bcast_algorithm", "scatter_allgather"},
-         {"verbose", "5"}},
-        [](Rank &rank) {
-            const Kind &broadcast = kinds[2];
-            const std::string in_bulk = "natively by scatter_allgather/bulk";
-            for (int use = 0; use < 6;
-                 use++) { /* in each of these turns all receivers have gaps, and in this the root has */
-                check(rank, broadcast, 30000, 5, GPUCOLL_OK);
-            }
-            EXPECT_EQ(rank.log.text().find(in_bulk), std::string::npos) << rank.log.text();
-            Part whole(rank, broadcast, 30000, 18); /* the root has none, and begins at a whole pack */
-            for (int use = 0; use < 3; use++) {
-                EXPECT_EQ(rank.call(whole.args()), GPUCOLL_OK);
-                whole.verify(true);
-            }
-            EXPECT_NE(rank.log.text().find(in_bulk), std::string::npos) << rank.log.text();
-        });
+    on_threads(4,
+               {{"zero_copy", "1"},
+                {"protocol", "bulk"},
+                {"bcast_algorithm", "scatter_allgather"},
+                {"verbose", "5"}},
+               [](Rank &rank) {
+                   const Kind &broadcast = kinds[2];
+                   const std::string in_bulk = "natively by scatter_allgather/bulk";
+                   /* In both turns all receivers have gaps; in this one so has the root, */
+                   for (int use = 0; use < 6; use++) {
+                       check(rank, broadcast, 30000, 5, GPUCOLL_OK);
+                   }
+                   EXPECT_EQ(rank.log.text().find(in_bulk), std::string::npos) << rank.log.text();
+                   /* in this one it has none, and begins at a whole pack. */
+                   Part whole(rank, broadcast, 30000, 18);
+                   for (int use = 0; use < 3; use++) {
+                       EXPECT_EQ(rank.call(whole.args()), GPUCOLL_OK);
+                       whole.verify(true);
+                   }
+                   EXPECT_NE(rank.log.text().find(in_bulk), std::string::npos) << rank.log.text();
+               });
 }
 
 /* In place, all is packed before anything is unpacked. */

@@ -14,7 +14,7 @@ struct steps_told {
 
 struct steps_told *steps_told_open(uint32_t ranks)
 {
-    struct steps_told *told = aligned_alloc(64, (sizeof *told + 63) / 64 * 64);
+    struct steps_told *told = aligned_alloc(_Alignof(struct steps_told), sizeof *told);
     if (told == NULL) {
         abort();
     }

@@ -42,9 +42,17 @@ constexpr uint32_t store_tile = GPUCOLL_BULK_MAX_TILE;
 constexpr uint32_t store_behind = 2; /* tiles whose stores need not be read yet when the next is loaded */
 static_assert(store_movers * store_stages * store_tile <= GPUCOLL_BULK_SHARED_BYTES, "all stages have room");
 
+/* A tile that is on its way through a stage. */
+struct stage_note {
+    uint64_t at; /* in its run */
+    uint32_t bytes;
+    uint32_t rank; /* whose run it is of */
+};
+
 /* In each CTA's shared memory, kept from one call to the next. */
 struct store_rings {
     bulk_barrier loaded[store_movers][store_stages];
+    stage_note notes[store_movers][store_stages];
     ring_place next[store_movers]; /* of the next call's first tile */
     uint8_t order[store_movers][GPUCOLL_MAX_LOCAL]; /* the ranks whose runs go in bulk */
 };
@@ -74,12 +82,15 @@ struct bulk_runs {
 /*
  * The tiles of a mover, one after the other. A row is the same tile of all runs; of a spread a single one. The movers take the tiles of all
  * rows in turns, and a mover comes one place later each time, so that it does not always get those of the same run: runs differ in length.
+ *
+ * A mover is a single thread, which has a microsecond for a tile: so rows and columns are counted, not divided for.
  */
 class mover_tiles {
   public:
     __device__ __forceinline__ mover_tiles(const gpucoll_kernel_args &args, const bulk_runs &bulk, uint32_t mover, uint32_t movers)
         : bulk_(bulk), each_(bulk.spread ? 1 : bulk.count), movers_(movers), place_(mover),
-          end_(static_cast<uint32_t>((args.bytes + store_tile - 1) / store_tile) * each_)
+          end_(static_cast<uint32_t>((args.bytes + store_tile - 1) / store_tile) * each_), row_(mover / each_), column_(mover % each_),
+          rows_a_step_((movers + 1) / each_), columns_a_step_((movers + 1) % each_)
     {
         find();
     }
@@ -97,44 +108,38 @@ class mover_tiles {
 
     __device__ __forceinline__ const char *from() const
     {
-        return static_cast<const char *>(bulk_.runs.run[rank_].send) + at_;
+        return static_cast<const char *>(bulk_.runs.run[note_.rank].send) + note_.at;
     }
 
-    /* From a stage, to where it belongs. */
-    __device__ __forceinline__ void store(const char *stage) const
+    __device__ __forceinline__ const stage_note &note() const
     {
-        if (!bulk_.spread) {
-            store_bulk(static_cast<char *>(bulk_.runs.run[rank_].recv) + at_, stage, bytes_);
-            return;
-        }
-        for (uint32_t i = 0; i < bulk_.count; i++) {
-            store_bulk(static_cast<char *>(bulk_.runs.run[bulk_.order[i]].recv) + at_, stage, bytes_);
-        }
-    }
-
-    __device__ __forceinline__ uint32_t bytes() const
-    {
-        return bytes_;
+        return note_;
     }
 
   private:
+    /* All movers' tiles of one step are as many as there are movers, in a row. */
     __device__ __forceinline__ void step()
     {
+        const bool back = place_ + 1 == movers_; /* to the first place: that is the next tile but one step */
         first_ += movers_;
-        place_ = place_ + 1 < movers_ ? place_ + 1 : 0;
+        place_ = back ? 0 : place_ + 1;
+        row_ += back ? 0 : rows_a_step_;
+        column_ += back ? 1 : columns_a_step_;
+        if (column_ >= each_) {
+            column_ -= each_;
+            row_++;
+        }
     }
 
     /* The next that is there, from this step on. */
     __device__ __forceinline__ void find()
     {
         for (; any(); step()) {
-            const uint32_t tile = first_ + place_;
-            const uint32_t row = tile / each_;
-            rank_ = bulk_.order[tile - row * each_];
-            at_ = static_cast<uint64_t>(row) * store_tile;
-            const uint64_t end = bulk_.runs.run[rank_].send_bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
-            if (tile < end_ && at_ < end) {
-                bytes_ = end - at_ < store_tile ? static_cast<uint32_t>(end - at_) : store_tile;
+            const uint32_t rank = bulk_.order[column_];
+            const uint64_t at = static_cast<uint64_t>(row_) * store_tile;
+            const uint64_t end = bulk_.runs.run[rank].send_bytes / GPUCOLL_PACK_BYTES * GPUCOLL_PACK_BYTES;
+            if (first_ + place_ < end_ && at < end) {
+                note_ = {at, end - at < store_tile ? static_cast<uint32_t>(end - at) : store_tile, rank};
                 return;
             }
         }
@@ -146,33 +151,48 @@ class mover_tiles {
     uint32_t first_ = 0; /* tile of this step of all movers */
     uint32_t place_;
     uint32_t end_;
-    uint32_t rank_ = 0;
-    uint32_t bytes_ = 0;
-    uint64_t at_ = 0;
+    uint32_t row_; /* of the tile first_ + place_ */
+    uint32_t column_;
+    uint32_t rows_a_step_; /* to the next place of the next step */
+    uint32_t columns_a_step_;
+    stage_note note_ = {};
 };
 
-/* By one thread: moves its tiles through its ring. */
-__device__ __forceinline__ void move_tiles(mover_tiles tile, bulk_barrier *loaded, char *shared, ring_place &next)
+/* From a stage, to where it belongs. */
+__device__ __forceinline__ void store_tile_of(const bulk_runs &bulk, const stage_note &note, const char *stage)
 {
-    mover_tiles ahead = tile;
+    const uint32_t count = bulk.spread ? bulk.count : 1;
+#pragma unroll 1 /* else the movers' loop is 13 KiB long */
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t rank = bulk.spread ? bulk.order[i] : note.rank;
+        store_bulk(static_cast<char *>(bulk.runs.run[rank].recv) + note.at, stage, note.bytes);
+    }
+}
+
+/* By one thread: moves its tiles through its ring. */
+__device__ __forceinline__ void move_tiles(const bulk_runs &bulk, mover_tiles ahead, bulk_barrier *loaded, stage_note *notes, char *shared,
+                                           ring_place &next)
+{
     ring_place place = next;
     ring_place place_ahead = next;
     uint32_t under_way = 0;
     fence_bulk_global();
-    while (tile.any()) {
+#pragma unroll 1
+    while (under_way > 0 || ahead.any()) {
+#pragma unroll 1
         while (ahead.any() && under_way < store_stages - store_behind) {
             bulk_barrier &come = loaded[place_ahead.stage];
-            come.arrive_expecting(ahead.bytes());
-            load_bulk(shared + place_ahead.stage * store_tile, ahead.from(), ahead.bytes(), come);
+            notes[place_ahead.stage] = ahead.note();
+            come.arrive_expecting(ahead.note().bytes);
+            load_bulk(shared + place_ahead.stage * store_tile, ahead.from(), ahead.note().bytes, come);
             ahead.next();
             place_ahead.advance(store_stages);
             under_way++;
         }
         loaded[place.stage].wait(place.parity);
-        tile.store(shared + place.stage * store_tile);
+        store_tile_of(bulk, notes[place.stage], shared + place.stage * store_tile);
         commit_bulk();
         wait_bulk_read<store_behind>();
-        tile.next();
         place.advance(store_stages);
         under_way--;
     }
@@ -206,7 +226,7 @@ __device__ __forceinline__ void store_in_bulk(const gpucoll_kernel_args &args, c
     __syncwarp();
     if (lane == 0) {
         const mover_tiles tiles(args, bulk, share.cta * movers + own, share.ctas * movers);
-        move_tiles(tiles, rings.loaded[own], shared_of_cta() + own * store_stages * store_tile, rings.next[own]);
+        move_tiles(bulk, tiles, rings.loaded[own], rings.notes[own], shared_of_cta() + own * store_stages * store_tile, rings.next[own]);
     }
     if (own == 0 && share.cta == 0) {
         store_rests(args, runs, turns);

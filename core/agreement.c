@@ -123,6 +123,7 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     gpucoll_status status = request->passed ? GPUCOLL_DECLINED : GPUCOLL_OK;
+    uint32_t inboxes = 0;
     for (uint32_t i = 0; i < team->size && !request->passed; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
         if (post->signature != gpucoll_agreement_post(request, 0)->signature) {
@@ -139,7 +140,11 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             status = GPUCOLL_DECLINED;
         }
         request->lanes_follow |= post->kind == GPUCOLL_POST_LANE_FOLLOWS;
+        inboxes += post->kind == GPUCOLL_POST_INBOX;
     }
+    request->inboxes = status == GPUCOLL_OK && inboxes == team->size;
+    request->some_inboxes = inboxes > 0 && !request->inboxes;
+    request->lanes_follow |= request->some_inboxes;
     return status;
 }
 
@@ -171,7 +176,7 @@ bool gpucoll_agreement_refuse(struct gpucoll_request *request)
     if (request->state == GPUCOLL_QUEUED) {
         request->post.kind = GPUCOLL_POST_DECLINED;
         request->post.card = GPUCOLL_REASON_LANES;
-    } else if (!request->offered) {
+    } else if (!request->offered && request->lane == NULL) {
         offer_lane(request, false);
     }
     return request->lane == NULL;
@@ -225,9 +230,12 @@ gpucoll_status gpucoll_agreement_lanes(struct gpucoll_request *request, uint32_t
     gpucoll_status status = GPUCOLL_OK;
     if (request->lane == NULL && !request->offered) {
         try_offer(request);
+    } else if (request->post.kind == GPUCOLL_POST_INBOX && !request->offered) {
+        offer_lane(request, true);
     }
     for (uint32_t i = 0; i < team->size; i++) {
-        if (gpucoll_agreement_post(request, i)->kind != GPUCOLL_POST_LANE_FOLLOWS) {
+        const uint8_t kind = gpucoll_agreement_post(request, i)->kind;
+        if (kind != GPUCOLL_POST_LANE_FOLLOWS && kind != GPUCOLL_POST_INBOX) {
             continue;
         }
         const _Atomic uint64_t *word = &team->members[i].board->offered[request->call % GPUCOLL_RING];

@@ -29,7 +29,8 @@ enum {
 enum gpucoll_post_kind {
     GPUCOLL_POST_DEVICE = 1,  /* all buffers are device memory and a lane is held */
     GPUCOLL_POST_DECLINED,    /* something else: the call is not run natively */
-    GPUCOLL_POST_LANE_FOLLOWS /* device memory, but no lane yet: it is offered when all ranks have posted */
+    GPUCOLL_POST_LANE_FOLLOWS, /* device memory, but no lane yet: it is offered when all ranks have posted */
+    GPUCOLL_POST_INBOX /* device memory, and an inbox (core/early.h): if not all ranks have one, the lane is offered likewise */
 };
 
 /* One cache line: each rank fetches those of all others in every call. */
@@ -94,7 +95,7 @@ struct gpucoll_board_count {
  *   gathered     Of the team's first rank, and written by all: call << 8 | ranks whose kernels are ready (core/gate.h), by call modulo
  *                GPUCOLL_RING. Everybody counts by compare-and-swap; what stands there of an older call is void.
  *   offered      call << 1 | whether there is a lane, by call modulo GPUCOLL_RING: stored with release after `lane` and `epoch` of a
- *                post that said LANE_FOLLOWS.
+ *                post that said LANE_FOLLOWS or INBOX.
  *   flow         Of a call that goes by copies, call << 24 | how many chunks or steps this rank has sent, and chunks reduced
  *                (core/pipeline.h).
  *   sent_at      When it had, of the latest two of these counts, by count modulo 2; core/pipeline.c packs it with the call and the count. Stored

@@ -12,8 +12,9 @@ static gpucoll_status open_lanes(struct gpucoll_gpu *gpu, uint32_t wanted)
 {
     const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
     size_t lane_bytes = gpucoll_lane_bytes(gpu->data_bytes);
-    gpucoll_status status =
-        ops->scratch_alloc(gpu->device, wanted * lane_bytes, &gpu->scratch, &gpu->card.scratch);
+    gpu->inboxes_offset = wanted * lane_bytes;
+    gpucoll_status status = ops->scratch_alloc(gpu->device, gpu->inboxes_offset + GPUCOLL_INBOXES_BYTES,
+                                               &gpu->scratch, &gpu->card.scratch);
     if (status != GPUCOLL_OK) {
         return status;
     }
@@ -52,7 +53,8 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
         status = open_lanes(gpu, (uint32_t)config->lanes);
     }
     if (status != GPUCOLL_OK) {
-        gpucoll_help(accel->log, "gpu-bind", config->lanes * gpucoll_lane_bytes(gpu->data_bytes) >> 20,
+        gpucoll_help(accel->log, "gpu-bind",
+                     (config->lanes * gpucoll_lane_bytes(gpu->data_bytes) + GPUCOLL_INBOXES_BYTES) >> 20,
                      gpucoll_status_name(status));
         gpucoll_gpu_close(gpu);
         return status;

@@ -1,5 +1,5 @@
 /*
- * A GPU that this process has bound: its device, one scratch allocation, and the lanes cut from it. A lane belongs to one
+ * A GPU that this process has bound: its device, one scratch allocation, and the lanes and inboxes cut from it. A lane belongs to one
  * call at a time and comes with a stream, so that calls on different lanes run at the same time.
  */
 #ifndef GPUCOLL_GPU_H
@@ -10,6 +10,7 @@
 #include "core/accel/accel.h"
 #include "core/courier.h"
 #include "core/device_pool.h"
+#include "core/early.h"
 #include "core/habit.h"
 #include "ucx_tl/tl.h"
 
@@ -52,6 +53,8 @@ struct gpucoll_gpu {
     size_t data_bytes; /* data area of each lane */
     uint32_t lane_count;
     struct gpucoll_lane *lanes;
+    uint64_t inboxes_offset; /* in the scratch */
+    struct gpucoll_inboxes inboxes;
     struct gpucoll_device_pool pool;
     pthread_mutex_t copies_lock;
     struct gpucoll_copy_queue copies[GPUCOLL_COPY_QUEUES];

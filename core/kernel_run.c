@@ -7,7 +7,7 @@
 #include "core/plan/algorithm.h"
 #include "core/watchdog.h"
 
-void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args)
+void gpucoll_kernel_args_own(const struct gpucoll_request *request, struct gpucoll_kernel_args *args)
 {
     const struct gpucoll_team *team = request->team;
     /* The arrays are filled to the team's size only, so they are not cleared. */
@@ -20,6 +20,12 @@ void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpuc
     args->rank = team->rank;
     args->nranks = team->size;
     args->stages = GPUCOLL_STAGE_ALL;
+}
+
+void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args)
+{
+    const struct gpucoll_team *team = request->team;
+    gpucoll_kernel_args_own(request, args);
     for (uint32_t i = 0; i < team->size; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
         args->peer[i].lane = (char *)request->links->scratch[i] + post->lane;
@@ -80,9 +86,34 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
     return status;
 }
 
+bool gpucoll_kernel_ring_early(struct gpucoll_request *request, struct gpucoll_kernel_args *args)
+{
+    struct gpucoll_lane *lane = request->lane;
+    uint32_t done = lane->done;
+    args->done_value = gpucoll_next_done(&done);
+    struct gpucoll_launch launch = {
+        .kernel = GPUCOLL_KERNEL_ONESHOT_EARLY,
+        .functor = request->functor,
+        .ctas = 1,
+        .threads = request->plan.threads,
+        .args = args,
+    };
+    set_linger(request, &launch);
+    if (request->gpu->device->accel->ops->ring_early(lane->stream, &launch) != GPUCOLL_OK) {
+        return false;
+    }
+    lane->done = done;
+    return true;
+}
+
 gpucoll_status gpucoll_kernel_start_call(struct gpucoll_request *request, enum gpucoll_kernel kernel)
 {
     struct gpucoll_kernel_args args;
+    if (request->early) {
+        request->gpu->device->accel->ops->confirm(request->lane->stream);
+        gpucoll_watchdog_reset(request);
+        return GPUCOLL_OK;
+    }
     gpucoll_kernel_args_init(request, &args);
     return gpucoll_kernel_start(request, kernel, &args);
 }

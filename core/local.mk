@@ -18,6 +18,8 @@ libgpucoll_la_SOURCES += \
 	core/device_pool.h \
 	core/direct.c \
 	core/direct.h \
+	core/early.c \
+	core/early.h \
 	core/exchange.c \
 	core/exchange.h \
 	core/exports.c \

@@ -154,6 +154,9 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     if (request->gpu == NULL) {
         return;
     }
+    if (request->lane != NULL) {
+        gpucoll_early_begin(request);
+    }
     /* The stages of several hosts take lanes of their own. */
     post->kind = request->stages != NULL ? GPUCOLL_POST_DEVICE : GPUCOLL_POST_LANE_FOLLOWS;
     post->card = (uint8_t)request->gpu->card_index;
@@ -161,10 +164,7 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
         post->kind = GPUCOLL_POST_DEVICE; /* nothing is run on a lane */
     }
     if (request->lane != NULL) {
-        post->kind = GPUCOLL_POST_DEVICE;
-        post->epoch = request->lane->epoch;
-        post->lane = request->lane->offset;
-        post->company = gpucoll_agreement_own_company(request);
+        gpucoll_early_post(request);
     }
 }
 

@@ -128,6 +128,9 @@ static gpucoll_status decide(struct gpucoll_request *request)
 {
     gpucoll_observe_arrived(request);
     gpucoll_status status = gpucoll_agreement_decide(request);
+    if (!request->inboxes) {
+        gpucoll_early_call_off(request);
+    }
     if (request->team->cluster != NULL) {
         return decide_far(request, status);
     }
@@ -243,7 +246,17 @@ static gpucoll_status map(struct gpucoll_request *request, enum gpucoll_direct r
     return GPUCOLL_IN_PROGRESS;
 }
 
-/* All ranks have lanes. */
+static gpucoll_status offer(struct gpucoll_request *request);
+
+/* Some ranks have no lane yet, or have told of no lane. */
+static gpucoll_status follow(struct gpucoll_request *request)
+{
+    gpucoll_watchdog_reset(request);
+    request->state = GPUCOLL_OFFERING;
+    return offer(request);
+}
+
+/* All ranks have lanes, or inboxes. */
 static gpucoll_status run(struct gpucoll_request *request)
 {
     if (!gpucoll_coll_has_buffers(request->coll)) {
@@ -259,11 +272,22 @@ static gpucoll_status run(struct gpucoll_request *request)
             return GPUCOLL_OK;
         }
     }
-    request->direct = gpucoll_direct_possible(request);
-    request->room = gpucoll_direct_has_room(request);
-    gpucoll_status status = plan(request);
+    if (!request->inboxes) { /* else it is planned as each rank has planned it before it posted */
+        request->direct = gpucoll_direct_possible(request);
+        request->room = gpucoll_direct_has_room(request);
+    }
+    gpucoll_status status = GPUCOLL_OK;
+    if (request->early) {
+        decide_to_linger(request);
+    } else {
+        status = plan(request);
+    }
     if (status != GPUCOLL_OK) {
         return status;
+    }
+    if (request->inboxes && !gpucoll_early_suits(request)) {
+        request->inboxes = false;
+        return follow(request);
     }
     if (!request->plan.algorithm->direct || gpucoll_direct_met(request)) {
         return start(request);
@@ -399,9 +423,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
         return start_stages(request);
     }
     if (status == GPUCOLL_OK && request->lanes_follow) {
-        gpucoll_watchdog_reset(request);
-        request->state = GPUCOLL_OFFERING;
-        return offer(request);
+        return follow(request);
     }
     return status == GPUCOLL_OK ? run(request) : status;
 }
@@ -423,8 +445,9 @@ static void outcome(const struct gpucoll_request *request, gpucoll_status status
     } else if (plan->algorithm == NULL) {
         snprintf(text, size, "ran natively: nothing to exchange");
     } else {
-        snprintf(text, size, "ran natively by %s/%s, %u CTAs%s", plan->algorithm->name,
-                 plan->algorithm->protocol, plan->ctas, plan->linger ? " that linger" : "");
+        snprintf(text, size, "ran natively by %s/%s, %u CTAs%s%s", plan->algorithm->name,
+                 plan->algorithm->protocol, plan->ctas, plan->linger ? " that linger" : "",
+                 request->early ? ", begun early" : "");
     }
 }
 
@@ -473,6 +496,9 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
         if (status == GPUCOLL_DECLINED) {
             request->reason = request->reason != GPUCOLL_REASON_NONE ? request->reason : find_reason(request);
             request->team->reason = request->reason;
+        }
+        if (status == GPUCOLL_OK && request->lane != NULL) {
+            gpucoll_early_note(request);
         }
         gpucoll_observe_end(request, status);
         log_call(request, status);

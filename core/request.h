@@ -88,6 +88,9 @@ struct gpucoll_request {
     struct gpucoll_gpu *gpu;         /* NULL: declined by this rank */
     struct gpucoll_lane *lane;       /* held to the end, from the post or from the offer on */
     bool lanes_follow;               /* of some rank */
+    bool inboxes;                    /* it goes through the inboxes of all ranks (core/early.h); */
+    bool some_inboxes;               /* or not all have posted one, but some have */
+    bool early;                      /* its kernel was told before it was known whether it does */
     bool offered;                    /* by this rank: a lane, or that it has none */
     uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
     struct gpucoll_export *exported; /* what peers write to; held from post to end; NULL: none */

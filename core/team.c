@@ -410,6 +410,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     if (team->board != NULL) {
         pthread_mutex_lock(&team->context->lock);
         gpucoll_board_give(&team->context->board, team->region);
+        gpucoll_early_close(team);
         pthread_mutex_unlock(&team->context->lock);
     }
     while (team->links != NULL) {

@@ -5,6 +5,7 @@
 #define GPUCOLL_TEAM_H
 
 #include "core/context.h"
+#include "core/early.h"
 #include "core/plan/plan_cache.h"
 
 struct gpucoll_member {
@@ -82,6 +83,7 @@ struct gpucoll_team {
     struct gpucoll_met *met;     /* exports that calls have brought (core/direct.c); NULL: none yet */
     struct gpucoll_links *links; /* those known, the latest first; the same set on every rank */
     struct gpucoll_plan_cache plans;
+    struct gpucoll_early early;
     struct gpucoll_member members[GPUCOLL_MAX_LOCAL];
 };
 

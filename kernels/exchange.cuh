@@ -127,7 +127,7 @@ __device__ __forceinline__ bool reduce_ll_by(const gpucoll_kernel_args &args, co
         const uint32_t at = own_or_last(index, taken);
         const pack own = is_in(sources, args.rank) ? send.load(at) : make_uint4(0, 0, 0, 0);
         pack result;
-        if (!reduce_lines<Batch>(op, args, sources, at, own, wait, &result)) {
+        if (!reduce_lines<Batch>(op, args, args.ll_plane, sources, at, own, wait, &result)) {
             return false;
         }
         recv.store(at, result);

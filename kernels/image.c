@@ -31,6 +31,7 @@ struct row {
 #define ROW(suite, file)                                                                                     \
     [GPUCOLL_REDUCER_##suite] = {GPUCOLL_IMAGE_##file,                                                       \
                                  {[GPUCOLL_KERNEL_ONESHOT] = "gpucoll_lines_" #suite,                        \
+                                  [GPUCOLL_KERNEL_ONESHOT_EARLY] = "gpucoll_lines_" #suite,                  \
                                   [GPUCOLL_KERNEL_SWAP_LL128] = "gpucoll_lines_" #suite,                     \
                                   [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #suite,                  \
                                   [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #suite,                      \

@@ -22,13 +22,13 @@ template <typename Op> struct allreduce_calls {
     static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
                                                     uint32_t threads)
     {
-        return kernel == GPUCOLL_KERNEL_ONESHOT &&
+        return (kernel == GPUCOLL_KERNEL_ONESHOT || kernel == GPUCOLL_KERNEL_ONESHOT_EARLY) &&
                gpucoll_leader_suffices(GPUCOLL_KERNEL_ONESHOT, bytes, nranks, threads);
     }
 
     static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &)
     {
-        return allreduce_oneshot<Op>(args, pack_of_lane());
+        return allreduce_oneshot_at_once<Op>(args, [](bool good) { return good; }); /* a warp's lanes give up together */
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &,
@@ -37,6 +37,8 @@ template <typename Op> struct allreduce_calls {
         switch (args.kernel) {
         case GPUCOLL_KERNEL_ONESHOT:
             return allreduce_oneshot<Op>(args, packs_of_share(share));
+        case GPUCOLL_KERNEL_ONESHOT_EARLY:
+            return allreduce_oneshot_at_once<Op>(args, [](bool good) { return !__syncthreads_or(!good); });
         case GPUCOLL_KERNEL_SWAP_LL128:
             return allreduce_swap<Op>(args, share);
         default:

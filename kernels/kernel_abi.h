@@ -64,6 +64,7 @@ enum {
     GPUCOLL_BULK_MAX_TILE = 8 << 10,
     GPUCOLL_BULK_LEAST_STAGES = 6,
     GPUCOLL_BULK_MAX_STAGES = 16,
+    GPUCOLL_INBOX_BYTES = 8 << 10, /* of a message that inboxes take, at most */
     GPUCOLL_COURIER_BYTES = 256, /* that FETCH and DELIVER take at most */
     GPUCOLL_COURIER_CHUNK = 12,  /* of them in a chunk of a bell */
     GPUCOLL_COURIER_CHUNKS = (GPUCOLL_COURIER_BYTES + GPUCOLL_COURIER_CHUNK - 1) / GPUCOLL_COURIER_CHUNK
@@ -75,6 +76,7 @@ enum {
 
 enum gpucoll_kernel {
     GPUCOLL_KERNEL_ONESHOT,       /* allreduce, LL: every rank sends all to all and reduces all */
+    GPUCOLL_KERNEL_ONESHOT_EARLY, /* the same of one CTA, rung for before it is known whether all ranks make the call; the same entry */
     GPUCOLL_KERNEL_SWAP_LL128,    /* allreduce of two ranks, LL128: they swap their messages, each reduces all */
     GPUCOLL_KERNEL_TWOSHOT_LL128, /* allreduce, LL128: reduce-scatter then all-gather, by stores only */
     GPUCOLL_KERNEL_TWOSHOT,       /* the same over Simple, in rounds */
@@ -136,6 +138,7 @@ static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t 
     const uint64_t packs = (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
     switch (kernel) {
     case GPUCOLL_KERNEL_ONESHOT:
+    case GPUCOLL_KERNEL_ONESHOT_EARLY:
     case GPUCOLL_KERNEL_REDUCE_LL:
         return packs <= threads;
     case GPUCOLL_KERNEL_MOVE_LL:
@@ -145,7 +148,7 @@ static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t 
     }
 }
 
-/* Stages of the two-shot kernel, and of an exchange, which has the first two. Set together, one launch does everything and waits for peers inside; set one by
+/* Stages of the two-shot kernel, and of an exchange and ONESHOT, which have the first two. Set together, one launch does everything and waits for peers inside; set one by
  * one, with a barrier of the hosts between launches, no kernel ever waits: for ranks that share one GPU. */
 enum {
     GPUCOLL_STAGE_SEND = 1,   /* store each peer's slice into its lane */
@@ -180,6 +183,7 @@ struct gpucoll_kernel_status {
     uint32_t began;     /* a CTA of it is resident */
     uint32_t ready;     /* all are, and none has stored anything */
     uint32_t retreated; /* by its last CTA instead of `done`: it has been told to end, and has */
+    uint32_t sent;      /* ONESHOT_EARLY, when it gave up by itself: its done_value. All that it sends is sent, which is not to be done twice: who has it all may be done */
     /* FETCH: four bytes each, and above them its done_value: a word says itself that it is there. */
     uint64_t fetched[GPUCOLL_COURIER_BYTES / 4];
 };
@@ -347,6 +351,21 @@ static inline GPUCOLL_HD size_t gpucoll_ll_capacity(uint32_t nranks)
 static inline GPUCOLL_HD size_t gpucoll_ll_offset(uint32_t nranks, uint32_t source)
 {
     return GPUCOLL_FLAG_BYTES + 2 * gpucoll_ll_capacity(nranks) * source;
+}
+
+/*
+ * An *inbox* stands for a lane in one-shot all-reduces of up to GPUCOLL_INBOX_BYTES of one team, call after call, so that its peers know where it is
+ * before they are told (core/early.h). It has no more than an LL area, whose planes are shorter: so are, of a message that short, those of
+ * the area of a lane. As of a lane, what is given as its place is GPUCOLL_FLAG_BYTES before its lines.
+ */
+static inline GPUCOLL_HD uint32_t gpucoll_oneshot_plane(uint64_t bytes, uint32_t ll_plane)
+{
+    return bytes <= GPUCOLL_INBOX_BYTES ? (uint32_t)GPUCOLL_INBOX_BYTES : ll_plane;
+}
+
+static inline GPUCOLL_HD size_t gpucoll_inbox_bytes(uint32_t nranks)
+{
+    return (size_t)2 * GPUCOLL_INBOX_BYTES * nranks;
 }
 
 /* Lines of LL128 that one rank's slice of a message takes, and the most there is room for. */

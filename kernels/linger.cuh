@@ -213,6 +213,7 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
     __syncwarp();
     if (lane == 0 && !is_leave(state.call)) {
         state.call.done_value = heard.sequence;
+        state.call.stages = GPUCOLL_STAGE_ALL; /* what the kernel was launched for may have been begun by another */
     }
     __syncwarp();
 }

@@ -20,10 +20,10 @@ constexpr uint32_t ll_batch = 4; /* ranks whose lines are loaded together; of ca
  * would be waited for before the next.
  */
 template <uint32_t Batch, typename Op>
-__device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_args &args, uint32_t sources, uint64_t index, pack own,
-                                             waiter &wait, pack *result)
+__device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_args &args, uint32_t plane, uint32_t sources, uint64_t index,
+                                             pack own, waiter &wait, pack *result)
 {
-    const ll_area inbox(args.peer[args.rank].lane, args.ll_plane);
+    const ll_area inbox(args.peer[args.rank].lane, plane);
     const uint32_t epoch = args.peer[args.rank].epoch;
     const uint32_t others = sources & ~(1u << args.rank);
     const uint32_t other = __ffs(static_cast<int>(others)) - 1;

@@ -108,16 +108,22 @@ __device__ __forceinline__ words load_words(const void *from)
 }
 
 /* A wait for one peer at a time, bounded by the host: every few thousand looks it asks whether the host wants kernels to give
- * up. A look takes about half a microsecond, the question crosses PCIe and takes two. */
+ * up. A look takes about half a microsecond, the question crosses PCIe and takes two. Where `clocks` are given, it gives up by itself after so many. */
 class waiter {
   public:
-    __device__ __forceinline__ explicit waiter(gpucoll_kernel_status *status) : status_(status), looks_(0)
+    static constexpr int64_t no_limit = INT64_MAX;
+
+    __device__ __forceinline__ explicit waiter(gpucoll_kernel_status *status, int64_t clocks = no_limit)
+        : status_(status), looks_(0), end_(clocks == no_limit ? no_limit : clock64() + clocks)
     {
     }
 
     /* To be called after each look that found nothing; false: give up, the kernel's result is void. */
     __device__ __forceinline__ bool again(uint32_t source)
     {
+        if (end_ != no_limit && clock64() > end_) {
+            return false;
+        }
         if (++looks_ % looks_per_question != 0) {
             return true;
         }
@@ -133,6 +139,7 @@ class waiter {
 
     gpucoll_kernel_status *status_;
     uint32_t looks_;
+    int64_t end_;
 };
 
 /* Ends what `ctas` CTAs have shared, of arguments that have `status`, `arrived` and `done_value`: to be called by all threads of each of them once,

@@ -202,6 +202,16 @@ struct gpucoll_accel_ops {
     void (*stream_stop)(struct gpucoll_stream *stream);
     gpucoll_status (*launch)(struct gpucoll_stream *stream,
                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    /* Gives a call to a kernel that waits on the stream for one, as `launch` would, but before it is known whether all ranks make it: an all-reduce by
+     * ONESHOT_EARLY, of one CTA. The kernel stores to peers' lanes, and nothing into the receive buffer before the data of all are there; if that takes
+     * longer than it would wait for a call, it ends as if it had not heard this one. GPUCOLL_DECLINED, and nothing has happened: no such
+     * kernel waits. Before anything else is asked of the stream comes one of the next two. */
+    gpucoll_status (*ring_early)(struct gpucoll_stream *stream,
+                                 const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+    /* All ranks make it: from here on it is a call like others. */
+    void (*confirm)(struct gpucoll_stream *stream);
+    /* Some do not, and have not begun it. Returns when the kernel has ended. */
+    void (*call_off)(struct gpucoll_stream *stream);
     /* The latest launch once more, after its kernel has retreated. */
     gpucoll_status (*launch_again)(struct gpucoll_stream *stream, uint32_t done_value) GPUCOLL_CHECKED;
     /* Starts packing or unpacking, between the kernels that are launched before and after; ends like those. `args` are copied;

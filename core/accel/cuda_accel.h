@@ -154,6 +154,10 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *stream);
 void gpucoll_cuda_stream_stop(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *stream,
                                    const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_cuda_ring_early(struct gpucoll_stream *stream,
+                                       const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+void gpucoll_cuda_confirm(struct gpucoll_stream *stream);
+void gpucoll_cuda_call_off(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_cuda_launch_again(struct gpucoll_stream *stream, uint32_t done_value) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *stream,
                                  const struct gpucoll_pack_args *args) GPUCOLL_CHECKED;

@@ -34,6 +34,7 @@ struct cuda_stream {
 };
 
 static const unsigned warp = 32;
+static const uint64_t longest_stop_ns = 1000000000u; /* that is waited for kernels that are told to end */
 /* Device memory of a stream, zero at first. */
 struct counters {
     uint32_t arrived;
@@ -102,7 +103,7 @@ void gpucoll_cuda_stream_stop(struct gpucoll_stream *base)
     __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
     dismiss(stream);
     /* Bounded: a kernel that has not begun may stand behind one of the application that never ends. */
-    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    const uint64_t end = gpucoll_now_ns() + longest_stop_ns;
     while (cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY && gpucoll_now_ns() < end) {
         sched_yield();
     }
@@ -223,12 +224,13 @@ static void ring_one(const struct cuda_stream *stream, struct gpucoll_bell *bell
 }
 
 /* The latest call, to the CTAs of the kernel that lingers which share it; to the first one last (`parting` of kernels/linger.cuh). */
-static void ring(struct cuda_stream *stream)
+static void ring(struct cuda_stream *stream, const struct gpucoll_launch *launch)
 {
     for (unsigned i = stream->args.crew_ctas; i-- > 0;) {
         ring_one(stream, &stream->shared->bell[i]);
     }
     stream->rung = true;
+    stream->spent = stream->waits_once && !launch->waits_once;
 }
 
 /* Tells a kernel that may be lingering to end, since another is wanted on its stream. */
@@ -249,10 +251,10 @@ static void dismiss(struct cuda_stream *stream)
     stream->crew = NULL;
 }
 
-/* Did the kernel leave after the call before the latest? */
-static bool has_left(const struct cuda_stream *stream)
+/* Did the kernel leave after the call before that one? */
+static bool has_left(const struct cuda_stream *stream, uint32_t done_value)
 {
-    return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == stream->args.done_value - 1;
+    return __atomic_load_n(&stream->shared->status.left, __ATOMIC_ACQUIRE) == done_value - 1;
 }
 
 static unsigned threads_of(const struct gpucoll_launch *launch)
@@ -310,6 +312,18 @@ static void fill_args(struct cuda_stream *stream, const struct gpucoll_launch *l
     stream->enders = lingers && !gpucoll_kernel_has_tiles(launch->kernel) ? asked : 1;
 }
 
+static void take_call(struct cuda_stream *stream, const struct gpucoll_launch *launch, CUfunction function,
+                      unsigned asked)
+{
+    const struct gpucoll_kernel_args *given = launch->args;
+    memcpy(&stream->args, given, gpucoll_kernel_args_bytes(given->nranks));
+    if (launch->runs) {
+        memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
+    }
+    fill_args(stream, launch, asked);
+    stream->function = function;
+}
+
 gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
@@ -331,21 +345,44 @@ gpucoll_status gpucoll_cuda_launch(struct gpucoll_stream *base, const struct gpu
     if (!suits) {
         dismiss(stream);
     }
-    memcpy(&stream->args, given, gpucoll_kernel_args_bytes(given->nranks));
-    if (launch->runs) {
-        memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
-    }
-    fill_args(stream, launch, asked);
-    stream->function = function;
-    if (suits && !has_left(stream)) {
-        ring(stream);
-        stream->spent = stream->waits_once && !launch->waits_once;
+    take_call(stream, launch, function, asked);
+    if (suits && !has_left(stream, given->done_value)) {
+        ring(stream, launch);
         return GPUCOLL_OK;
     }
     stream->waits_once = launch->waits_once;
     stream->spent = false;
     shape_launch(stream, launch, ctas);
     return start(stream, function);
+}
+
+gpucoll_status gpucoll_cuda_ring_early(struct gpucoll_stream *base, const struct gpucoll_launch *launch)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    const struct gpucoll_cuda_device *device = gpucoll_cuda_device(base->device);
+    CUfunction function = device->functions[launch->kernel][gpucoll_suite_of(launch->functor)];
+    if (!suits_crew(stream, launch, function, 1) || has_left(stream, launch->args->done_value)) {
+        return GPUCOLL_DECLINED;
+    }
+    take_call(stream, launch, function, 1);
+    ring(stream, launch);
+    return GPUCOLL_OK;
+}
+
+void gpucoll_cuda_confirm(struct gpucoll_stream *base)
+{
+    ((struct cuda_stream *)base)->args.kernel = GPUCOLL_KERNEL_ONESHOT; /* if it is launched anew */
+}
+
+void gpucoll_cuda_call_off(struct gpucoll_stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    const uint64_t end = gpucoll_now_ns() + longest_stop_ns;
+    while (!has_left(stream, stream->args.done_value) && gpucoll_now_ns() < end) {
+        sched_yield();
+    }
+    stream->crew = NULL;
+    stream->rung = false;
 }
 
 gpucoll_status gpucoll_cuda_launch_again(struct gpucoll_stream *base, uint32_t done_value)
@@ -401,10 +438,13 @@ gpucoll_status gpucoll_cuda_stream_poll(struct gpucoll_stream *base)
     if (is_done(stream)) {
         return GPUCOLL_OK;
     }
-    if (stream->rung && stream->crew && has_left(stream)) { /* none after a stop */
+    if (stream->rung && stream->crew && has_left(stream, stream->args.done_value)) { /* none after a stop */
         set_ctas(stream, stream->args.crew_ctas);
         stream->waits_once =
             stream->waits_once && !stream->spent; /* it waits as the call says that it has now */
+        if (__atomic_load_n(&stream->shared->status.sent, __ATOMIC_RELAXED) == stream->args.done_value) {
+            stream->args.stages = GPUCOLL_STAGE_REDUCE;
+        }
         stream->spent = false;
         gpucoll_status status = start(stream, stream->crew);
         return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;

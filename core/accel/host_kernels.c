@@ -10,22 +10,33 @@
 
 enum { LL_BLOCK = 4096 }; /* bytes reduced at a time */
 
-/* The part of every rank, reduced in rank order, into `recv`. */
-static bool ll_reduce(const struct gpucoll_kernel_args *args, int functor, struct span span)
+/* The part of every rank, reduced in rank order, into `sum`; `part` is room for as much. Each rank is waited for `most` turns, or for ever. */
+static bool ll_sum(const struct gpucoll_kernel_args *args, int functor, struct span span, uint32_t most,
+                   char *sum, char *part)
 {
-    _Alignas(64) char sum[LL_BLOCK];
-    _Alignas(64) char part[LL_BLOCK];
     size_t count = span.bytes / gpucoll_host_functor_size(functor);
     for (uint32_t source = 0; source < args->nranks; source++) {
+        struct wait wait = {.args = args, .source = source, .most = most};
         char *to = source == 0 ? sum : part;
         if (source == args->rank) {
             memcpy(to, (const char *)args->send + span.begin, span.bytes);
-        } else if (!ll_receive(args, source, span, to)) {
+        } else if (!ll_receive_by(&wait, span, to)) {
             return false;
         }
         if (source > 0) {
             gpucoll_host_reduce(functor, sum, sum, part, count);
         }
+    }
+    return true;
+}
+
+/* The same into `recv`. */
+static bool ll_reduce(const struct gpucoll_kernel_args *args, int functor, struct span span)
+{
+    _Alignas(64) char sum[LL_BLOCK];
+    _Alignas(64) char part[LL_BLOCK];
+    if (!ll_sum(args, functor, span, 0, sum, part)) {
+        return false;
     }
     memcpy((char *)args->recv + span.begin, sum, span.bytes);
     return true;
@@ -38,7 +49,7 @@ static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor,
     uint64_t end;
     gpucoll_channel_range(args->bytes, channels, channel, &begin, &end);
     struct span all = span_of_packs(args->bytes, begin, end);
-    for (uint32_t i = 1; i < args->nranks; i++) {
+    for (uint32_t i = 1; i < args->nranks && (args->stages & GPUCOLL_STAGE_SEND) != 0; i++) {
         ll_send(args, (args->rank + i) % args->nranks, args->send, all);
     }
     for (uint64_t at = 0; at < all.bytes; at += LL_BLOCK) {
@@ -48,6 +59,28 @@ static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor,
             return false;
         }
     }
+    return true;
+}
+
+/* Of one CTA; as kernels/allreduce_oneshot.cuh says of calls that are rung for early. */
+static bool early_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
+                          uint32_t channels)
+{
+    enum { MOST_TURNS = 1000 }; /* of which some 800 give the core away */
+    _Alignas(64) char sum[GPUCOLL_INBOX_BYTES];
+    _Alignas(64) char part[GPUCOLL_INBOX_BYTES];
+    const struct span all = {0, args->bytes};
+    (void)channel;
+    (void)channels;
+    for (uint32_t i = 1; i < args->nranks; i++) {
+        ll_send(args, (args->rank + i) % args->nranks, args->send, all);
+    }
+    if (!ll_sum(args, functor, all, MOST_TURNS, sum, part)) {
+        __atomic_store_n(&args->status->sent, args->done_value, __ATOMIC_RELAXED);
+        __atomic_store_n(&args->status->left, args->done_value - 1, __ATOMIC_RELEASE);
+        return false;
+    }
+    memcpy(args->recv, sum, args->bytes);
     return true;
 }
 
@@ -342,6 +375,7 @@ typedef bool channel_function(const struct gpucoll_kernel_args *args, int functo
 
 static channel_function *const kernels[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_ONESHOT] = oneshot_channel,
+    [GPUCOLL_KERNEL_ONESHOT_EARLY] = early_channel,
     [GPUCOLL_KERNEL_SWAP_LL128] = swap_channel,
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = ll128_channel,
     [GPUCOLL_KERNEL_TWOSHOT] = twoshot_channel,

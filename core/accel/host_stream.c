@@ -41,7 +41,8 @@ struct host_stream {
     uint64_t runs;
     uint64_t passed;     /* sets of copies */
     uint32_t done_value; /* of the latest launch; the launching thread's */
-    struct entry latest; /* likewise: the launch itself, if it has a gate */
+    struct entry latest; /* likewise: the launch itself, if it may be launched again */
+    bool early;          /* likewise: it was rung for early, and its kernel may have ended without it */
     uint32_t gate;       /* stands for that of a kernel; not used, since one thread is all CTAs */
     bool closing;
     struct entry queue[QUEUE];
@@ -272,15 +273,46 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
         memcpy(&entry->runs, launch->runs, gpucoll_kernel_runs_bytes(args->nranks));
     }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
+    entry->args.kernel = (uint16_t)launch->kernel;
     entry->args.status = &stream->status;
     entry->args.gate = launch->gate ? &stream->gate : NULL;
-    if (launch->gate) {
+    stream->early = launch->kernel == GPUCOLL_KERNEL_ONESHOT_EARLY;
+    if (launch->gate || stream->early) {
         stream->latest = *entry;
     }
     stream->done_value = args->done_value;
     give_entry(stream);
     pthread_mutex_unlock(&stream->lock);
     return GPUCOLL_OK;
+}
+
+/* No worker waits for calls, but one that is idle stands for such. */
+gpucoll_status gpucoll_host_stream_ring_early(struct gpucoll_stream *base,
+                                              const struct gpucoll_launch *launch)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    pthread_mutex_lock(&stream->lock);
+    const bool idle = stream->runs == stream->launches;
+    pthread_mutex_unlock(&stream->lock);
+    return idle ? gpucoll_host_stream_launch(base, launch) : GPUCOLL_DECLINED;
+}
+
+void gpucoll_host_stream_confirm(struct gpucoll_stream *base)
+{
+    struct entry *latest = &((struct host_stream *)base)->latest;
+    latest->kernel = GPUCOLL_KERNEL_ONESHOT;
+    latest->args.kernel = GPUCOLL_KERNEL_ONESHOT;
+}
+
+void gpucoll_host_stream_call_off(struct gpucoll_stream *base)
+{
+    struct host_stream *stream = (struct host_stream *)base;
+    pthread_mutex_lock(&stream->lock);
+    while (stream->runs != stream->launches) {
+        pthread_cond_wait(&stream->ran, &stream->lock);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    stream->early = false;
 }
 
 gpucoll_status gpucoll_host_stream_launch_again(struct gpucoll_stream *base, uint32_t done_value)
@@ -322,9 +354,19 @@ struct gpucoll_kernel_status *gpucoll_host_stream_status(struct gpucoll_stream *
 
 gpucoll_status gpucoll_host_stream_poll(struct gpucoll_stream *base)
 {
-    const struct host_stream *stream = (const struct host_stream *)base;
+    struct host_stream *stream = (struct host_stream *)base;
     uint32_t done = __atomic_load_n(&stream->status.done, __ATOMIC_ACQUIRE);
-    return done == stream->done_value ? GPUCOLL_OK : GPUCOLL_IN_PROGRESS;
+    if (done == stream->done_value) {
+        return GPUCOLL_OK;
+    }
+    const uint32_t left = __atomic_load_n(&stream->status.left, __ATOMIC_ACQUIRE);
+    if (stream->early && left == stream->done_value - 1) {
+        stream->early = false;
+        stream->latest.args.stages = GPUCOLL_STAGE_REDUCE; /* it has sent all */
+        gpucoll_status status = gpucoll_host_stream_launch_again(base, stream->done_value);
+        return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    }
+    return GPUCOLL_IN_PROGRESS;
 }
 
 struct host_copier {

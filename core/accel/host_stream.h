@@ -13,6 +13,10 @@ void gpucoll_host_stream_close(struct gpucoll_stream *stream);
 void gpucoll_host_stream_stop(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *stream,
                                           const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+gpucoll_status gpucoll_host_stream_ring_early(struct gpucoll_stream *stream,
+                                              const struct gpucoll_launch *launch) GPUCOLL_CHECKED;
+void gpucoll_host_stream_confirm(struct gpucoll_stream *stream);
+void gpucoll_host_stream_call_off(struct gpucoll_stream *stream);
 gpucoll_status gpucoll_host_stream_launch_again(struct gpucoll_stream *stream,
                                                 uint32_t done_value) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_host_stream_pack(struct gpucoll_stream *stream,

@@ -36,6 +36,7 @@ struct wait {
     const struct gpucoll_kernel_args *args;
     uint32_t source; /* the rank waited for */
     uint32_t turns;
+    uint32_t most; /* not 0: it gives up by itself after so many turns */
 };
 
 static inline void relax(void)
@@ -54,6 +55,9 @@ static inline bool wait_turn(struct wait *wait)
     struct gpucoll_kernel_status *status = wait->args->status;
     if (__atomic_load_n(&status->abort, __ATOMIC_RELAXED)) {
         __atomic_store_n(&status->stuck_rank, 1 + wait->source, __ATOMIC_RELEASE);
+        return false;
+    }
+    if (wait->most > 0 && wait->turns == wait->most) {
         return false;
     }
     if (wait->turns < POLLS) {
@@ -108,12 +112,20 @@ static inline struct span span_of_packs(uint64_t message_bytes, uint64_t begin, 
     return (struct span){from, to - from};
 }
 
-/* Word w of a message stands at 8 w of the source's LL area. `span` is what part of `message` goes to `peer`.
- */
+/* Where the words of `source` are in the lane of `owner`. */
+static inline char *ll_words(const struct gpucoll_kernel_args *args, uint32_t owner, uint32_t source)
+{
+    const bool oneshot = args->kernel == GPUCOLL_KERNEL_ONESHOT || args->kernel == GPUCOLL_KERNEL_ONESHOT_EARLY;
+    const uint32_t capacity = (uint32_t)gpucoll_ll_capacity(args->nranks);
+    const size_t plane = oneshot ? gpucoll_oneshot_plane(args->bytes, capacity) : capacity;
+    return (char *)args->peer[owner].lane + GPUCOLL_FLAG_BYTES + 2 * plane * source;
+}
+
+/* Word w of a message stands at 8 w of the source's words. `span` is what part of `message` goes to `peer`. */
 static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
                            struct span span)
 {
-    char *area = (char *)args->peer[peer].lane + gpucoll_ll_offset(args->nranks, args->rank);
+    char *area = ll_words(args, peer, args->rank);
     const char *from = (const char *)message + span.begin;
     for (uint64_t at = 0; at < span.bytes; at += 4) {
         uint64_t rest = span.bytes - at;
@@ -123,17 +135,17 @@ static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer
     }
 }
 
-static inline bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span,
-                              char *to)
+/* `wait`: for the source, and how long. */
+static inline bool ll_receive_by(struct wait *wait, struct span span, char *to)
 {
-    const char *area = (const char *)args->peer[args->rank].lane + gpucoll_ll_offset(args->nranks, source);
+    const struct gpucoll_kernel_args *args = wait->args;
+    const char *area = ll_words(args, args->rank, wait->source);
     uint32_t epoch = args->peer[args->rank].epoch;
-    struct wait wait = {.args = args, .source = source};
     for (uint64_t at = 0; at < span.bytes; at += 4) {
         const uint64_t *word = (const uint64_t *)(area + 2 * (span.begin + at));
         uint64_t pair;
         while ((pair = __atomic_load_n(word, __ATOMIC_RELAXED)) >> 32 != epoch) {
-            if (!wait_turn(&wait)) {
+            if (!wait_turn(wait)) {
                 return false;
             }
         }
@@ -141,6 +153,13 @@ static inline bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t s
         memcpy(to + at, &data, span.bytes - at < 4 ? span.bytes - at : 4);
     }
     return true;
+}
+
+static inline bool ll_receive(const struct gpucoll_kernel_args *args, uint32_t source, struct span span,
+                              char *to)
+{
+    struct wait wait = {.args = args, .source = source};
+    return ll_receive_by(&wait, span, to);
 }
 
 #endif

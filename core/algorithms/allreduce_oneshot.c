@@ -14,6 +14,14 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
+/* Calls in a row do, without waiting for posts (core/early.h); for others a kernel that lingers is not there. */
+static bool may_begin_early(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
+{
+    return plan->linger && input->config->early && !input->unattended && !input->crowded &&
+           input->bytes <= GPUCOLL_INBOX_BYTES &&
+           gpucoll_leader_suffices(GPUCOLL_KERNEL_ONESHOT, input->bytes, input->nranks, plan->threads);
+}
+
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const struct gpucoll_lines lines = {
@@ -26,6 +34,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .kernel = GPUCOLL_KERNEL_ONESHOT,
     };
     gpucoll_model_shape_lines(input, &lines, plan);
+    if (may_begin_early(input, plan)) {
+        plan->predicted_us -= input->model->agree_us;
+    }
 }
 
 static gpucoll_status start(struct gpucoll_request *request)
@@ -39,6 +50,7 @@ const struct gpucoll_algorithm gpucoll_allreduce_oneshot = {
     .help = "one kernel: all to all, every rank reduces everything; lowest latency",
     .coll = GPUCOLL_ALLREDUCE,
     .rank_order = true,
+    .inboxes = true,
     .waits = true,
     .unusable = unusable,
     .shape = shape,

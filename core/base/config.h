@@ -39,6 +39,7 @@ struct gpucoll_config {
     char *tuning_file; /* path; empty: none */
     int linger;        /* microseconds */
     int linger_ctas;
+    bool early;   /* small all-reduces may begin before all ranks have called */
     int channels; /* CTAs of every kernel; 0: the plan decides, up to max_ctas */
     int max_ctas;
     char *gates;          /* auto | always | never: kernels that wait ask the host first */

@@ -36,6 +36,7 @@ struct gpucoll_algorithm {
     /* Reduces each element as ((r0 op r1) op r2) ..., whatever the message's size, the shape and the link, so that the bits
      * do not depend on them: what coll_gpucoll_deterministic asks for. */
     bool rank_order;
+    bool inboxes; /* one kernel, all to all, that finds an inbox instead of a lane wherever a post says so (core/early.h) */
     /* What stands against it beside that: NULL if it can run the input, else a constant clause that says why not. No function:
      * nothing. */
     const char *(*unusable)(const struct gpucoll_plan_input *input);
@@ -83,7 +84,8 @@ const char *gpucoll_algorithm_colls(const struct gpucoll_algorithm *row);
 const char *gpucoll_algorithm_lacks(const struct gpucoll_algorithm *row,
                                     const struct gpucoll_plan_input *input);
 
-/* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks). */
+/* Fills the kernel arguments that every algorithm needs (buffers, lanes, epochs, ranks); or all but lanes and epochs. */
+void gpucoll_kernel_args_own(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);
 void gpucoll_kernel_args_init(const struct gpucoll_request *request, struct gpucoll_kernel_args *args);
 
 /* Launches the plan's shape of a kernel on the request's lane. */
@@ -92,6 +94,9 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
 /* The same with the arguments that every algorithm needs, and no others. */
 gpucoll_status gpucoll_kernel_start_call(struct gpucoll_request *request,
                                          enum gpucoll_kernel kernel) GPUCOLL_CHECKED;
+/* Gives the call with its plan to a kernel that lingers before it is known whether all ranks make it (core/early.h); gpucoll_kernel_start_call then finds
+ * it begun. False if there is no such kernel, and nothing has happened. */
+bool gpucoll_kernel_ring_early(struct gpucoll_request *request, struct gpucoll_kernel_args *args);
 /* GPUCOLL_OK when the latest kernel is done, GPUCOLL_IN_PROGRESS, or the watchdog's or the device's error. */
 gpucoll_status gpucoll_kernel_wait(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* The watchdog of waits for the GPU: as gpucoll_watchdog, or the error that the device has met, which it is asked for as often as

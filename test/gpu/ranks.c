@@ -6,6 +6,7 @@
 
 const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_ONESHOT] = "oneshot",
+    [GPUCOLL_KERNEL_ONESHOT_EARLY] = "oneshot_early",
     [GPUCOLL_KERNEL_SWAP_LL128] = "swap_ll128",
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = "twoshot_ll128",
     [GPUCOLL_KERNEL_TWOSHOT] = "twoshot",

@@ -15,6 +15,7 @@ check_PROGRAMS += \
 	test/mpi/derived \
 	test/mpi/determinism \
 	test/mpi/differential \
+	test/mpi/early \
 	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
@@ -143,6 +144,9 @@ test_mpi_differential_SOURCES = \
 	test/mpi/differential_draw.c
 test_mpi_differential_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_differential_LDADD = $(mpi_test_libs)
+
+test_mpi_early_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_early_LDADD = $(mpi_test_libs)
 
 test_mpi_far_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_far_LDADD = $(mpi_test_libs)

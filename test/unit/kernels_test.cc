@@ -105,6 +105,7 @@ class Call
 
     void run(gpucoll_kernel kernel, uint32_t channels, uint32_t rank)
     {
+        args[rank].kernel = static_cast<uint16_t>(kernel);
         gpucoll_host_kernel(kernel, GPUCOLL_FN_sum_u32, channels, &args[rank], nullptr);
     }
 
@@ -128,6 +129,8 @@ class Call
         }
         EXPECT_TRUE(lanes.guards_intact());
     }
+
+    bool untouched(uint32_t rank) const { return results[rank] == Bytes(results[rank].size(), '\x33'); }
 
     std::vector<gpucoll_kernel_args> args;
 
@@ -287,7 +290,35 @@ TEST(host_kernels, lanes_are_used_again_by_other_kernels_and_teams)
         if (kernel == GPUCOLL_KERNEL_SWAP_LL128 && ranks != 2) {
             kernel = GPUCOLL_KERNEL_TWOSHOT_LL128;
         }
+        if (kernel == GPUCOLL_KERNEL_ONESHOT_EARLY) { /* of few bytes, and not waited for long: below */
+            kernel = GPUCOLL_KERNEL_ONESHOT;
+        }
         call.run_all(kernel, 1 + random.below(6));
+        call.expect_right(lanes);
+    }
+}
+
+/* One that is rung for early gives up by itself, with nothing written. What it has sent is there when it is launched after all, and is not sent again. */
+TEST(host_kernels, early_ones_write_all_or_nothing)
+{
+    Lanes lanes(3);
+    for (size_t count : {1, 100, 2048}) {
+        Call call(lanes, 3, count);
+        for (uint32_t rank : {0, 1}) {
+            gpucoll_kernel_status &status = lanes.statuses[rank];
+            call.run(GPUCOLL_KERNEL_ONESHOT_EARLY, 1, rank);
+            EXPECT_FALSE(lanes.is_done(rank));
+            EXPECT_EQ(status.left, call.args[rank].done_value - 1);
+            EXPECT_EQ(status.sent, call.args[rank].done_value);
+            EXPECT_EQ(status.stuck_rank, 0u) << "nobody told it to give up";
+            EXPECT_TRUE(call.untouched(rank));
+        }
+        call.run(GPUCOLL_KERNEL_ONESHOT_EARLY, 1, 2); /* finds all that it waits for */
+        EXPECT_TRUE(lanes.is_done(2));
+        for (uint32_t rank : {0, 1}) {
+            call.args[rank].stages = GPUCOLL_STAGE_REDUCE;
+            call.run(GPUCOLL_KERNEL_ONESHOT, 1, rank);
+        }
         call.expect_right(lanes);
     }
 }

@@ -32,6 +32,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cores_test.cc \
 	test/unit/courier_test.cc \
 	test/unit/direct_test.cc \
+	test/unit/early_test.cc \
 	test/unit/hosts.cc \
 	test/unit/hosts.h \
 	test/unit/exchange_part.cc \
@@ -46,6 +47,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/few_bytes.h \
 	test/unit/first_habit.c \
 	test/unit/first_habit.h \
+	test/unit/first_lane.c \
+	test/unit/first_lane.h \
 	test/unit/gate_hand.c \
 	test/unit/gate_hand.h \
 	test/unit/gate_steps_test.cc \

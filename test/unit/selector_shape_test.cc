@@ -105,11 +105,12 @@ TEST(selector, small_exchanges_linger_too)
 namespace
 {
 double lingering_us(const char *protocol, gpucoll_coll coll, uint64_t bytes, uint32_t ranks,
-                    const char *threads)
+                    const char *threads, const char *early = "false")
 {
     Input input(bytes, ranks);
     input.coll = coll;
     EXPECT_EQ(gpucoll_config_set(&input.settings, "threads", threads), GPUCOLL_OK);
+    EXPECT_EQ(gpucoll_config_set(&input.settings, "early", early), GPUCOLL_OK);
     const gpucoll_algorithm *row;
     for (int i = 0; (row = gpucoll_algorithm_row(i)) != nullptr; i++) {
         if (gpucoll_algorithm_runs(row, coll) && strcmp(row->protocol, protocol) == 0 &&
@@ -150,6 +151,23 @@ TEST(selector, several_ctas_are_paid_beyond_a_pack_a_thread)
                         little);
         }
     }
+}
+
+/* An all-reduce for inboxes does not wait for posts. */
+TEST(selector, what_begins_early_is_as_much_sooner_done)
+{
+    const double sooner = gpucoll_model_of(0)->agree_us;
+    for (uint64_t bytes : {8, 8192}) {
+        EXPECT_DOUBLE_EQ(lingering_us("ll", GPUCOLL_ALLREDUCE, bytes, 4, "512") - sooner,
+                         lingering_us("ll", GPUCOLL_ALLREDUCE, bytes, 4, "512", "true"));
+    }
+    EXPECT_EQ(lingering_us("ll", GPUCOLL_ALLREDUCE, 8208, 4, "512"),
+              lingering_us("ll", GPUCOLL_ALLREDUCE, 8208, 4, "512", "true"));
+    EXPECT_EQ(lingering_us("ll", GPUCOLL_ALLREDUCE, 8192, 4, "256"),
+              lingering_us("ll", GPUCOLL_ALLREDUCE, 8192, 4, "256", "true"))
+        << "by several CTAs";
+    EXPECT_EQ(lingering_us("ll", GPUCOLL_SCAN, 8, 4, "512"),
+              lingering_us("ll", GPUCOLL_SCAN, 8, 4, "512", "true"));
 }
 
 TEST(selector, channels_are_the_number_of_ctas)

@@ -1,5 +1,7 @@
 #include "core/observe.h"
 
+#include <stdio.h>
+#include "core/cluster/cluster.h"
 #include "core/plan/algorithm.h"
 
 static bool is_nested(const struct gpucoll_request *request)
@@ -79,5 +81,40 @@ void gpucoll_observe_finish(struct gpucoll_request *request, gpucoll_status stat
     }
     if (status == GPUCOLL_OK && gpucoll_stats_on(request->team->context->stats)) {
         count(request);
+    }
+}
+
+/* How it went, in words. */
+static void outcome(const struct gpucoll_request *request, gpucoll_status status, char *text, size_t size)
+{
+    const struct gpucoll_plan *plan = &request->plan;
+    if (status == GPUCOLL_DECLINED) {
+        snprintf(text, size, "declined: %s", gpucoll_reason_text(request->reason));
+    } else if (status != GPUCOLL_OK) {
+        snprintf(text, size, "%s", gpucoll_status_name(status));
+    } else if (request->coll == GPUCOLL_WARMUP) {
+        snprintf(text, size, "connected");
+    } else if (request->coll == GPUCOLL_BARRIER) {
+        snprintf(text, size, "all ranks have come");
+    } else if (request->stages != NULL) {
+        snprintf(text, size, "ran natively on %u hosts", request->team->cluster->hosts);
+    } else if (plan->algorithm == NULL) {
+        snprintf(text, size, "ran natively: nothing to exchange");
+    } else {
+        snprintf(text, size, "ran natively by %s/%s, %u CTAs%s%s", plan->algorithm->name,
+                 plan->algorithm->protocol, plan->ctas, plan->linger ? " that linger" : "",
+                 request->early ? ", begun early" : "");
+    }
+}
+
+void gpucoll_observe_log(const struct gpucoll_request *request, gpucoll_status status)
+{
+    const struct gpucoll_log *log = request->team->context->log;
+    if (log->verbosity >= GPUCOLL_LOG_CALL) {
+        char how[160];
+        outcome(request, status, how, sizeof how);
+        gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
+                    (unsigned long long)request->call, gpucoll_coll_name(gpucoll_request_coll(request)),
+                    (unsigned long long)request->bytes, how);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * What of a request is told to statistics (core/stats.h) and to a profiler (core/trace.h). Each function is one step in
- * a request's life, and returns at once unless one of the two is on.
+ * What of a request is told to statistics (core/stats.h), to a profiler (core/trace.h) and to the log. Each function is one step in
+ * a request's life, and returns at once unless somebody wants to know.
  */
 #ifndef GPUCOLL_OBSERVE_H
 #define GPUCOLL_OBSERVE_H
@@ -46,5 +46,8 @@ static inline void gpucoll_observe_end(struct gpucoll_request *request, gpucoll_
         gpucoll_observe_finish(request, status);
     }
 }
+
+/* Likewise, and the reason is known: a line for the log. */
+void gpucoll_observe_log(const struct gpucoll_request *request, gpucoll_status status);
 
 #endif

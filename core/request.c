@@ -1,6 +1,5 @@
 #include "core/request.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include "core/agreement.h"
 #include "core/cluster/cluster.h"
@@ -428,41 +427,6 @@ static gpucoll_status advance(struct gpucoll_request *request)
     return status == GPUCOLL_OK ? run(request) : status;
 }
 
-/* How it went, in words. */
-static void outcome(const struct gpucoll_request *request, gpucoll_status status, char *text, size_t size)
-{
-    const struct gpucoll_plan *plan = &request->plan;
-    if (status == GPUCOLL_DECLINED) {
-        snprintf(text, size, "declined: %s", gpucoll_reason_text(request->reason));
-    } else if (status != GPUCOLL_OK) {
-        snprintf(text, size, "%s", gpucoll_status_name(status));
-    } else if (request->coll == GPUCOLL_WARMUP) {
-        snprintf(text, size, "connected");
-    } else if (request->coll == GPUCOLL_BARRIER) {
-        snprintf(text, size, "all ranks have come");
-    } else if (request->stages != NULL) {
-        snprintf(text, size, "ran natively on %u hosts", request->team->cluster->hosts);
-    } else if (plan->algorithm == NULL) {
-        snprintf(text, size, "ran natively: nothing to exchange");
-    } else {
-        snprintf(text, size, "ran natively by %s/%s, %u CTAs%s%s", plan->algorithm->name,
-                 plan->algorithm->protocol, plan->ctas, plan->linger ? " that linger" : "",
-                 request->early ? ", begun early" : "");
-    }
-}
-
-static void log_call(const struct gpucoll_request *request, gpucoll_status status)
-{
-    const struct gpucoll_log *log = request->team->context->log;
-    if (log->verbosity >= GPUCOLL_LOG_CALL) {
-        char how[160];
-        outcome(request, status, how, sizeof how);
-        gpucoll_log(log, GPUCOLL_LOG_CALL, "%s: call %llu, %s of %llu bytes: %s", request->team->name,
-                    (unsigned long long)request->call, gpucoll_coll_name(gpucoll_request_coll(request)),
-                    (unsigned long long)request->bytes, how);
-    }
-}
-
 /* Where no rank's post says it. */
 static enum gpucoll_reason find_reason(const struct gpucoll_request *request)
 {
@@ -501,7 +465,7 @@ gpucoll_status gpucoll_test(struct gpucoll_request *request)
             gpucoll_early_note(request);
         }
         gpucoll_observe_end(request, status);
-        log_call(request, status);
+        gpucoll_observe_log(request, status);
         if (is_own_failure(request, status)) {
             gpucoll_watchdog_abandon(request);
         }

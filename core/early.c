@@ -44,13 +44,13 @@ static void take(const struct gpucoll_request *request)
     uint32_t latest = 0;
     pthread_mutex_lock(&team->context->lock);
     early->unit = find_free(inboxes, team->size);
-    early->without = early->unit == GPUCOLL_INBOX_UNITS;
-    for (uint32_t i = 0; !early->without && i < team->size; i++) {
+    const bool found = early->unit != GPUCOLL_INBOX_UNITS;
+    for (uint32_t i = 0; found && i < team->size; i++) {
         inboxes->taken[early->unit + i] = true;
         latest = inboxes->latest[early->unit + i] > latest ? inboxes->latest[early->unit + i] : latest;
     }
     pthread_mutex_unlock(&team->context->lock);
-    if (!early->without) {
+    if (found) {
         early->gpu = request->gpu;
         early->links = request->links;
         early->epoch = latest - (uint32_t)request->call; /* the next call has `latest` + 1 */
@@ -65,9 +65,10 @@ void gpucoll_early_close(struct gpucoll_team *team)
         return;
     }
     const uint64_t last = team->calls < early->last ? team->calls : early->last;
+    const uint64_t now_ns = gpucoll_now_ns();
     for (uint32_t i = 0; i < team->size; i++) {
         early->gpu->inboxes.latest[early->unit + i] = early->epoch + (uint32_t)last;
-        early->gpu->inboxes.rests_until_ns[early->unit + i] = gpucoll_now_ns() + rest_ns;
+        early->gpu->inboxes.rests_until_ns[early->unit + i] = now_ns + rest_ns;
         early->gpu->inboxes.taken[early->unit + i] = false;
     }
     early->gpu = NULL;
@@ -75,15 +76,15 @@ void gpucoll_early_close(struct gpucoll_team *team)
 
 /* ---- calls ---- */
 
-/* One that inboxes are for, as far as this rank knows: it makes no other, and nothing has to be done before or after its kernel. */
+/* Of a request that has a lane: is it one that inboxes are for, as far as this rank knows? It makes no other, and nothing has to be done before or after its
+ * kernel. */
 static bool is_meant(const struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
     return request->coll == GPUCOLL_ALLREDUCE && !request->own && request->form == GPUCOLL_FORM_BLOCKING &&
            request->bytes > 0 && request->bytes <= GPUCOLL_INBOX_BYTES && team->cluster == NULL &&
-           !team->inner && team->size <= GPUCOLL_BELL_MAX_RANKS && request->lane != NULL &&
-           request->lane == request->gpu->lanes && !request->lane->company && request->packing == NULL &&
-           !request->migrates &&
+           !team->inner && team->size <= GPUCOLL_BELL_MAX_RANKS && request->lane == request->gpu->lanes &&
+           !request->lane->company && request->packing == NULL && !request->migrates &&
            atomic_load_explicit(&team->board->agreed, memory_order_relaxed) == request->call - 1;
 }
 
@@ -112,13 +113,12 @@ static bool is_planned(const struct gpucoll_request *request)
 static bool has_inbox(const struct gpucoll_request *request)
 {
     const struct gpucoll_early *early = &request->team->early;
-    return early->gpu != NULL && early->gpu == request->gpu && request->call >= early->resumes &&
-           request->call < early->last;
+    return early->gpu == request->gpu && request->call >= early->resumes && request->call < early->last;
 }
 
 static uint64_t half_of(const struct gpucoll_request *request)
 {
-    return request->call % 2 * gpucoll_inbox_bytes(request->team->size);
+    return (uint64_t)(request->call % 2) * request->team->size * (GPUCOLL_INBOX_UNIT_BYTES / 2);
 }
 
 /* Where all ranks are expected to have their inboxes. */
@@ -132,8 +132,9 @@ static void fill_peers(const struct gpucoll_request *request, struct gpucoll_ker
     }
 }
 
-/* What company this rank has is not asked again before: a kernel that is there to be rung for needs no gate, nor do the others wait for more than that. */
-void gpucoll_early_begin(struct gpucoll_request *request)
+/* If it is the call that all ranks are expected to make, and a kernel is there to take it, that is told. What company this rank has is not asked again before: a
+ * kernel that is there to be rung for needs no gate, nor do the others wait for more than that. */
+static void begin(struct gpucoll_request *request)
 {
     const struct gpucoll_early *early = &request->team->early;
     if (early->latest != request->call - 1 || early->signature != request->post.signature || early->company ||
@@ -172,6 +173,7 @@ static void post_inbox(struct gpucoll_request *request)
 void gpucoll_early_post(struct gpucoll_request *request)
 {
     struct gpucoll_early *early = &request->team->early;
+    begin(request);
     const uint8_t company = gpucoll_agreement_own_company(request);
     early->company = company != GPUCOLL_ALONE;
     if (request->early ||
@@ -237,9 +239,8 @@ void gpucoll_early_note(const struct gpucoll_request *request)
         remember(request);
     } else if (request->some_inboxes) {
         miss(request);
-    } else if (request->team->context->config->early && early->gpu == NULL && !early->without &&
-               !early->company && is_meant(request) && gpucoll_early_suits(request) &&
-               ++early->small == FIRST_CALLS) {
+    } else if (request->team->context->config->early && early->gpu == NULL && !early->company &&
+               is_meant(request) && gpucoll_early_suits(request) && ++early->small == FIRST_CALLS) {
         take(request);
     }
 }

@@ -47,8 +47,7 @@ struct gpucoll_early {
     uint32_t unit;           /* the first of as many as there are ranks */
     uint32_t epoch;          /* of call 0, if that were one through inboxes; modulo 2^32 */
     uint64_t last;           /* call of which the epoch would be one too many */
-    uint32_t small;          /* calls so far that could have used it */
-    bool without;            /* there was none */
+    uint32_t small;          /* while there is none: calls so far that could have used it */
     uint32_t misses;         /* calls in a row in which some ranks took their inboxes, and some did not */
     uint64_t resumes;        /* after many of them: no inbox before that call */
     uint64_t latest;         /* call through inboxes that is complete, */
@@ -61,11 +60,9 @@ struct gpucoll_early {
     struct gpucoll_kernel_peer peer[GPUCOLL_MAX_LOCAL];
 };
 
-/* To be asked once the request has its lane and its post has its signature. If it is the call that all ranks are expected to make, and a kernel is there to
- * take it, that is told, and `request->early` is true. */
-void gpucoll_early_begin(struct gpucoll_request *request);
-
-/* Fills in the request's post, with the lane or, if it is a call for inboxes, with that. The lane stays the request's. */
+/* Fills in the post of a request that has its lane, and whose post has its signature: with the lane or, if it is a call for inboxes, with that; the lane
+ * stays the request's. If it is the call that all ranks are expected to make, and a kernel is there to take it, that is told first, and `request->early`
+ * is true. */
 void gpucoll_early_post(struct gpucoll_request *request);
 
 /* Of a request that all ranks have posted with their inboxes, the plan: is it for them? The same on all ranks. Not if GPUs are others than when a rank took

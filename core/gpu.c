@@ -12,7 +12,6 @@ static gpucoll_status open_lanes(struct gpucoll_gpu *gpu, uint32_t wanted)
 {
     const struct gpucoll_accel_ops *ops = gpu->device->accel->ops;
     size_t lane_bytes = gpucoll_lane_bytes(gpu->data_bytes);
-    gpu->inboxes_offset = wanted * lane_bytes;
     gpucoll_status status = ops->scratch_alloc(gpu->device, gpu->inboxes_offset + GPUCOLL_INBOXES_BYTES,
                                                &gpu->scratch, &gpu->card.scratch);
     if (status != GPUCOLL_OK) {
@@ -44,6 +43,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
     pthread_mutex_init(&gpu->copies_lock, NULL);
     const struct gpucoll_config *config = accel->config;
     gpu->data_bytes = gpucoll_scratch_bytes(config, accel->ops);
+    gpu->inboxes_offset = (uint64_t)config->lanes * gpucoll_lane_bytes(gpu->data_bytes);
     gpucoll_status status = accel->ops->device_open(accel, pointer, &gpu->device);
     if (status == GPUCOLL_OK) {
         gpu->pool.device = gpu->device;
@@ -53,8 +53,7 @@ gpucoll_status gpucoll_gpu_open(struct gpucoll_accel *accel, const void *pointer
         status = open_lanes(gpu, (uint32_t)config->lanes);
     }
     if (status != GPUCOLL_OK) {
-        gpucoll_help(accel->log, "gpu-bind",
-                     (config->lanes * gpucoll_lane_bytes(gpu->data_bytes) + GPUCOLL_INBOXES_BYTES) >> 20,
+        gpucoll_help(accel->log, "gpu-bind", (gpu->inboxes_offset + GPUCOLL_INBOXES_BYTES) >> 20,
                      gpucoll_status_name(status));
         gpucoll_gpu_close(gpu);
         return status;

@@ -154,9 +154,6 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     if (request->gpu == NULL) {
         return;
     }
-    if (request->lane != NULL) {
-        gpucoll_early_begin(request);
-    }
     /* The stages of several hosts take lanes of their own. */
     post->kind = request->stages != NULL ? GPUCOLL_POST_DEVICE : GPUCOLL_POST_LANE_FOLLOWS;
     post->card = (uint8_t)request->gpu->card_index;

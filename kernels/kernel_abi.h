@@ -341,16 +341,16 @@ static inline GPUCOLL_HD uint64_t gpucoll_flag_value(uint32_t epoch, uint64_t ro
     return ((uint64_t)epoch << 32) | (uint32_t)(round + 1);
 }
 
-/* Where a source's LL words start in a lane, and how many bytes of data they can carry. (Divisions of 32 bits: those of 64 take a
- * kernel a hundred instructions.) */
+/* How many bytes of data the LL words of a source in a lane can carry, which is a plane of them, and where they start. (Divisions of 32 bits: those
+ * of 64 take a kernel a hundred instructions.) */
 static inline GPUCOLL_HD size_t gpucoll_ll_capacity(uint32_t nranks)
 {
     return (uint32_t)GPUCOLL_LL_BYTES / nranks / 64 * 64 / 2;
 }
 
-static inline GPUCOLL_HD size_t gpucoll_ll_offset(uint32_t nranks, uint32_t source)
+static inline GPUCOLL_HD size_t gpucoll_ll_offset(size_t plane, uint32_t source)
 {
-    return GPUCOLL_FLAG_BYTES + 2 * gpucoll_ll_capacity(nranks) * source;
+    return GPUCOLL_FLAG_BYTES + 2 * plane * source;
 }
 
 /*
@@ -361,11 +361,6 @@ static inline GPUCOLL_HD size_t gpucoll_ll_offset(uint32_t nranks, uint32_t sour
 static inline GPUCOLL_HD uint32_t gpucoll_oneshot_plane(uint64_t bytes, uint32_t ll_plane)
 {
     return bytes <= GPUCOLL_INBOX_BYTES ? (uint32_t)GPUCOLL_INBOX_BYTES : ll_plane;
-}
-
-static inline GPUCOLL_HD size_t gpucoll_inbox_bytes(uint32_t nranks)
-{
-    return (size_t)2 * GPUCOLL_INBOX_BYTES * nranks;
 }
 
 /* Lines of LL128 that one rank's slice of a message takes, and the most there is room for. */

@@ -118,7 +118,7 @@ static inline char *ll_words(const struct gpucoll_kernel_args *args, uint32_t ow
     const bool oneshot = args->kernel == GPUCOLL_KERNEL_ONESHOT || args->kernel == GPUCOLL_KERNEL_ONESHOT_EARLY;
     const uint32_t capacity = (uint32_t)gpucoll_ll_capacity(args->nranks);
     const size_t plane = oneshot ? gpucoll_oneshot_plane(args->bytes, capacity) : capacity;
-    return (char *)args->peer[owner].lane + GPUCOLL_FLAG_BYTES + 2 * plane * source;
+    return (char *)args->peer[owner].lane + gpucoll_ll_offset(plane, source);
 }
 
 /* Word w of a message stands at 8 w of the source's words. `span` is what part of `message` goes to `peer`. */

@@ -197,12 +197,13 @@ TEST(lane, parts_do_not_overlap_and_stay_inside)
 TEST(lane, ll_areas_and_flags_stay_inside)
 {
     for (uint32_t ranks = 2; ranks <= GPUCOLL_MAX_LOCAL; ranks++) {
+        const size_t plane = gpucoll_ll_capacity(ranks);
         for (uint32_t source = 0; source < ranks; source++) {
-            size_t begin = gpucoll_ll_offset(ranks, source);
-            size_t end = begin + 2 * gpucoll_ll_capacity(ranks);
+            size_t begin = gpucoll_ll_offset(plane, source);
+            size_t end = begin + 2 * plane;
             EXPECT_EQ(begin % 16, 0u);
             EXPECT_GE(begin, GPUCOLL_FLAG_BYTES);
-            EXPECT_LE(end, source + 1 < ranks ? gpucoll_ll_offset(ranks, source + 1)
+            EXPECT_LE(end, source + 1 < ranks ? gpucoll_ll_offset(plane, source + 1)
                                               : GPUCOLL_FLAG_BYTES + GPUCOLL_LL_BYTES);
         }
     }

@@ -24,6 +24,13 @@ begin() {
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$share "$program" "$@" >"$folder/$share" 2>&1 </dev/null &
     running[share]=$!
 }
+# Shows what share $1 has said; its status.
+end() {
+    local status=0
+    wait "${running[$1]}" || status=$?
+    cat "$folder/$1"
+    return "$status"
+}
 # The leak sanitizer looks for leaks when all cases have passed, from a thread that sometimes crashes, once in some hundred runs (github.com/google/sanitizers,
 # issues 1322 and 1353). Then it has found nothing out, neither good nor bad.
 has_crashed_tracer() {
@@ -37,14 +44,12 @@ done
 status=0
 for ((i = 0; i < shards; i++)); do
     code=0
-    wait "${running[i]}" || code=$?
-    cat "$folder/$i"
+    end "$i" || code=$?
     if [ "$code" -ne 0 ] && has_crashed_tracer "$i"; then
         echo "share $i of $shards: the leak sanitizer itself has crashed, so the share runs once more"
         code=0
         begin "$i" "$@"
-        wait "${running[i]}" || code=$?
-        cat "$folder/$i"
+        end "$i" || code=$?
     fi
     [ "$code" -eq 0 ] || { echo "share $i of $shards ended with status $code"; status=1; }
 done

@@ -379,6 +379,33 @@ struct gpucoll_layout *gpucoll_layout_plain(void)
     return &plain;
 }
 
+static bool same_dims(const struct gpucoll_layout_view *a, const struct gpucoll_layout_view *b)
+{
+    bool same = a->dims == b->dims;
+    for (uint32_t i = 0; same && i < a->dims; i++) {
+        same = a->dim[i].bytes == b->dim[i].bytes && a->dim[i].stride == b->dim[i].stride;
+    }
+    return same;
+}
+
+static bool same_runs(const struct gpucoll_layout *a, const struct gpucoll_layout *b)
+{
+    const struct gpucoll_layout_view *view = &a->view;
+    if (view->runs != b->view.runs || view->bytes != b->view.bytes) {
+        return false;
+    }
+    return view->runs == 1 ? view->offset == b->view.offset
+                           : memcmp(a->list, b->list, view->runs * sizeof *a->list) == 0;
+}
+
+bool gpucoll_layout_equal(const struct gpucoll_layout *a, const struct gpucoll_layout *b)
+{
+    if (a == NULL || b == NULL || a == b) {
+        return a == b;
+    }
+    return a->bytes == b->bytes && a->extent == b->extent && same_dims(&a->view, &b->view) && same_runs(a, b);
+}
+
 void gpucoll_layout_retain(struct gpucoll_layout *layout)
 {
     __atomic_fetch_add(&layout->references, 1, __ATOMIC_RELAXED);

@@ -46,6 +46,9 @@ void gpucoll_layout_end_loop(struct gpucoll_layout_builder *builder);
  * reference. */
 struct gpucoll_layout *gpucoll_layout_build(struct gpucoll_layout_builder *builder, ptrdiff_t extent);
 
+/* Do elements of both lie in the same places, in the same order? One of them may be NULL. */
+bool gpucoll_layout_equal(const struct gpucoll_layout *a, const struct gpucoll_layout *b);
+
 void gpucoll_layout_retain(struct gpucoll_layout *layout);
 void gpucoll_layout_release(struct gpucoll_layout *layout); /* harmless on NULL */
 

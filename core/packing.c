@@ -148,8 +148,10 @@ static void note_run(struct gpucoll_request *request, const struct gpucoll_coll_
     struct gpucoll_kernel_run *run = &request->runs.run[rank];
     const struct end sent = send_end(request->team, args, rank);
     const struct end received = recv_end(request->team, args, rank);
-    if (rank == request->team->rank && sent.layout != NULL && run->send == run->recv) {
-        run->send_bytes = 0; /* in place: it stays there */
+    /* One address does not make it in place: another layout is of other bytes, counted from there. */
+    if (rank == request->team->rank && run->send == run->recv && sent.layout != NULL &&
+        gpucoll_layout_equal(sent.layout, received.layout)) {
+        run->send_bytes = 0; /* it stays there */
         run->recv_bytes = 0;
     }
     if (sent.layout != NULL && run->send_bytes > 0) {

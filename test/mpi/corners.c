@@ -1,23 +1,19 @@
 /*
- * What MPI allows and few programs do: results that overwrite what others still need, datatypes on a communicator of one
- * rank, absolute addresses, displacements that count bytes, cancelling. With `--native` all buffers are device memory and the
- * counters must say that calls ran natively.
+ * What MPI allows and few programs do: results that overwrite what others still need, buffers that are not where their pointers say
+ * (corners_addresses.c), cancelling. With `--native` all buffers are device memory and the counters must say that calls ran
+ * natively.
  */
-#include <stdio.h>
+#include "test/mpi/corners.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #include "test/mpi/collective.h"
 #include "test/mpi/comms.h"
 #include "test/mpi/counters.h"
-#include "test/mpi/side.h"
-#include "test/mpi/support.h"
-
-enum { MOST_RANKS = 16 };
 
 static bool native; /* what `--native` has set */
 
-static enum test_memory kind_of(uint64_t key)
+enum test_memory corners_kind(uint64_t key)
 {
     return native ? TEST_DEVICE : test_memory_kind(test_mix3(test.seed, key, (uint64_t)test.rank));
 }
@@ -26,7 +22,7 @@ static enum test_memory kind_of(uint64_t key)
 
 static MPI_T_pvar_handle natives, staged;
 
-static void count_calls(void)
+void corners_count_calls(void)
 {
     if (native) {
         natives = test_counter_open("coll_gpucoll_native_calls");
@@ -34,8 +30,7 @@ static void count_calls(void)
     }
 }
 
-/* Were there `calls` since, all of them native? */
-static void check_calls(unsigned long long calls)
+void corners_check_calls(unsigned long long calls)
 {
     unsigned long long ran, copied;
 
@@ -60,8 +55,7 @@ static unsigned char *make_data(uint64_t key, int from, int to, const struct tes
     return data;
 }
 
-/* The side is to hold, or holds, in this block what `from` has made for `to`. */
-static void expect(struct test_side *side, const struct test_block *block, uint64_t key, int from, int to)
+void corners_expect(struct test_side *side, const struct test_block *block, uint64_t key, int from, int to)
 {
     unsigned char *data = make_data(key, from, to, block);
 
@@ -90,7 +84,7 @@ static void scatter_in_place(int unit, bool blocking)
     int *values = test_alloc((size_t)total * sizeof *values);
     for (int i = 0; i < total; i++)
         values[i] = element(test.rank, i);
-    test_buffer_make(&buffer, kind_of((uint64_t)unit), (size_t)total * sizeof *values, 4, false);
+    test_buffer_make(&buffer, corners_kind((uint64_t)unit), (size_t)total * sizeof *values, 4, false);
     test_buffer_write(&buffer, 0, values, buffer.bytes);
     if (blocking) {
         test_ok(MPI_Reduce_scatter(MPI_IN_PLACE, buffer.data, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD),
@@ -123,10 +117,10 @@ static void test_scatter_in_place(void)
     for (int blocking = 0; blocking < 2; blocking++) {
         if (!test_begin("in_place/%sreduce_scatter_of_unequal_counts", blocking ? "" : "i"))
             continue;
-        count_calls();
+        corners_count_calls();
         for (int i = 0; i < 4; i++)
             scatter_in_place(units[i], blocking != 0);
-        check_calls(4);
+        corners_check_calls(4);
         test_end();
     }
 }
@@ -154,10 +148,10 @@ static void exchange_in_place(int unit, bool bytes)
     }
     test_side_open(&side, blocks, test.size, TEST_DEVICE, (uint64_t)unit);
     for (int i = 0; i < test.size; i++)
-        expect(&side, &blocks[i], 0, test.rank, i);
+        corners_expect(&side, &blocks[i], 0, test.rank, i);
     test_side_write(&side);
     for (int i = 0; i < test.size; i++)
-        expect(&side, &blocks[i], 0, i, test.rank);
+        corners_expect(&side, &blocks[i], 0, i, test.rank);
     if (bytes)
         test_ok(
             MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, side.origin, counts, places, types, MPI_COMM_WORLD),
@@ -174,209 +168,13 @@ static void test_exchange_in_place(void)
 {
     if (!test_begin("in_place/alltoallv_and_w_of_a_lower_bound"))
         return;
-    count_calls();
+    corners_count_calls();
     for (int unit = 1; unit < 2000; unit *= 10) {
         exchange_in_place(unit, false);
         exchange_in_place(unit, true);
     }
-    check_calls(8);
+    corners_check_calls(8);
     test_end();
-}
-
-/* ---- one rank ---- */
-
-enum alone { ALLGATHER, ALLTOALL, ALLTOALLW, GATHER, SCATTER, IALLTOALL, IALLTOALLW, ALONE };
-static const char *const alone_names[ALONE] = {"allgather", "alltoall",  "alltoallw", "gather",
-                                               "scatter",   "ialltoall", "ialltoallw"};
-
-/* Displacements of bytes, where the collective has some, are those of the blocks. */
-static void call_alone(enum alone which, const struct test_side *send, const struct test_block *sent,
-                       const struct test_side *recv, const struct test_block *received)
-{
-    const MPI_Datatype st = sent->layout->type, rt = received->layout->type;
-    const int n = sent->count, m = received->count, sat = (int)sent->at, rat = (int)received->at;
-    void *from = send->origin, *to = recv->origin;
-    MPI_Request request = MPI_REQUEST_NULL;
-    int rc = MPI_SUCCESS;
-
-    switch (which) {
-    case ALLGATHER:
-        rc = MPI_Allgather(from, n, st, to, m, rt, MPI_COMM_SELF);
-        break;
-    case ALLTOALL:
-        rc = MPI_Alltoall(from, n, st, to, m, rt, MPI_COMM_SELF);
-        break;
-    case ALLTOALLW:
-        rc = MPI_Alltoallw(from, &n, &sat, &st, to, &m, &rat, &rt, MPI_COMM_SELF);
-        break;
-    case GATHER:
-        rc = MPI_Gather(from, n, st, to, m, rt, 0, MPI_COMM_SELF);
-        break;
-    case SCATTER:
-        rc = MPI_Scatter(from, n, st, to, m, rt, 0, MPI_COMM_SELF);
-        break;
-    case IALLTOALL:
-        rc = MPI_Ialltoall(from, n, st, to, m, rt, MPI_COMM_SELF, &request);
-        break;
-    default:
-        rc = MPI_Ialltoallw(from, &n, &sat, &st, to, &m, &rat, &rt, MPI_COMM_SELF, &request);
-        break;
-    }
-    test_ok(rc, alone_names[which]);
-    test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-}
-
-static void move_alone(enum alone which, int turn)
-{
-    const uint64_t key = (uint64_t)(turn + 100 * (int)which);
-    const bool places = which == ALLTOALLW || which == IALLTOALLW;
-    const int count = turn % 5 == 4 ? 3000 : 1 + turn % 4;
-    const struct test_block sent = {test_layout_pick(TEST_FOUR_INTS, 2 * key), count, places ? 64 : 0};
-    const struct test_block received = {test_layout_pick(TEST_FOUR_INTS, 7 * key + 3), count,
-                                        places ? 16 : 0};
-    struct test_side send, recv;
-
-    test_side_open(&send, &sent, 1, kind_of(key), 2 * key + 1);
-    test_side_open(&recv, &received, 1, kind_of(key + 7), 2 * key + 1);
-    expect(&send, &sent, key, 0, 0);
-    test_side_write(&send);
-    test_side_write(&recv);
-    expect(&recv, &received, key, 0, 0);
-    call_alone(which, &send, &sent, &recv, &received);
-    test_side_check(&send, "send", alone_names[which]);
-    test_side_check(&recv, "receive", alone_names[which]);
-    test_side_close(&send);
-    test_side_close(&recv);
-}
-
-static void test_alone(void)
-{
-    enum { TURNS = 25 };
-
-    for (int which = 0; which < ALONE; which++) {
-        if (!test_begin("one_rank/%s", alone_names[which]))
-            continue;
-        count_calls();
-        for (int turn = 0; turn < TURNS; turn++)
-            move_alone((enum alone)which, turn);
-        check_calls(TURNS);
-        test_end();
-    }
-}
-
-/* ---- absolute addresses ---- */
-
-/* The block as a type of its own that says where it is. */
-static MPI_Datatype absolute(const struct test_side *side, const struct test_block *block)
-{
-    MPI_Datatype type;
-    MPI_Aint address;
-
-    MPI_Get_address((char *)side->origin + block->at, &address);
-    MPI_Type_create_hindexed(1, &block->count, &address, block->layout->type, &type);
-    MPI_Type_commit(&type);
-    return type;
-}
-
-/* A side of `n` equal blocks one behind the other. */
-static void open_blocks(struct test_side *side, struct test_block *blocks, int n, uint64_t key)
-{
-    const struct test_layout *layout = test_layout_pick(TEST_FOUR_INTS, key);
-
-    for (int i = 0; i < n; i++)
-        blocks[i] = (struct test_block){layout, 5, i * 5 * layout->extent};
-    test_side_open(side, blocks, n, kind_of(key), 2 * key + 1);
-}
-
-static void test_bottom_alltoallw(void)
-{
-    struct test_block sent[MOST_RANKS], received[MOST_RANKS];
-    MPI_Datatype stypes[MOST_RANKS], rtypes[MOST_RANKS];
-    int ones[MOST_RANKS], zeros[MOST_RANKS];
-    struct test_side send, recv;
-
-    if (!test_begin("absolute_addresses/alltoallw"))
-        return;
-    open_blocks(&send, sent, test.size, (uint64_t)test.rank);
-    open_blocks(&recv, received, test.size, (uint64_t)test.rank + 30);
-    for (int i = 0; i < test.size; i++)
-        expect(&send, &sent[i], 1, test.rank, i);
-    test_side_write(&send);
-    test_side_write(&recv);
-    for (int i = 0; i < test.size; i++) {
-        expect(&recv, &received[i], 1, i, test.rank);
-        ones[i] = 1;
-        zeros[i] = 0;
-        stypes[i] = absolute(&send, &sent[i]);
-        rtypes[i] = absolute(&recv, &received[i]);
-    }
-    test_ok(MPI_Alltoallw(MPI_BOTTOM, ones, zeros, stypes, MPI_BOTTOM, ones, zeros, rtypes, MPI_COMM_WORLD),
-            "MPI_Alltoallw");
-    test_side_check(&send, "send", "alltoallw");
-    test_side_check(&recv, "receive", "alltoallw");
-    for (int i = 0; i < test.size; i++) {
-        MPI_Type_free(&stypes[i]);
-        MPI_Type_free(&rtypes[i]);
-    }
-    test_side_close(&send);
-    test_side_close(&recv);
-    test_end();
-}
-
-/* All to the root, by MPI_Gather, or from it, by MPI_Iscatter. The root's own buffer on the other side is no absolute address: libnbc takes
- * two that are for one in place. */
-static void move_bottom(int root, bool gathers)
-{
-    const bool is_root = test.rank == root;
-    struct test_block many[MOST_RANKS], one;
-    struct test_side all, mine;
-    MPI_Datatype all_type, mine_type;
-    MPI_Request request;
-
-    open_blocks(&all, many, test.size, (uint64_t)root);
-    open_blocks(&mine, &one, 1, (uint64_t)(root + test.rank + 5));
-    for (int i = 0; i < test.size && is_root && !gathers; i++)
-        expect(&all, &many[i], 2, root, i);
-    if (gathers)
-        expect(&mine, &one, 2, test.rank, root);
-    test_side_write(&all);
-    test_side_write(&mine);
-    for (int i = 0; i < test.size && is_root && gathers; i++)
-        expect(&all, &many[i], 2, i, root);
-    if (!gathers)
-        expect(&mine, &one, 2, root, test.rank);
-    all_type = absolute(&all, &many[0]);
-    mine_type = is_root ? one.layout->type : absolute(&mine, &one);
-    void *place = is_root ? mine.origin : MPI_BOTTOM;
-    const int count = is_root ? one.count : 1;
-    if (gathers) {
-        test_ok(MPI_Gather(place, count, mine_type, MPI_BOTTOM, 1, all_type, root, MPI_COMM_WORLD),
-                "MPI_Gather");
-    } else {
-        test_ok(MPI_Iscatter(is_root ? MPI_BOTTOM : all.origin, 1, all_type, place, count, mine_type, root,
-                             MPI_COMM_WORLD, &request),
-                "MPI_Iscatter");
-        test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-    }
-    test_side_check(&all, "the root's side", gathers ? "gather" : "iscatter");
-    test_side_check(&mine, "this rank's side", gathers ? "gather" : "iscatter");
-    MPI_Type_free(&all_type);
-    if (!is_root)
-        MPI_Type_free(&mine_type);
-    test_side_close(&all);
-    test_side_close(&mine);
-}
-
-static void test_bottom(void)
-{
-    test_bottom_alltoallw();
-    for (int gathers = 0; gathers < 2; gathers++) {
-        if (!test_begin("absolute_addresses/%s", gathers ? "gather" : "iscatter"))
-            continue;
-        for (int root = 0; root < test.size; root++)
-            move_bottom(root, gathers != 0);
-        test_end();
-    }
 }
 
 /* ---- cancelling ---- */
@@ -447,8 +245,7 @@ int main(int argc, char **argv)
     test_counters_start();
     test_layouts_make();
     test_scatter_in_place();
-    test_alone();
-    test_bottom();
+    corners_addresses();
     if (native) {
         test_exchange_in_place();
         test_cancel(&comms[0]);

@@ -122,6 +122,10 @@ test_mpi_collectives_LDADD = $(mpi_test_libs)
 test_mpi_communicators_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_communicators_LDADD = $(mpi_test_libs)
 
+test_mpi_corners_SOURCES = \
+	test/mpi/corners.c \
+	test/mpi/corners.h \
+	test/mpi/corners_addresses.c
 test_mpi_corners_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_corners_LDADD = $(mpi_test_libs)
 

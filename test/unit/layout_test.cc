@@ -247,6 +247,44 @@ TEST(layout, too_irregular_is_refused)
     }
 }
 
+/* Built twice it is another object of the same places; with one byte, or the extent, elsewhere it is another layout. */
+TEST(layout, equal_ones_have_the_same_places)
+{
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        const Map one(seed);
+        const Map same(seed);
+        const Map other(seed + 1000);
+        ASSERT_TRUE(gpucoll_layout_equal(one.layout, same.layout)) << seed;
+        ASSERT_EQ(gpucoll_layout_equal(one.layout, other.layout),
+                  one.layout == other.layout || (one.bytes == other.bytes && one.extent == other.extent))
+            << seed;
+    }
+    const auto runs = [](std::vector<ptrdiff_t> offsets, ptrdiff_t extent) {
+        return build(
+            [&](gpucoll_layout_builder *builder) {
+                for (ptrdiff_t offset : offsets) {
+                    gpucoll_layout_add_run(builder, offset, 4);
+                }
+            },
+            extent);
+    };
+    gpucoll_layout *const layouts[] = {
+        runs({0, 8, 20}, 32), runs({0, 8, 24}, 32),  runs({64, 72, 84}, 32), runs({8, 0, 20}, 32),
+        runs({0, 8, 20}, 64), runs({0, 8}, 32),      runs({64, 72}, 32),     runs({0, 8, 16, 24}, 64),
+        runs({0}, 32),        gpucoll_layout_plain()};
+    for (gpucoll_layout *a : layouts) {
+        EXPECT_FALSE(gpucoll_layout_equal(a, nullptr));
+        for (gpucoll_layout *b : layouts) {
+            EXPECT_EQ(gpucoll_layout_equal(a, b), a == b);
+        }
+    }
+    EXPECT_TRUE(gpucoll_layout_equal(nullptr, nullptr));
+    gpucoll_layout_retain(gpucoll_layout_plain()); /* its own reference stays */
+    for (gpucoll_layout *layout : layouts) {
+        gpucoll_layout_release(layout);
+    }
+}
+
 TEST(layout, divides_as_the_processor_does)
 {
     Random random(7);

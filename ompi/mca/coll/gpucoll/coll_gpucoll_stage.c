@@ -133,10 +133,11 @@ static void release(struct gpucoll_staged *buffer)
 }
 
 /* libnbc takes a call for one in place if both its pointers are the same. What a pointer points to is `low` before the
- * data, so two pointers may be the same by chance though the data are not. */
+ * data, so two pointers may be the same by chance though the data are not: a host copy has memory of its own. */
 static bool seems_in_place(const struct gpucoll_call *call)
 {
-    return call->send.pointer == call->recv.pointer && call->send.user != call->recv.user;
+    const bool copied = call->send.memory != NULL || call->recv.memory != NULL;
+    return copied && call->send.pointer == call->recv.pointer;
 }
 
 int gpucoll_stage_alloc(struct gpucoll_call *call)

@@ -115,6 +115,11 @@ static void describe_side(const struct test_args *args, const char *what, char *
                  (unsigned)((uintptr_t)buffer->data % 256));
 }
 
+static bool together(const struct test_call *call)
+{
+    return call->send.side.buffer.is_part || call->recv.side.buffer.is_part;
+}
+
 static void describe(struct test_call *call, uint64_t number, int placement)
 {
     char send[60], recv[60];
@@ -122,12 +127,15 @@ static void describe(struct test_call *call, uint64_t number, int placement)
     describe_side(&call->send, "sends", send, sizeof send);
     describe_side(&call->recv, "receives", recv, sizeof recv);
     snprintf(call->text, sizeof call->text,
-             "call %llu, %s %s on %s (rank %d of %d), root %d%s, count %d, %s%s%s%s, %s; here %s, %s",
+             "call %llu, %s %s on %s (rank %d of %d), root %d%s, count %d, %s%s%s%s, %s; here %s, %s%s",
              (unsigned long long)number, test_form_name(call->form), call->row->name, call->comm->name,
              call->comm->rank, call->comm->size, call->root, call->in_place ? ", in place" : "", call->count,
              op_name(call), call->row->reduces ? " of " : "", type_name(call),
              call->row->reduces && call->reduction.rounds ? " (rounds)" : "", placements[placement], send,
-             recv);
+             recv,
+             !together(call)                                    ? ""
+             : call->send.side.origin == call->recv.side.origin ? ", one address"
+                                                                : ", one allocation");
 }
 
 static enum test_form draw_form(uint64_t *state)
@@ -138,6 +146,22 @@ static enum test_form draw_form(uint64_t *state)
         return TEST_PERSISTENT_FORM;
 #endif
     return drawn < 5 ? TEST_BLOCKING : TEST_NONBLOCKING;
+}
+
+/* Of some calls the two buffers of a rank are parts of one allocation, as of those who manage memory themselves, and of some of these MPI gets one
+ * address, which types tell apart. Not where Open MPI by itself is wrong then: it refuses reductions, and libnbc takes equal host pointers for
+ * a call in place. */
+static void draw_neighborhood(struct test_call *call)
+{
+    uint64_t state = test_mix3(call->key, (uint64_t)test.rank + 900, 0);
+    struct test_side *send = &call->send.side, *recv = &call->recv.side;
+    const enum test_memory kind = send->buffer.kind;
+    const bool right = !call->row->reduces && (call->form == TEST_BLOCKING || kind == TEST_DEVICE);
+    const bool joined = test_chance(&state, 25), same_origin = test_chance(&state, 50);
+
+    if (joined && !call->in_place && send->buffer.base != NULL && recv->buffer.base != NULL &&
+        kind == recv->buffer.kind && (kind == TEST_HOST || kind == TEST_DEVICE || kind == TEST_POOL))
+        test_sides_join(send, recv, right && same_origin);
 }
 
 /* False where this rank has no part in the call. */
@@ -168,6 +192,7 @@ static bool open_call(struct test_call *call, uint64_t number, int length, const
     for (int side = 0; side < 2; side++)
         call->kinds[side] = draw_kind(call, placement, side);
     (row->reduces ? test_reduce_plan : test_move_plan)(call);
+    draw_neighborhood(call);
     describe(call, number, placement);
     return true;
 }

@@ -8,7 +8,7 @@
 #include "test/mpi/cuda_driver.h"
 #include "test/mpi/support.h"
 
-enum { GUARD_BYTES = 256, MANAGED_MAX = 1 << 20, HOST_PIECE = 256 << 10 };
+enum { GUARD_BYTES = TEST_GUARD_BYTES, MANAGED_MAX = 1 << 20, HOST_PIECE = 256 << 10 };
 
 /* What --memory may say beyond one kind. */
 enum { MEMORY_MIXED = TEST_MEMORY_KINDS, MEMORY_SPLIT, MEMORY_DRAWN };
@@ -463,9 +463,9 @@ void test_buffer_free(struct test_buffer *buffer)
 {
     if (buffer->base == NULL)
         return;
-    if (on_gpu(buffer))
+    if (!buffer->is_part && on_gpu(buffer))
         gpu_free(buffer);
-    else
+    else if (!buffer->is_part)
         host_release(buffer);
     memset(buffer, 0, sizeof *buffer);
 }

@@ -22,7 +22,7 @@ enum test_memory {
     TEST_MEMORY_KINDS
 };
 
-enum { TEST_POISON = 0xc3, TEST_GUARD = 0xa5 };
+enum { TEST_POISON = 0xc3, TEST_GUARD = 0xa5, TEST_GUARD_BYTES = 256 };
 
 struct test_buffer {
     unsigned char *data; /* what MPI is given */
@@ -34,6 +34,7 @@ struct test_buffer {
     unsigned long long vmm_handle; /* TEST_VMM */
     size_t vmm_bytes;
     size_t piece_bytes; /* TEST_PIECES */
+    bool is_part;       /* of an allocation that another buffer has, and is freed with */
 };
 
 /* Options: `--memory=` and `--gpu-map=`. False if the text is not understood. */

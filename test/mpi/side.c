@@ -36,10 +36,15 @@ static void open_image(struct test_side *side, const struct test_block *blocks, 
     test_side_clear(side);
 }
 
+static void set_origin(struct test_side *side)
+{
+    side->origin = (void *)((uintptr_t)side->buffer.data - (uintptr_t)side->low);
+}
+
 static void open_buffer(struct test_side *side, enum test_memory kind, size_t offset)
 {
     test_buffer_make(&side->buffer, kind, side->bytes, offset, false);
-    side->origin = (void *)((uintptr_t)side->buffer.data - (uintptr_t)side->low);
+    set_origin(side);
 }
 
 void test_side_open(struct test_side *side, const struct test_block *blocks, int count, enum test_memory kind,
@@ -57,6 +62,52 @@ void test_side_open_at(struct test_side *side, const struct test_block *blocks, 
 {
     open_image(side, blocks, count);
     open_buffer(side, kind, offset);
+}
+
+/* New buffers in one allocation, which `first` has, with the data of the second `distance` bytes behind those of the first. */
+static void join(struct test_buffer *first, struct test_buffer *second, size_t distance)
+{
+    const enum test_memory kind = first->kind;
+    const size_t offset = (uintptr_t)first->data % TEST_GUARD_BYTES;
+    const size_t bytes = first->bytes, behind = second->bytes;
+    unsigned char *guard = test_alloc(distance - bytes);
+    size_t rear;
+
+    test_buffer_free(first);
+    test_buffer_free(second);
+    test_buffer_make(first, kind, distance + behind, offset, false);
+    memset(guard, TEST_GUARD, distance - bytes);
+    test_buffer_write(first, bytes, guard, distance - bytes);
+    free(guard);
+    rear = first->total - first->front - first->bytes;
+    *second = (struct test_buffer){.data = first->data + distance,
+                                   .bytes = behind,
+                                   .base = first->data + distance - TEST_GUARD_BYTES,
+                                   .front = TEST_GUARD_BYTES,
+                                   .total = TEST_GUARD_BYTES + behind + rear,
+                                   .kind = kind,
+                                   .is_part = true};
+    first->bytes = bytes;
+    first->total = first->front + bytes + TEST_GUARD_BYTES;
+}
+
+/* As close as the guard between them allows where the second keeps its offset from a boundary. */
+static size_t least_distance(const struct test_buffer *first, const struct test_buffer *second)
+{
+    const size_t least = first->bytes + TEST_GUARD_BYTES;
+
+    return least + ((uintptr_t)second->data - (uintptr_t)first->data - least) % TEST_GUARD_BYTES;
+}
+
+void test_sides_join(struct test_side *a, struct test_side *b, bool same_origin)
+{
+    struct test_side *first = a->low <= b->low ? a : b, *second = first == a ? b : a;
+    const size_t least = least_distance(&first->buffer, &second->buffer);
+    const size_t apart = (size_t)(second->low - first->low);
+
+    join(&first->buffer, &second->buffer, same_origin && apart >= least ? apart : least);
+    set_origin(first);
+    set_origin(second);
 }
 
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed)

@@ -35,6 +35,9 @@ void test_side_open(struct test_side *side, const struct test_block *blocks, int
 /* The same at `offset` behind a 256-byte boundary, never NULL. */
 void test_side_open_at(struct test_side *side, const struct test_block *blocks, int count,
                        enum test_memory kind, size_t offset);
+/* Gives the buffers of two sides, both TEST_HOST, TEST_DEVICE or TEST_POOL, one allocation; with `same_origin`, and if what they cover allows it,
+ * MPI is told one address for both. */
+void test_sides_join(struct test_side *a, struct test_side *b, bool same_origin);
 /* From now on the buffer must hold the packed elements in this block. */
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed);
 /* The value of the block does not matter; with `flags`, that of the bytes of each packed element whose flag

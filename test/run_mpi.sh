@@ -97,6 +97,10 @@ export "OMPI_MCA_btl_${btl}_backing_directory=$shm" OMPI_MCA_osc_sm_backing_dire
 gpus=0
 if [ "$accelerator" = cuda ]; then
     gpus=$(nvidia-smi -L | grep -c '^GPU') || die "--accelerator cuda, but nvidia-smi lists no GPU"
+    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        visible=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || die "--accelerator cuda, but CUDA_VISIBLE_DEVICES names no GPU"
+        [ "$gpus" -le "$visible" ] || gpus=$visible
+    fi
 fi
 
 trim() {

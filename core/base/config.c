@@ -148,9 +148,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     EQUAL(linger_ctas, INT, "32", "1..32", 5,
         "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
         "longer for calls of some 100 KiB and more."),
-    ROW(early, BOOL, "true", NULL, 5,
-        "Whether small all-reduces that a communicator makes again and again begin before it is known that all "
-        "ranks have made the call, which spares each of them half a microsecond. On a rank that says no none does."),
+    EQUAL(early, BOOL, "true", NULL, 5,
+          "Whether small all-reduces that a communicator makes again and again begin before it is known that all "
+          "ranks have made the call, which spares each of them half a microsecond."),
     EQUAL(channels, INT, "0", "0..128", 5,
         "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
         "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),

@@ -339,3 +339,34 @@ TEST(selector, takes_what_is_forced_by_size)
             << bytes;
     }
 }
+
+/* What ranks may have differently no plan depends on: each makes its own, and all must be the same. */
+TEST(selector, settings_that_ranks_may_have_differently_are_not_asked)
+{
+    for (int i = 0; i < gpucoll_config_row_count; i++) {
+        const gpucoll_config_row &row = gpucoll_config_rows[i];
+        if (row.equal || row.type == GPUCOLL_CONFIG_STRING) {
+            continue;
+        }
+        Input other(0, 2);
+        const bool is_bool = row.type == GPUCOLL_CONFIG_BOOL;
+        const char *value = !is_bool ? "1" : strcmp(row.initial, "true") == 0 ? "false" : "true";
+        ASSERT_EQ(gpucoll_config_set(&other.settings, row.name, value), GPUCOLL_OK) << row.name;
+        for (int coll = 0; coll < GPUCOLL_COLL_COUNT; coll++) {
+            for (uint32_t ranks : {2, 4, 7, 8, 12}) {
+                for (uint64_t bytes = 512; bytes < 64 << 20; bytes += bytes / 16) {
+                    Input input(bytes, ranks);
+                    input.coll = other.coll = static_cast<gpucoll_coll>(coll);
+                    other.bytes = bytes;
+                    other.nranks = ranks;
+                    const gpucoll_plan one = plan_of(input);
+                    const gpucoll_plan two = plan_of(other);
+                    ASSERT_TRUE(one.algorithm == two.algorithm && one.ctas == two.ctas &&
+                                one.threads == two.threads)
+                        << row.name << ": " << gpucoll_coll_name(input.coll) << ", " << bytes << " bytes, "
+                        << ranks;
+                }
+            }
+        }
+    }
+}

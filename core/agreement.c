@@ -316,7 +316,7 @@ static uint32_t count_sharers(const struct gpucoll_request *request)
 static void share_gpus(const struct gpucoll_request *request, struct gpucoll_links *links)
 {
     const struct gpucoll_team *team = request->team;
-    const uint32_t processes = team->context->processes;
+    uint32_t processes = 0; /* jobs that have been joined may have different numbers */
     unsigned least = GPUCOLL_MAX_CHANNELS;
     bool all = true;
     bool any = false;
@@ -325,6 +325,7 @@ static void share_gpus(const struct gpucoll_request *request, struct gpucoll_lin
         const struct gpucoll_tl_card *card =
             &gpucoll_board_header(&team->members[i].peer->board)->cards[index];
         least = card->resident < least ? card->resident : least;
+        processes = card->processes > processes ? card->processes : processes;
         all &= card->concurrent;
         any |= card->concurrent;
     }

@@ -216,6 +216,7 @@ static struct gpucoll_gpu *bind_gpu(struct gpucoll_context *context, int slot, c
     if (gpucoll_gpu_open(context->accel, pointer, &gpu) != GPUCOLL_OK) {
         return NULL;
     }
+    gpu->card.processes = context->processes;
     gpu->card_index = gpucoll_board_publish(&context->board, &gpu->card);
     context->gpus[slot] = gpu;
     gpucoll_log(context->log, GPUCOLL_LOG_SETUP,

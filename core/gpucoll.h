@@ -103,8 +103,8 @@ struct gpucoll_setups {
 /* Counts them in `setups`, which must outlive the context. */
 void gpucoll_context_count_setups_in(struct gpucoll_context *context, struct gpucoll_setups *setups);
 /* How many processes of the job, this one included, are on this host, and may use its GPUs; and which of these this one is, from 0
- * (no number below `processes`: not known). Unless told, those of a team are taken to be all. The number of processes is to be the same in
- * all of them, and told before the first team. */
+ * (no number below `processes`: not known). Unless told, those of a team are taken to be all. To be told before the first team. Where the processes of a
+ * team, of several jobs, say different numbers, the highest counts. */
 void gpucoll_context_share_host(struct gpucoll_context *context, uint32_t processes, uint32_t rank);
 /* Threads of the application beside the one that is in a call may use a library, once it is loaded, whose kernels wait for those of other ranks as
  * gpucoll's do: its file's name begins with `library`, which must outlive the context. Calls then run such that neither keeps the other from

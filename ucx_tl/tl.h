@@ -20,6 +20,7 @@ struct gpucoll_tl_card {
     struct gpucoll_memory_handle scratch;
     struct gpucoll_segment_name outbox; /* zero until it is offered */
     uint32_t resident;                  /* CTAs of any kernel that are on the device at once */
+    uint32_t processes;                 /* of its owner's job on this host, which may use its GPUs; 0: not known */
     bool concurrent;                    /* kernels of several processes run on it at the same time */
     uint64_t cores; /* SUMS: names those that the process may use, so that ranks know who shares them */
 };

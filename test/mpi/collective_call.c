@@ -71,11 +71,25 @@ static bool has_data(const struct test_call *call)
     return sum > 0;
 }
 
+/* The same collectives of one integer are made by Open MPI itself for MPI_Comm_idup: these are left to it, whoever makes them. */
+static bool is_like_idups(const struct test_call *call)
+{
+    const struct test_block *block = call->is_root ? call->send.blocks : call->recv.blocks;
+
+    if (call->form != TEST_NONBLOCKING)
+        return false;
+    if (call->row->coll == TEST_BCAST)
+        return (size_t)block->count * test_layout_packed(block->layout) == sizeof(int);
+    return (call->row->coll == TEST_ALLREDUCE || call->row->coll == TEST_REDUCE) && call->send.count == 1 &&
+           call->send.type == MPI_INT && (call->op == MPI_MAX || call->op == MPI_MIN);
+}
+
 bool test_call_is_native(const struct test_call *call)
 {
     const struct test_collective *row = call->row;
 
-    if (!call->on_device || row->has_no_data || row->neighbors || call->comm->inter || !has_data(call))
+    if (!call->on_device || row->has_no_data || row->neighbors || call->comm->inter || !has_data(call) ||
+        is_like_idups(call))
         return false;
     if (row->reduces)
         return call->reduction.type != NULL && test_repr_is_native(&call->reduction.type->repr);

@@ -99,8 +99,9 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
                       condition)                                                                             \
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
-        const bool native = (able) && mca_coll_gpucoll_component.config.nonblocking && (condition);          \
         const struct gpucoll_arguments given = {GPUCOLL_SAVE_ALL saved_arguments};                           \
+        const bool native = (able) && mca_coll_gpucoll_component.config.nonblocking &&                       \
+                            ((is_persistent) || !gpucoll_may_be_open_mpis(coll_id, &given)) && (condition);  \
         if (gpucoll_goes_on(self, native) && !gpucoll_operator_replaced(given.op, given.dtype)) {            \
             const int32_t next = gpucoll_tag_next(self);                                                     \
             int rc = self->next.coll_##slot(GPUCOLL_LIST passed, request, self->next.coll_##slot##_module);  \

@@ -57,6 +57,18 @@ struct gpucoll_later {
 /* The slots' work. */
 int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request);
 
+/* Could the nonblocking call be one that Open MPI makes itself, of one MPI_INT, on the communicator? It does for MPI_Comm_idup, from its progress: on some ranks
+ * before and on others after calls of the application that count in the sequence, and within one that waits. So these are never native, do not count, and
+ * leave what the module has looked up for its latest call. Of a broadcast ranks may have different types of as many bytes. */
+static inline bool gpucoll_may_be_open_mpis(enum gpucoll_coll coll, const struct gpucoll_arguments *given)
+{
+    if (coll == GPUCOLL_BCAST) {
+        return (size_t)given->count * given->dtype->super.size == sizeof(int);
+    }
+    return (coll == GPUCOLL_ALLREDUCE || coll == GPUCOLL_REDUCE) && given->count == 1 &&
+           given->dtype == MPI_INT && (given->op == MPI_MAX || given->op == MPI_MIN);
+}
+
 /* Does the call go to the next component with nothing to be kept for later? */
 static inline bool gpucoll_goes_on(const gpucoll_module *self, bool native)
 {

@@ -143,6 +143,15 @@ struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu)
     return NULL;
 }
 
+struct gpucoll_lane *gpucoll_gpu_take_lane_but_one(struct gpucoll_gpu *gpu)
+{
+    uint32_t free_lanes = 0;
+    for (uint32_t i = 0; i < gpu->lane_count && free_lanes < 2; i++) {
+        free_lanes += !gpu->lanes[i].taken && !gpu->lanes[i].poisoned;
+    }
+    return free_lanes > 1 ? gpucoll_gpu_take_lane(gpu) : NULL;
+}
+
 struct gpucoll_lane *gpucoll_gpu_take_last_lane(struct gpucoll_gpu *gpu)
 {
     for (uint32_t i = gpu->lane_count; i-- > 0;) {

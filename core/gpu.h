@@ -73,7 +73,9 @@ void gpucoll_gpu_close(struct gpucoll_gpu *gpu); /* harmless on NULL */
  * cleared first; by then at least GPUCOLL_EPOCHS_OF_A_CALL are left to the call. */
 enum { GPUCOLL_EPOCHS_OF_A_CALL = 1 << 20 };
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
-/* The same, but of those that are free the last: a kernel of collectives may linger on the first. */
+/* The same, but NULL as well where it would be the last free one. */
+struct gpucoll_lane *gpucoll_gpu_take_lane_but_one(struct gpucoll_gpu *gpu);
+/* As gpucoll_gpu_take_lane, but of those that are free the last: a kernel of collectives may linger on the first. */
 struct gpucoll_lane *gpucoll_gpu_take_last_lane(struct gpucoll_gpu *gpu);
 /* The call on the lane takes so many epochs more, those that follow its own. */
 static inline void gpucoll_gpu_spend_epochs(struct gpucoll_lane *lane, uint32_t epochs)

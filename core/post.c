@@ -93,6 +93,20 @@ static bool lend(struct gpucoll_request *request)
     return request->lent != NULL;
 }
 
+/* Before the others have come. A call of several hosts, which all have come to, can no longer be declined, and waits for lanes for what it packs and for its
+ * local calls: so one is left, for those whose ranks are all there. */
+static struct gpucoll_lane *take_lane(const struct gpucoll_request *request)
+{
+    const bool spans = request->team->context->clusters != NULL;
+    return spans ? gpucoll_gpu_take_lane_but_one(request->gpu) : gpucoll_gpu_take_lane(request->gpu);
+}
+
+/* Would a call of several hosts, which is declined at its post or never, wait for a lane in vain? */
+static bool lacks_lanes(const struct gpucoll_request *request)
+{
+    return request->stages != NULL && gpucoll_gpu_lane_prospect(request->gpu) == GPUCOLL_LANE_NEVER;
+}
+
 /* Finds the GPU that holds the buffers, if they are on one, else says why there is none. Takes a lane of it now if that is wanted: a
  * lane is for calls whose peers can be expected at any moment: somebody waits in this one, and no earlier one of the team is under
  * way. */
@@ -118,8 +132,12 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
     }
     pthread_mutex_lock(&context->lock);
     request->gpu = pointer != NULL ? gpucoll_context_gpu(context, &buffer, pointer) : any_gpu(request->team);
-    request->lane = request->gpu != NULL && wants_lane ? gpucoll_gpu_take_lane(request->gpu) : NULL;
     enum gpucoll_reason reason = request->gpu != NULL ? GPUCOLL_REASON_NONE : GPUCOLL_REASON_GPU;
+    if (request->gpu != NULL && lacks_lanes(request)) {
+        request->gpu = NULL;
+        reason = GPUCOLL_REASON_LANES;
+    }
+    request->lane = request->gpu != NULL && wants_lane ? take_lane(request) : NULL;
     if (request->gpu != NULL && !(request->stages != NULL ? gpucoll_cluster_reserve(request)
                                                           : gpucoll_packing_reserve(request, &buffer))) {
         if (request->lane != NULL) {

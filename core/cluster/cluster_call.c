@@ -46,12 +46,20 @@ static uint64_t pause_ns(const struct gpucoll_cluster *cluster, uint32_t times)
     return (word >> 32) % most_ns;
 }
 
+static bool lane_may_come(const struct gpucoll_request *request)
+{
+    pthread_mutex_lock(&request->team->context->lock);
+    const bool may = gpucoll_gpu_lane_prospect(request->gpu) != GPUCOLL_LANE_NEVER;
+    pthread_mutex_unlock(&request->team->context->lock);
+    return may;
+}
+
 /* Only for want of lanes can a local call be declined that the probe has found possible. */
 static gpucoll_status note_declined(struct gpucoll_request *request, struct gpucoll_posted_op *posted)
 {
     const enum gpucoll_reason reason = gpucoll_declined_reason(request->team->cluster->back);
     posted->declined = true;
-    if (reason == GPUCOLL_REASON_LANES) {
+    if (reason == GPUCOLL_REASON_LANES && lane_may_come(request)) {
         posted->again_ns = gpucoll_now_ns() + pause_ns(request->team->cluster, ++posted->times);
         return GPUCOLL_OK;
     }

@@ -1,7 +1,7 @@
 /*
  * MPI_THREAD_MULTIPLE: several threads of every rank run collectives at once, each thread on its own
  * communicator, in orders and at speeds that differ between the ranks; and communicators come and go
- * meanwhile. Then all collectives in all forms, each thread in an order of its own.
+ * meanwhile. Then all collectives in all forms, each thread in an order of its own, and many calls that pack.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -209,6 +209,46 @@ static void *call_all(void *arg)
     return NULL;
 }
 
+/* Blocks with gaps, which are packed, by all threads at once, again and again. */
+static void *gather_apart(void *arg)
+{
+    enum { COUNT = 1000 };
+    struct worker *worker = arg;
+    const int count = 2 * COUNT * test.size;
+    float *seen = test_alloc((size_t)count * sizeof *seen);
+    float *mine = test_alloc(2 * COUNT * sizeof *mine);
+    struct test_buffer send, recv;
+    MPI_Datatype vector, apart;
+
+    test_memory_thread();
+    MPI_Type_vector(COUNT, 1, 2, MPI_FLOAT, &vector);
+    MPI_Type_create_resized(vector, 0, 2 * COUNT * sizeof *mine, &apart);
+    MPI_Type_commit(&apart);
+    test_buffer_make(&send, test_memory_kind(1), 2 * COUNT * sizeof *mine, 0, false);
+    test_buffer_make(&recv, test_memory_kind(2), (size_t)count * sizeof *seen, 0, false);
+    for (int round = 0; round < worker->rounds; round++) {
+        const uint64_t key = test_mix3(test.seed + 3, (uint64_t)worker->number, (uint64_t)round);
+        for (int i = 0; i < 2 * COUNT; i++)
+            mine[i] = value(key, test.rank, i);
+        test_buffer_write(&send, 0, mine, 2 * COUNT * sizeof *mine);
+        if (!test_ok(MPI_Allgather(send.data, 1, apart, recv.data, 1, apart, worker->comm), "MPI_Allgather"))
+            break;
+        test_buffer_read(&recv, 0, seen, (size_t)count * sizeof *seen);
+        for (int i = 0; i < count; i += 2)
+            if (seen[i] != value(key, i / (2 * COUNT), i % (2 * COUNT))) {
+                test_fail("thread %d, round %d: element %d is wrong", worker->number, round, i);
+                break;
+            }
+    }
+    test_buffer_free(&send);
+    test_buffer_free(&recv);
+    MPI_Type_free(&apart);
+    MPI_Type_free(&vector);
+    free(mine);
+    free(seen);
+    return NULL;
+}
+
 static void test_threads(const char *name, void *(*body)(void *), const struct test_comm *world)
 {
     struct worker workers[THREADS];
@@ -241,6 +281,7 @@ int main(int argc, char **argv)
     test_layouts_make();
     test_threads("threads/own_communicators", work, &comms[0]);
     test_threads("threads/all_collectives", call_all, &comms[0]);
+    test_threads("threads/packed", gather_apart, &comms[0]);
     test_layouts_free();
     test_comms_free(comms, comm_count);
     return test_finish();

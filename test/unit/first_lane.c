@@ -19,3 +19,13 @@ void test_give_first_lane(struct gpucoll_context *context)
 {
     set_taken(context, false);
 }
+
+void test_lose_lanes(struct gpucoll_context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    struct gpucoll_gpu *gpu = context->gpus[0];
+    for (uint32_t i = 0; i < gpu->lane_count; i++) {
+        gpu->lanes[i].poisoned = true;
+    }
+    pthread_mutex_unlock(&context->lock);
+}

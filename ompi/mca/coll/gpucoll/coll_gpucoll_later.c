@@ -394,7 +394,7 @@ static int prepare(struct gpucoll_outer *outer)
     return outer->inner_error;
 }
 
-int gpucoll_later_start(struct gpucoll_outer *outer)
+void gpucoll_later_start(struct gpucoll_outer *outer)
 {
     const struct gpucoll_sequence *sequence = outer->sequence;
     outer->phase = GPUCOLL_PHASE_TURN;
@@ -407,7 +407,6 @@ int gpucoll_later_start(struct gpucoll_outer *outer)
     if (outer->phase == GPUCOLL_PHASE_TURN) {
         start_next(outer);
     }
-    return outer->phase == GPUCOLL_PHASE_ENDED ? outer->super.super.req_status.MPI_ERROR : OMPI_SUCCESS;
 }
 
 /* What is complete already needs no progress. What failed at the engine fails in the status, also when it was quick. */

@@ -83,7 +83,7 @@ void gpucoll_later_join(struct gpucoll_sequence *sequence);
 void gpucoll_later_settled(struct gpucoll_sequence *sequence);
 /* Moves an active request on; true when it has ended. `pass` counts up with every round through all. */
 bool gpucoll_later_advance(struct gpucoll_outer *outer, unsigned pass);
-/* MPI_Start. An MPI error code; what goes wrong later is in the status. */
-int gpucoll_later_start(struct gpucoll_outer *outer);
+/* MPI_Start. What goes wrong is in the status, of a request that has ended then. */
+void gpucoll_later_start(struct gpucoll_outer *outer);
 
 #endif

@@ -333,6 +333,7 @@ void gpucoll_requests_close(void)
     pthread_mutex_destroy(&requests.lock);
 }
 
+/* What fails here fails in the status: MPI_Startall drops what this returns, and the requests behind are to be started all the same. */
 static int start(size_t count, ompi_request_t **list)
 {
     int rc = OMPI_SUCCESS;
@@ -345,12 +346,8 @@ static int start(size_t count, ompi_request_t **list)
         }
         outer->super.super.req_complete = REQUEST_PENDING;
         outer->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
-        rc = gpucoll_later_start(outer);
-        if (rc == OMPI_SUCCESS) {
-            gpucoll_outer_activate(outer);
-        } else {
-            outer->super.super.req_complete = REQUEST_COMPLETED;
-        }
+        gpucoll_later_start(outer);
+        gpucoll_outer_activate(outer);
     }
     gpucoll_leave();
     return rc;

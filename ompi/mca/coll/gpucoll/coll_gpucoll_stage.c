@@ -244,12 +244,6 @@ static int copy_in(struct gpucoll_call *call, struct gpucoll_staged *buffer)
         return OMPI_SUCCESS;
     }
     struct copy copy = {.to = buffer->pointer, .from = buffer->user, .call = call->name};
-    if (mca_coll_gpucoll_component.config.sync_device && buffer->user != MPI_BOTTOM) {
-        gpucoll_status status = accel()->ops->synchronize(accel(), (char *)buffer->user + extent.low);
-        if (status != GPUCOLL_OK) {
-            return gpucoll_mpi_error(status);
-        }
-    }
     if (read_at_once(buffer, &extent)) {
         return copy_run(&copy, extent.low, (size_t)(extent.high - extent.low));
     }
@@ -265,9 +259,41 @@ static int copy_out(struct gpucoll_call *call, struct gpucoll_staged *buffer)
     return copy_region(&copy, buffer, &buffer->out);
 }
 
+/* With coll_gpucoll_sync_device: what the application's kernels do with this buffer they have done, also if it is only written here. Under MPI_BOTTOM any
+ * device's memory may be in it: the first piece on one tells. */
+static int synchronize_run(void *arg, ptrdiff_t offset, size_t bytes)
+{
+    gpucoll_status *status = arg;
+    if (stop_at_device(NULL, offset, bytes) == OMPI_SUCCESS) {
+        return OMPI_SUCCESS;
+    }
+    *status = accel()->ops->synchronize(accel(), (const void *)offset);
+    return MPI_ERR_OTHER;
+}
+
+static int synchronize(const struct gpucoll_staged *buffer)
+{
+    gpucoll_status status = GPUCOLL_OK;
+    if (buffer->memory == NULL || !mca_coll_gpucoll_component.config.sync_device) {
+        return OMPI_SUCCESS;
+    }
+    if (buffer->user != MPI_BOTTOM) {
+        status = accel()->ops->synchronize(accel(), (const char *)buffer->user + buffer->low);
+    } else if (gpucoll_region_runs(&buffer->in, synchronize_run, &status) == OMPI_SUCCESS) {
+        (void)gpucoll_region_runs(&buffer->out, synchronize_run, &status);
+    }
+    return status == GPUCOLL_OK ? OMPI_SUCCESS : gpucoll_mpi_error(status);
+}
+
 int gpucoll_stage_in(struct gpucoll_call *call)
 {
-    int rc = copy_in(call, &call->send);
+    int rc = synchronize(&call->send);
+    if (rc == OMPI_SUCCESS) {
+        rc = synchronize(&call->recv);
+    }
+    if (rc == OMPI_SUCCESS) {
+        rc = copy_in(call, &call->send);
+    }
     return rc == OMPI_SUCCESS ? copy_in(call, &call->recv) : rc;
 }
 

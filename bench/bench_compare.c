@@ -298,6 +298,7 @@ static bool ready(struct compare *compare, int argc, char **argv)
     if (bench_max(group, !reported) > 0 ||
         !bench_device_open(&compare->device, group, compare->options.memory))
         return false;
+    bench_nccl_settings(); /* of which the report tells */
     bench_report_common(&compare->report, group, &compare->device, argc, argv);
     rivals->options = &compare->options;
     rivals->group = group;

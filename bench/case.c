@@ -303,14 +303,24 @@ double bench_case_sample(struct bench_case *measured)
     return us;
 }
 
+void bench_case_poison(struct bench_case *measured)
+{
+    poison(measured);
+}
+
+void bench_case_check(struct bench_case *measured, struct bench_row *row)
+{
+    enum bench_check after = bench_check_result(measured);
+    if (after > row->check)
+        row->check = after;
+}
+
 void bench_case_end(struct bench_case *measured, struct bench_row *row)
 {
     struct bench_call call = {poison, run_call, measured};
     bench_statistics(measured->samples, measured->sample_count, &row->times);
     bench_once(measured->group, &call);
-    enum bench_check after = bench_check_result(measured);
-    if (after > row->check)
-        row->check = after;
+    bench_case_check(measured, row);
     bench_case_forget(measured);
 }
 

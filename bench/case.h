@@ -101,6 +101,9 @@ double bench_case_sample(struct bench_case *measured);
 /* Keeps a time that the caller has measured. */
 void bench_case_keep(struct bench_case *measured, double us);
 void bench_case_end(struct bench_case *measured, struct bench_row *row);
+/* Of calls that are made otherwise: before one, and after it; the row has the worse of its check and this one. */
+void bench_case_poison(struct bench_case *measured);
+void bench_case_check(struct bench_case *measured, struct bench_row *row);
 /* Instead of the end, for who wants the first call alone: frees what the case has on the communicator. */
 void bench_case_forget(struct bench_case *measured);
 /* All of it. `iterations` 0: bench_iterations(bytes). */

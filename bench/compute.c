@@ -8,9 +8,9 @@
 /* cublas_api.h and library_types.h: CUBLAS_OP_N, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT. */
 enum { OP_N = 0, R_16BF = 14, COMPUTE_32F = 68, GEMM_DEFAULT = -1 };
 /* Orders of matrices: at the largest the product runs at the GPU's full speed. */
-enum { LEAST_ORDER = 512, MOST_ORDER = 8192, ORDER_STEP = 256 };
+enum { LEAST_ORDER = 512, MOST_ORDER = 8192, ORDER_STEP = 256, COLUMN_STEP = 64 };
 enum { KERNEL_THREADS = 256, KERNEL_BLOCKS_A_MULTIPROCESSOR = 4, FMA_A_ROUND = 8 };
-enum { FITTINGS = 3, TRIALS = 5 };
+enum { FITTINGS = 6, TRIALS = 5 };
 
 /* Each thread multiplies and adds to eight numbers in turn; that it stores one, if a condition holds that never does,
  * keeps the compiler from leaving all out. */
@@ -66,22 +66,32 @@ static const struct bench_library cublas_library = {
     .in_lib = "libcublas.so.*",
 };
 
-/* Products of matrices as large as makes sense, as many as the amount asks for, each a like part of it. */
+static int whole_steps(double wanted, int step, int least)
+{
+    int steps = (int)(wanted / step + 0.5);
+    return steps * step < least ? least : steps * step;
+}
+
+/* Products of matrices as large as makes sense, as many as the amount asks for, each a like part of it. The second factor has as many columns as
+ * that takes, so that the work can be made almost as long as is wanted. */
 static void launch_products(struct bench_compute *compute)
 {
     static const float one = 1;
     static const float zero = 0;
     int products = (int)ceil(compute->amount / pow(MOST_ORDER, 3));
     products = products < 1 ? 1 : products;
-    int order = (int)(cbrt(compute->amount / products) / ORDER_STEP + 0.5) * ORDER_STEP;
-    order = order < LEAST_ORDER ? LEAST_ORDER : order;
+    double each = compute->amount / products;
+    int order = whole_steps(cbrt(each) + ORDER_STEP / 2.0 - 1, ORDER_STEP, LEAST_ORDER);
+    order = order > MOST_ORDER ? MOST_ORDER : order;
+    int columns = whole_steps(each / order / order, COLUMN_STEP, COLUMN_STEP);
+    columns = columns > order ? order : columns;
     for (int i = 0; i < products; i++) {
         int error =
-            compute->cublas.cublasGemmEx(compute->cublas_handle, OP_N, OP_N, order, order, order, &one,
+            compute->cublas.cublasGemmEx(compute->cublas_handle, OP_N, OP_N, order, columns, order, &one,
                                          compute->matrix[0], R_16BF, order, compute->matrix[1], R_16BF, order,
                                          &zero, compute->matrix[2], R_16BF, order, COMPUTE_32F, GEMM_DEFAULT);
         if (error != 0)
-            bench_fail("cublasGemmEx of order %d: cuBLAS error %d", order, error);
+            bench_fail("cublasGemmEx of order %d, %d columns: cuBLAS error %d", order, columns, error);
     }
 }
 
@@ -184,19 +194,34 @@ double bench_compute_wait(struct bench_compute *compute)
     return bench_event_us(compute->device, compute->event[0], compute->event[1]);
 }
 
+/* The least time of some, on the slowest rank. */
+static double time_work(struct bench_compute *compute, struct bench_group *group)
+{
+    double shortest = 1e12;
+    for (int i = 0; i < TRIALS; i++) {
+        bench_compute_launch(compute);
+        double took = bench_compute_wait(compute);
+        shortest = took < shortest ? took : shortest;
+    }
+    return bench_max(group, shortest);
+}
+
+/* Work comes in steps, of tiles and of rows of CTAs, and so does its time: of the amounts that were tried, the one that took most nearly as long. */
 void bench_compute_fit(struct bench_compute *compute, struct bench_group *group, double us)
 {
-    compute->amount = compute->kind->least * 8;
+    double nearest = INFINITY;
+    double amount = compute->kind->least * 8;
+    double best = amount;
     for (int i = 0; i < FITTINGS; i++) {
-        double shortest = 1e12;
-        for (int j = 0; j < TRIALS; j++) {
-            bench_compute_launch(compute);
-            double took = bench_compute_wait(compute);
-            shortest = took < shortest ? took : shortest;
+        compute->amount = amount;
+        double took = time_work(compute, group);
+        if (fabs(took - us) < nearest) {
+            nearest = fabs(took - us);
+            best = amount;
         }
-        double slowest = bench_max(group, shortest);
-        compute->amount *= slowest > 0 ? us / slowest : 2;
-        if (compute->amount < compute->kind->least)
-            compute->amount = compute->kind->least;
+        amount *= took > 0 ? us / took : 2;
+        if (amount < compute->kind->least)
+            amount = compute->kind->least;
     }
+    compute->amount = best;
 }

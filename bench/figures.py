@@ -217,13 +217,14 @@ def missed_text(lines):
     return "; ".join(f"{what} at {', '.join(places)}" for what, places in groups.items())
 
 
-def summary(lines):
-    """Exit status and verdict."""
+def summary(lines, left_out=0):
+    """Exit status and verdict. So many sizes were left out when the budget was spent, of which targets may be."""
     wrong = [line for line in lines if line["verdict"] == "WRONG"]
     missed = sum(len(line["missed"]) for line in lines)
     targets = sum(len(line["targets"]) for line in lines)
     unmeasured = sum(len(line["unmeasured"]) for line in lines)
     beside = f"; {unmeasured} more could not be judged, for want of what they are relative to" if unmeasured else ""
+    beside += f"; {left_out} sizes were left out" if left_out else ""
     if wrong:
         return 1, f"FAILED: wrong results at {', '.join(name_of(line) for line in wrong)}"
     if missed:

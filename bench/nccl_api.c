@@ -47,11 +47,16 @@ static const struct bench_library nccl = {
     .in_lib = "libnccl.so.2",
 };
 
+/* NVLink multicast (NVLS) can take a shared host's GPUs out of service when a virtual machine uses it: it is used only where the user has asked
+ * for it. */
+void bench_nccl_settings(void)
+{
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+}
+
 bool bench_nccl_load(struct bench_nccl_api *api, const char *path, char *reason, size_t reason_bytes)
 {
-    /* NVLink multicast (NVLS) can take a shared host's GPUs out of service when a virtual machine uses it: it is used only where
-     * the user has asked for it. The setting in force is in the report's context. */
-    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    bench_nccl_settings();
     void *library = bench_library_load(&nccl, path, api->path, sizeof(api->path));
     if (!library) {
         snprintf(reason, reason_bytes, "%s. Name the library with --nccl=PATH",

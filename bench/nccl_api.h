@@ -54,6 +54,9 @@ struct bench_nccl_api {
     int (*ncclCommWindowDeregister)(bench_nccl_comm comm, bench_nccl_window window);
 };
 
+/* In the environment, unless the user has them there: bench_nccl_load does so, too. What reports them is to do it before. */
+void bench_nccl_settings(void);
+
 /* `path`: a file, or auto for the dynamic linker's places, then those of Python's packages. False, with the reason, if there is no
  * such library. */
 bool bench_nccl_load(struct bench_nccl_api *api, const char *path, char *reason, size_t reason_bytes);

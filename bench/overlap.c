@@ -73,6 +73,21 @@ static void sample(struct timed *timed, struct bench_series *series, int index)
     series->compute_us[index] = bench_max(group, timed->compute_us) / timed->beside->calls;
 }
 
+static void poison(void *arg)
+{
+    const struct timed *timed = arg;
+    bench_case_poison(timed->beside->measured);
+}
+
+/* Are results right beside the work? Of one more sample, which is not kept. */
+static void check_beside(struct bench_beside *beside, struct bench_row *row)
+{
+    struct timed both = {beside, true, true, false, 0};
+    struct bench_call call = {poison, run, &both};
+    bench_once(beside->measured->group, &call);
+    bench_case_check(beside->measured, row);
+}
+
 static double median(double *samples, int count)
 {
     struct bench_times times;
@@ -165,6 +180,7 @@ void bench_overlap_end(struct bench_beside *beside, struct bench_row *row)
         overlap->hidden_by_tests = hidden(overlap->comm_us, work_us, median(beside->polled.us, count));
         overlap->compute_by_tests = overlap->compute_us / median(beside->polled.compute_us, count);
     }
+    check_beside(beside, row);
     bench_case_end(beside->measured, row);
 }
 

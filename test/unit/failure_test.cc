@@ -163,7 +163,9 @@ TEST(timeout, in_a_ring_follows_what_the_ranks_before_have_told)
                    }
                    gpucoll_request *request = nullptr;
                    ASSERT_EQ(gpucoll_post(rank.team, &some.args, &request), GPUCOLL_OK);
-                   gpucoll_status status = look_for(request, std::chrono::milliseconds(300));
+                   gpucoll_status status = rank.number == 1
+                                               ? Rank::finish(request)
+                                               : look_for(request, std::chrono::milliseconds(300));
                    if (rank.number == 3) {
                        std::this_thread::sleep_for(std::chrono::milliseconds(800));
                        status = look_for(request, std::chrono::milliseconds(200));

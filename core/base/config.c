@@ -149,8 +149,8 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most CTAs of a kernel that stays so; fewer leave more of the GPU to the application, and take "
         "longer for calls of some 100 KiB and more."),
     EQUAL(early, BOOL, "true", NULL, 5,
-          "Whether small all-reduces that a communicator makes again and again begin before it is known that all "
-          "ranks have made the call, which spares each of them half a microsecond."),
+        "Whether small all-reduces that a communicator makes again and again begin before it is known that all "
+        "ranks have made the call, which spares each of them half a microsecond."),
     EQUAL(channels, INT, "0", "0..128", 5,
         "CTAs (channels) of every kernel, whatever the message's size and max_ctas, as far as a lane has "
         "room for their blocks and the GPU for all of them at once; 0 lets the plan decide."),

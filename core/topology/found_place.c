@@ -22,6 +22,7 @@ struct placer {
     hwloc_obj_t *home; /* the NUMA node, socket or machine that it hangs from */
     int *index;        /* in the tree; -1: not placed yet */
     struct gpucoll_topology *tree;
+    hwloc_bitmap_t with_cpus; /* numbers of the NUMA nodes that have CPUs of their own */
     bool short_of_memory;
 };
 
@@ -72,6 +73,46 @@ static int add(struct placer *placer, const struct gpucoll_topology_object *obje
     return index;
 }
 
+/* Of NUMA nodes near the same CPUs, those of the lowest rank go first. */
+enum { ORDINARY_MEMORY, OTHER_MEMORY, NO_MEMORY, MEMORY_RANKS };
+
+static int memory_rank(hwloc_obj_t numa)
+{
+    if (numa->attr->numanode.local_memory == 0) {
+        return NO_MEMORY;
+    }
+    /* Others are HBM, GPUMemory, NVM, CXL-DRAM and the like. There is no subtype where hwloc cannot tell. */
+    return numa->subtype == NULL || strcmp(numa->subtype, "DRAM") == 0 ? ORDINARY_MEMORY : OTHER_MEMORY;
+}
+
+/* hwloc says of each NUMA node which CPUs it is near, also of memory that has none (of a GPU, HBM beside DRAM, behind CXL): several
+ * nodes have the same. Here a CPU belongs to one node, and the others have none. Where ranks are equal the lower number goes first:
+ * systems count what they allocate from by default before the rest. */
+static bool find_numas_with_cpus(struct placer *placer)
+{
+    hwloc_const_nodeset_t all = hwloc_topology_get_topology_nodeset(placer->hwloc);
+    hwloc_bitmap_t taken = hwloc_bitmap_alloc();
+    placer->with_cpus = hwloc_bitmap_alloc();
+    bool fine = taken != NULL && placer->with_cpus != NULL;
+    for (int rank = 0; rank < MEMORY_RANKS; rank++) {
+        for (int at = hwloc_bitmap_first(all); at >= 0 && fine; at = hwloc_bitmap_next(all, at)) {
+            hwloc_obj_t numa = hwloc_get_numanode_obj_by_os_index(placer->hwloc, (unsigned)at);
+            if (numa != NULL && memory_rank(numa) == rank && !hwloc_bitmap_iszero(numa->cpuset) &&
+                !hwloc_bitmap_intersects(numa->cpuset, taken)) {
+                fine = hwloc_bitmap_or(taken, taken, numa->cpuset) == 0 &&
+                       hwloc_bitmap_set(placer->with_cpus, (unsigned)at) == 0;
+            }
+        }
+    }
+    hwloc_bitmap_free(taken);
+    return fine;
+}
+
+static bool has_cpus(const struct placer *placer, hwloc_obj_t numa)
+{
+    return hwloc_bitmap_isset(placer->with_cpus, numa->os_index);
+}
+
 /* The socket that the NUMA node belongs to; NULL: to none, or to several. */
 static hwloc_obj_t socket_of(const struct placer *placer, hwloc_obj_t numa)
 {
@@ -94,8 +135,8 @@ static hwloc_obj_t home_of(const struct placer *placer, hwloc_obj_t object)
     hwloc_obj_t found = NULL;
     int nodes = 0;
     while ((numa = hwloc_get_next_obj_by_type(placer->hwloc, HWLOC_OBJ_NUMANODE, numa)) != NULL) {
-        /* A node without CPUs (memory of a GPU, memory behind CXL) is a home to nothing. */
-        if (hwloc_bitmap_isset(object->nodeset, numa->os_index) && !hwloc_bitmap_iszero(numa->cpuset)) {
+        /* A node without CPUs is a home to nothing. */
+        if (hwloc_bitmap_isset(object->nodeset, numa->os_index) && has_cpus(placer, numa)) {
             found = numa;
             nodes++;
         }
@@ -193,7 +234,9 @@ static void add_numa(struct placer *placer, hwloc_obj_t numa, int parent)
     gpucoll_topology_blank(&object, GPUCOLL_TOPOLOGY_NUMA, parent);
     object.id = number_of(numa);
     object.memory_bytes = numa->attr->numanode.local_memory;
-    copy_cpus(&object.cpus, numa->cpuset);
+    if (has_cpus(placer, numa)) {
+        copy_cpus(&object.cpus, numa->cpuset);
+    }
     add_home(placer, numa, add(placer, &object));
 }
 
@@ -266,7 +309,8 @@ struct gpucoll_topology *gpucoll_found_place(const struct gpucoll_topology *foun
         .index = calloc(count, sizeof(int)),
         .tree = gpucoll_topology_new(),
     };
-    bool fine = placer.hwloc && placer.card && placer.home && placer.index && placer.tree;
+    bool fine = placer.hwloc && placer.card && placer.home && placer.index && placer.tree &&
+                find_numas_with_cpus(&placer);
     if (fine) {
         find_homes(&placer);
         add_machine(&placer);
@@ -280,6 +324,7 @@ struct gpucoll_topology *gpucoll_found_place(const struct gpucoll_topology *foun
     if (placer.hwloc) {
         hwloc_topology_destroy(placer.hwloc);
     }
+    hwloc_bitmap_free(placer.with_cpus);
     free(placer.card);
     free(placer.home);
     free(placer.index);

@@ -340,18 +340,31 @@ TEST(topology_found, drivers_without_the_newer_functions)
     EXPECT_EQ(found->nvlinks[0].to, 1);
 }
 
-TEST(topology_found, hwloc_gives_each_device_its_place)
+/* The found devices in the tree of the machine that test/topology/NAME.xml has of hwloc. Not ok in a build without hwloc. */
+static Topology placed_by_hwloc(const std::string &name)
 {
-    setenv("HWLOC_XMLFILE", source_file("test/topology/hwloc.xml").c_str(), 1);
+    setenv("HWLOC_XMLFILE", source_file("test/topology/" + name + ".xml").c_str(), 1);
     Topology found = found_devices(nvml::library());
     Topology tree(gpucoll_found_place(found));
     unsetenv("HWLOC_XMLFILE");
+    return tree;
+}
+
+/* What is written of it, from the first socket on, as the name of the machine is not known here. */
+static std::string sockets_of(const Topology &tree)
+{
+    std::string xml = tree.xml();
+    xml.erase(0, xml.find("<socket"));
+    return "    " + xml;
+}
+
+TEST(topology_found, hwloc_gives_each_device_its_place)
+{
+    Topology tree = placed_by_hwloc("hwloc");
     if (!tree.ok()) {
         GTEST_SKIP() << "a build without hwloc";
     }
-    std::string xml = tree.xml();
-    xml.erase(0, xml.find("<socket"));
-    EXPECT_EQ("    " + xml, read_all(source_file("test/topology/hwloc.found")));
+    EXPECT_EQ(sockets_of(tree), read_all(source_file("test/topology/hwloc.found")));
     EXPECT_EQ(tree.link(0, 1).nvlinks, 4u);
     EXPECT_EQ(tree.link(0, 2).nvlinks, 6u);
     EXPECT_TRUE(tree.link(0, 2).switched);
@@ -359,6 +372,27 @@ TEST(topology_found, hwloc_gives_each_device_its_place)
     EXPECT_EQ(tree.link(0, 1).path, GPUCOLL_PATH_SWITCH);
     RecordingLog log;
     EXPECT_TRUE(from_text(tree.xml(), log).ok()) << log.text_of("topology-file");
+}
+
+/* hwloc says of each node here which CPUs it is near. Where it tells no kinds, the lower number has them (0 before 1 and 7). DRAM goes
+ * before HBM (3 before 2), and HBM before a node without memory (6 before 5). */
+TEST(topology_found, memory_beside_that_of_the_cpus_is_no_home)
+{
+    Topology tree = placed_by_hwloc("hwloc-memory");
+    if (!tree.ok()) {
+        GTEST_SKIP() << "a build without hwloc";
+    }
+    EXPECT_EQ(sockets_of(tree), read_all(source_file("test/topology/hwloc-memory.found")));
+    EXPECT_EQ(gpucoll_topology_numa_id(tree, tree.gpu(0)), 0);
+    gpucoll_pci_address nic;
+    ASSERT_TRUE(gpucoll_pci_parse(&nic, "0001:11:00.0"));
+    EXPECT_EQ(gpucoll_topology_numa_id(tree, gpucoll_topology_find_pci(tree, &nic)), 3);
+    EXPECT_EQ(gpucoll_topology_numa_id(tree, tree.gpu(2)), 6);
+    RecordingLog log;
+    Topology again = from_text(tree.xml(), log);
+    ASSERT_TRUE(again.ok()) << log.text_of("topology-file");
+    EXPECT_EQ(again.xml(), tree.xml());
+    EXPECT_EQ(gpucoll_topology_numa_id(again, again.gpu(2)), 6);
 }
 
 TEST(topology_found, this_machine_is_a_valid_topology)

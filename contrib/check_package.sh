@@ -107,7 +107,7 @@ build_tarball() (
         make -j"$(jobs_here)" NVCCFLAGS="$flags"
 )
 
-# use_installed LOADER...: a program finds gpucoll after `eval`ing what LOADER prints, and nothing else.
+# use_installed LOADER PREFIX: a program finds gpucoll after `eval`ing what LOADER prints, and nothing else.
 use_installed() {
     local settings
     settings=$("$@") || return 1
@@ -117,21 +117,47 @@ use_installed() {
             ompi_info --parsable --param coll gpucoll --level 9 | grep 'mca:coll:gpucoll:.*priority' >&2"
 }
 
+# environment_file PREFIX
 environment_file() {
-    echo ". '$package/prefix/env.sh'"
+    echo ". '$1/env.sh'"
 }
 
+# environment_module PREFIX
 environment_module() {
     local tcl lmod
     tcl=$(find /usr/lib /usr/share -name modulecmd.tcl 2>/dev/null | head -n 1)
     lmod=$(find /usr/share/lmod -path '*/libexec/lmod' 2>/dev/null | head -n 1)
-    export MODULEPATH=$package/prefix/share/modulefiles
+    export MODULEPATH=$1/share/modulefiles
     if [ -n "$tcl" ]; then
         tclsh "$tcl" bash load "gpucoll/$version"
     else
         "$lmod" bash load "gpucoll/$version"
     fi
 }
+
+# libmpi_folder SAID WANTED: where mpicc names no folder of libraries, as an Open MPI's in /usr/lib, and ompi_info says that it is SAID, the
+# environment file and the module set LD_LIBRARY_PATH to WANTED.
+libmpi_folder() (
+    ompi=$package/silent-ompi build=$package/silent prefix=$package/silent/prefix
+    rm -rf "$ompi" "$build"
+    mkdir -p "$ompi/bin" "$prefix/lib/openmpi"
+    ln -s "$(made_with "$top/_build/mpi" MPIRUN)" "$ompi/bin/mpirun"
+    cat >"$ompi/bin/mpicc" <<END
+#!/bin/sh
+[ "\$1" = --showme:libdirs ] || exec "$(made_with "$top/_build/mpi" MPICC)" "\$@"
+END
+    printf '#!/bin/sh\necho "path:libdir:%s"\n' "$1" >"$ompi/bin/ompi_info"
+    chmod +x "$ompi/bin/mpicc" "$ompi/bin/ompi_info"
+    cd "$build" && "$top/configure" --without-cuda --with-ompi="$ompi" --prefix="$prefix" &&
+        make install-envDATA install-modulefileDATA || return 1
+    unset LD_LIBRARY_PATH
+    for loader in environment_file environment_module; do
+        settings=$("$loader" "$prefix") &&
+            found=$(env -i HOME="${HOME:-/}" PATH=/usr/bin:/bin bash -euc "$settings
+                echo \"\${LD_LIBRARY_PATH:-}\"") || return 1
+        [ "$found" = "$2" ] || { echo "$loader: LD_LIBRARY_PATH is '$found', not '$2'"; return 1; }
+    done
+)
 
 # uninstalled DIR: nothing but directories is left.
 uninstalled() {
@@ -193,9 +219,12 @@ source_tree_tests() {
 installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
     version=$(made_with "$package/build" VERSION)
-    attempt "environment file" logged "$logs/env.log" use_installed environment_file || true
+    attempt "environment file" logged "$logs/env.log" use_installed environment_file "$package/prefix" || true
     if has_package lmod || need_packages environment-modules tcl; then
-        attempt "environment module" logged "$logs/module.log" use_installed environment_module || true
+        attempt "environment module" logged "$logs/module.log" use_installed environment_module "$package/prefix" || true
+        attempt "libmpi in a folder that mpicc does not name" logged "$logs/libmpi-named.log" libmpi_folder /opt/ompi/lib /opt/ompi/lib || true
+        attempt "libmpi in a folder that nobody names" logged "$logs/libmpi-unnamed.log" libmpi_folder "" "" || true
+        attempt "libmpi in a folder of the system" logged "$logs/libmpi-system.log" libmpi_folder /usr/lib64 "" || true
     else
         record SKIP "environment module" "neither Environment Modules nor Lmod could be installed"
     fi

@@ -21,6 +21,13 @@ AC_DEFUN([GPUCOLL_CHECK_FOLDERS], [
     done
 ])
 
+# GPUCOLL_IF_SYSTEM_FOLDER(FOLDER, IF-SO, IF-NOT): does the loader look for libraries in FOLDER by itself, on every Linux of its kind?
+AC_DEFUN([GPUCOLL_IF_SYSTEM_FOLDER], [
+    AS_CASE([$1], [/lib|/lib64|/lib/*-linux-gnu|/usr/lib|/usr/lib64|/usr/lib/*-linux-gnu], [:
+        $2], [:
+        $3])
+])
+
 # Before AC_PROG_CC, which names no package.
 AC_DEFUN([GPUCOLL_FIND_COMPILERS], [
     AS_IF([test "x$CC" = x], [

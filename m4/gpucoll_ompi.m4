@@ -21,6 +21,7 @@ AC_DEFUN([GPUCOLL_CHECK_OMPI], [
         GPUCOLL_FIND_MPICC
         GPUCOLL_OMPI_VERSION
         GPUCOLL_OMPI_FLAGS
+        GPUCOLL_OMPI_LIBDIR
         GPUCOLL_OMPI_HEADERS
         GPUCOLL_OMPI_PLUGIN_DIR
         gpucoll_ompi_summary="$OMPI_VERSION ($MPICC)"
@@ -68,7 +69,6 @@ AC_DEFUN([GPUCOLL_OMPI_VERSION], [
 
 AC_DEFUN([GPUCOLL_OMPI_FLAGS], [
     OMPI_BINDIR=`dirname "$MPICC"`
-    OMPI_LIBDIR=`"$MPICC" --showme:libdirs | $SED 's/ .*//'`
     MPI_CFLAGS=`"$MPICC" --showme:compile`
     MPI_LIBS=`"$MPICC" --showme:link`
     AC_MSG_CHECKING([for mpirun])
@@ -87,6 +87,20 @@ AC_DEFUN([GPUCOLL_OMPI_FLAGS], [
         [AC_MSG_RESULT([no])
          AC_MSG_ERROR([a program does not link with "$OMPI_LIBS": see config.log])])
     LIBS=$gpucoll_save_LIBS
+])
+
+# Where the loader has to be told to look for libmpi; empty if it looks there by itself, or if nobody knows. mpicc is asked last: it
+# names no folder that compilers search anyway, and may name other libraries' before Open MPI's.
+AC_DEFUN([GPUCOLL_OMPI_LIBDIR], [
+    AC_MSG_CHECKING([where the loader has to be told to look for libmpi])
+    OMPI_LIBDIR=`"$OMPI_BINDIR/ompi_info" --path libdir --parsable 2>/dev/null | $SED -n 's/^path:libdir://p'`
+    AS_IF([test "x$OMPI_LIBDIR" = x], [OMPI_LIBDIR=`"$MPICC" --showme:libdirs 2>/dev/null | $SED 's/ .*//'`])
+    # Debian's is a folder of links to the system's.
+    gpucoll_real=`readlink -f "$OMPI_LIBDIR/libmpi.so"`
+    gpucoll_real=`dirname "$gpucoll_real"`
+    GPUCOLL_IF_SYSTEM_FOLDER([$OMPI_LIBDIR], [OMPI_LIBDIR=])
+    GPUCOLL_IF_SYSTEM_FOLDER([$gpucoll_real], [OMPI_LIBDIR=])
+    AC_MSG_RESULT([${OMPI_LIBDIR:-nowhere}])
 ])
 
 AC_DEFUN([GPUCOLL_OMPI_HEADERS], [

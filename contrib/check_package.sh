@@ -95,6 +95,33 @@ quick_kernels() {
     ! "${cuda_option#--with-cuda=}/bin/nvcc" --help 2>/dev/null | grep -e --Ofast-compile >/dev/null || echo --Ofast-compile=max
 }
 
+# own_library MODULE: of what pkg-config knows of it, a folder $package/MODULE as --with-MODULE takes it.
+own_library() {
+    local own=$package/$1 file
+    rm -rf "$own"
+    mkdir -p "$own/lib" "$own/share/pkgconfig"
+    ln -s "$(pkg-config --variable=includedir "$1")" "$own/include"
+    # Not the folder: pkg-config would see that it is the system's.
+    find "$(pkg-config --variable=libdir "$1")" -maxdepth 1 '(' -name 'libhwloc.so*' -o -name 'libuc[mpst].so*' ')' -exec ln -s -t "$own/lib" '{}' +
+    for file in "$(pkg-config --variable=pcfiledir "$1")/$1"*.pc; do
+        sed -E "s|^prefix *=.*|prefix=$own|; s|^libdir *=.*|libdir=$own/lib|; s|^includedir *=.*|includedir=$own/include|" \
+            "$file" >"$own/share/pkgconfig/${file##*/}"
+    done
+}
+
+# Is what --with-hwloc and --with-ucx named what will be loaded, and do the loader's own folders stay out of it?
+own_libraries_are_loaded() {
+    local file name
+    for file in "$package"/prefix/lib*/openmpi/mca_coll_gpucoll.so "$package/prefix/bin/gpucoll_info"; do
+        for name in "${own[@]}"; do
+            readelf -d "$file" | grep -E "R(UN)?PATH.*(\[|:)$package/$name/lib[]:]" || { echo "$file: nothing of $name"; return 1; }
+        done
+        ldd "$file" | grep "=> $package/hwloc/lib/libhwloc" || { echo "$file: another hwloc"; return 1; }
+    done
+    ! readelf -d "$top"/_build/mpi/{gpucoll_info,ompi/mca/coll/gpucoll/.libs/mca_coll_gpucoll.so} |
+        grep -E 'R(UN)?PATH.*(\[|:)(/usr)?/lib(64|/[^/]*-linux-gnu)?[]:]'
+}
+
 # For every architecture that nvcc knows: the one place where contrib/check compiles all that a release compiles. The part mpi compiles one
 # of them as a release does; with `--release yes` all are compiled so here.
 build_tarball() (
@@ -102,8 +129,13 @@ build_tarball() (
     mkdir -p "$package/build"
     flags=
     [ "$release" = yes ] || flags=$(quick_kernels)
+    options=(--prefix="$package/prefix" --enable-werror "$cuda_option")
+    for name in "${own[@]}"; do
+        own_library "$name" || return 1
+        options+=("--with-$name=$package/$name")
+    done
     cd "$package/build" &&
-        ../source/configure --prefix="$package/prefix" --enable-werror "$cuda_option" &&
+        ../source/configure "${options[@]}" &&
         make -j"$(jobs_here)" NVCCFLAGS="$flags"
 )
 
@@ -219,6 +251,7 @@ source_tree_tests() {
 installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
     version=$(made_with "$package/build" VERSION)
+    attempt "libraries that configure was told of" logged "$logs/own.log" own_libraries_are_loaded || true
     attempt "environment file" logged "$logs/env.log" use_installed environment_file "$package/prefix" || true
     if has_package lmod || need_packages environment-modules tcl; then
         attempt "environment module" logged "$logs/module.log" use_installed environment_module "$package/prefix" || true
@@ -235,6 +268,8 @@ installed_tests() {
 part_package() {
     local dir=$top/_build/mpi version longest='*/*:cluster_*:timeout.*:death.*:warmup.*:exchange_sizes.*:allreduce_sizes.*'
     package=$top/_build/package
+    local -a own=(hwloc)
+    ! pkg-config --exists ucx || own+=(ucx)
     mkdir -p "$package"
     chmod -R u+w "$package"
     build_mpi || { record FAIL "package" "does not build"; return; }

@@ -17,19 +17,33 @@ AC_DEFUN([GPUCOLL_USE_PREFIX], [
         export PKG_CONFIG_PATH])
 ])
 
+# GPUCOLL_ADD_RUNPATH(VARIABLE, LIBS)
+# Adds to VARIABLE what has libtool write the folders of the linker flags LIBS into the component and programs: else the loader takes the
+# system's library of that name, or finds none. libtool does so by itself only where a .la file lies beside the library, which is seldom.
+AC_DEFUN([GPUCOLL_ADD_RUNPATH], [
+    for gpucoll_flag in $2; do
+        AS_CASE([$gpucoll_flag], [-L/*], [
+            gpucoll_dir=`echo "$gpucoll_flag" | $SED 's/^-L//'`
+            GPUCOLL_IF_SYSTEM_FOLDER([$gpucoll_dir], [], [$1="$$1 -R$gpucoll_dir"])])
+    done
+])
+
 # hwloc tells which GPUs, NICs and cores are near each other (core/topology).
 AC_DEFUN([GPUCOLL_CHECK_HWLOC], [
     AC_ARG_WITH([hwloc],
         [AS_HELP_STRING([--with-hwloc=DIR], [hwloc's prefix; --without-hwloc: the machine's topology is known from files only])],
         [], [with_hwloc=yes])
     gpucoll_hwloc_summary="no (topology from files only)"
+    HWLOC_RUNPATH=
     AS_IF([test "x$with_hwloc" != xno], [
         GPUCOLL_USE_PREFIX([hwloc], [$with_hwloc], [hwloc.h], [hwloc])
         PKG_CHECK_MODULES([HWLOC], [hwloc >= 2.0],
             [AC_DEFINE([HAVE_HWLOC], [1], [Define to 1 if hwloc was found.])],
             [GPUCOLL_MISSING([hwloc 2.0 or newer was not found], [libhwloc-dev], [hwloc-devel], [--with-hwloc=DIR])])
+        GPUCOLL_ADD_RUNPATH([HWLOC_RUNPATH], [$HWLOC_LIBS])
         gpucoll_hwloc_summary=`$PKG_CONFIG --modversion hwloc`
     ])
+    AC_SUBST([HWLOC_RUNPATH])
 ])
 
 # UCX carries what goes between hosts (ucx_tl/rdma). Its headers are needed here; the library is found at run time, so that
@@ -40,14 +54,17 @@ AC_DEFUN([GPUCOLL_CHECK_UCX], [
         [], [with_ucx=auto])
     gpucoll_have_ucx=no
     gpucoll_ucx_summary="no (one host only)"
+    UCX_RUNPATH=
     GPUCOLL_USE_PREFIX([ucx], [$with_ucx], [ucp/api/ucp.h], [ucx])
     AS_IF([test "x$with_ucx" != xno], [
         PKG_CHECK_MODULES([UCX], [ucx >= 1.13], [gpucoll_have_ucx=yes], [gpucoll_have_ucx=no])])
     AS_IF([test $gpucoll_have_ucx = yes], [
         AC_DEFINE([HAVE_UCX], [1], [Define to 1 if UCX was found.])
+        GPUCOLL_ADD_RUNPATH([UCX_RUNPATH], [$UCX_LIBS])
         gpucoll_ucx_summary=`$PKG_CONFIG --modversion ucx`
     ], [test "x$with_ucx" != xauto && test "x$with_ucx" != xno], [
         GPUCOLL_MISSING([UCX 1.13 or newer was not found], [libucx-dev], [ucx-devel], [--with-ucx=DIR])])
+    AC_SUBST([UCX_RUNPATH])
     AM_CONDITIONAL([UCX], [test $gpucoll_have_ucx = yes])
 ])
 
@@ -61,7 +78,9 @@ AC_DEFUN([GPUCOLL_CHECK_TEST_MODULE], [
     GPUCOLL_USE_PREFIX([$2], [$with_$2], [$7], [$4])
     AS_IF([test "x$with_$2" != xno], [
         PKG_CHECK_MODULES([$3], [$4], [gpucoll_have_$2=yes], [gpucoll_have_$2=no])])
-    AS_IF([test $gpucoll_have_$2 = yes], [gpucoll_$2_summary=`$PKG_CONFIG --modversion $4`],
+    AS_IF([test $gpucoll_have_$2 = yes],
+          [GPUCOLL_ADD_RUNPATH([$3_LIBS], [$$3_LIBS])
+           gpucoll_$2_summary=`$PKG_CONFIG --modversion $4`],
           [test "x$with_$2" != xauto && test "x$with_$2" != xno],
           [GPUCOLL_MISSING([$1 was not found], [$5], [$6], [--with-$2=DIR])])
     AM_CONDITIONAL([$3], [test $gpucoll_have_$2 = yes])

@@ -17,6 +17,30 @@ expect_error() {
     record PASS "configure, $name"
 }
 
+# pretended_ompi FOLDER OPTION ANSWER: an Open MPI whose mpicc gives that answer to that option, and all else as the one gpucoll is built for.
+pretended_ompi() {
+    rm -rf "$1"
+    mkdir -p "$1/bin"
+    ln -s "$(made_with "$top/_build/mpi" MPIRUN)" "$1/bin/mpirun"
+    cat >"$1/bin/mpicc" <<END
+#!/bin/sh
+[ "\$1" != $2 ] || { echo "$3"; exit; }
+exec "$(made_with "$top/_build/mpi" MPICC)" "\$@"
+END
+    chmod +x "$1/bin/mpicc"
+}
+
+# other_source NAME INSTALLED RELEASE GREEK TEXT: for Open MPI INSTALLED, with a source tree of 5.0.RELEASE whose version ends in GREEK,
+# configure fails and says TEXT.
+other_source() {
+    local tree=$package/other-source with
+    with=(--without-cuda --with-ompi="$package/other-ompi" --with-ompi-src="$tree")
+    pretended_ompi "$package/other-ompi" --showme:version "mpicc: Open MPI $2 (Language: C)"
+    mkdir -p "$tree/opal/include"
+    printf '#define OPAL_%s_VERSION %s\n' GREEK "\"$4\"" MAJOR 5 MINOR 0 RELEASE "$3" >"$tree/opal/include/opal_config.h"
+    expect_error "source tree $1" "$5"
+}
+
 configure_errors() {
     local nothing=$package/nothing with
     mkdir -p "$nothing"
@@ -49,6 +73,9 @@ configure_errors() {
     expect_error "folder with a bar" "--libdir=$nothing|: gpucoll cannot be installed in a folder"
     with=(--without-cuda --with-ompi-src="$nothing")
     expect_error "no Open MPI source tree" "has no opal/include/opal_config.h" "run Open MPI's configure there"
+    other_source "of a version that begins alike" 5.0.10 1 "" "is Open MPI 5.0.1, but"
+    other_source "of a release candidate" 5.0.10 10 rc1 "is Open MPI 5.0.10rc1, but"
+    other_source "of the release" 5.0.10rc1 10 "" "is Open MPI 5.0.10, but"
     if [ "$cuda_option" != --without-cuda ]; then
         with=("$cuda_option" --with-cuda-arch=12)
         expect_error "unknown architecture" "does not know architecture 12; it knows:"
@@ -171,15 +198,11 @@ environment_module() {
 # environment file and the module set LD_LIBRARY_PATH to WANTED.
 libmpi_folder() (
     ompi=$package/silent-ompi build=$package/silent prefix=$package/silent/prefix
-    rm -rf "$ompi" "$build"
-    mkdir -p "$ompi/bin" "$prefix/lib/openmpi"
-    ln -s "$(made_with "$top/_build/mpi" MPIRUN)" "$ompi/bin/mpirun"
-    cat >"$ompi/bin/mpicc" <<END
-#!/bin/sh
-[ "\$1" = --showme:libdirs ] || exec "$(made_with "$top/_build/mpi" MPICC)" "\$@"
-END
+    rm -rf "$build"
+    mkdir -p "$prefix/lib/openmpi"
+    pretended_ompi "$ompi" --showme:libdirs ""
     printf '#!/bin/sh\necho "path:libdir:%s"\n' "$1" >"$ompi/bin/ompi_info"
-    chmod +x "$ompi/bin/mpicc" "$ompi/bin/ompi_info"
+    chmod +x "$ompi/bin/ompi_info"
     cd "$build" && "$top/configure" --without-cuda --with-ompi="$ompi" --prefix="$prefix" &&
         make install-envDATA install-modulefileDATA || return 1
     unset LD_LIBRARY_PATH

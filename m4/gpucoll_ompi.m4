@@ -155,9 +155,11 @@ AC_DEFUN([GPUCOLL_OMPI_SRC_FLAGS], [
         [AC_MSG_ERROR([--with-ompi-src=$with_ompi_src has no opal/include/opal_config.h: run Open MPI's configure there first,
     with the options of the installed Open MPI (ompi_info shows them)])])
     gpucoll_src=`cd "$with_ompi_src" && pwd`
-    gpucoll_src_version=`$SED -n 's/^#define OPAL_\(MAJOR\|MINOR\|RELEASE\)_VERSION //p' \
-        "$gpucoll_src/opal/include/opal_config.h" | tr '\n' . | $SED 's/\.$//'`
-    AS_CASE([$OMPI_VERSION], [$gpucoll_src_version*], [],
+    # The whole of it, with the rc1 of a release candidate, as mpicc says it.
+    gpucoll_src_version=`$AWK '/define OPAL_MAJOR_VERSION / { major = $[]3 } /define OPAL_MINOR_VERSION / { minor = $[]3 }
+        /define OPAL_RELEASE_VERSION / { release = $[]3 } /define OPAL_GREEK_VERSION / { greek = $[]3 }
+        END { print major "." minor "." release greek }' "$gpucoll_src/opal/include/opal_config.h" | tr -d '"'`
+    AS_IF([test "x$gpucoll_src_version" != "x$OMPI_VERSION"],
         [AC_MSG_ERROR([--with-ompi-src=$with_ompi_src is Open MPI $gpucoll_src_version, but $MPICC is Open MPI $OMPI_VERSION: they must be
     of the same version])])
     OMPI_CPPFLAGS=

@@ -139,7 +139,7 @@ own_library() {
 # Is what --with-hwloc and --with-ucx named what will be loaded, and do the loader's own folders stay out of it?
 own_libraries_are_loaded() {
     local file name
-    for file in "$package"/prefix/lib*/openmpi/mca_coll_gpucoll.so "$package/prefix/bin/gpucoll_info"; do
+    for file in "$package/prefix/lib64/openmpi/mca_coll_gpucoll.so" "$package/prefix/bin/gpucoll_info"; do
         for name in "${own[@]}"; do
             readelf -d "$file" | grep -E "R(UN)?PATH.*(\[|:)$package/$name/lib[]:]" || { echo "$file: nothing of $name"; return 1; }
         done
@@ -156,7 +156,7 @@ build_tarball() (
     mkdir -p "$package/build"
     flags=
     [ "$release" = yes ] || flags=$(quick_kernels)
-    options=(--prefix="$package/prefix" --enable-werror "$cuda_option")
+    options=(--prefix="$package/prefix" --libdir="$package/prefix/lib64" --enable-werror "$cuda_option")
     for name in "${own[@]}"; do
         own_library "$name" || return 1
         options+=("--with-$name=$package/$name")
@@ -174,6 +174,20 @@ use_installed() {
         OMPI_MCA_coll_gpucoll_accelerator=host bash -euc "$settings
             mpirun -n 2 --oversubscribe --mca coll gpucoll gpucoll_demo --max 64K --iterations 20
             ompi_info --parsable --param coll gpucoll --level 9 | grep 'mca:coll:gpucoll:.*priority' >&2"
+}
+
+# The component is found in lib64, in a copy of the installation rather than where that was, and outside where env.sh tells.
+component_is_found() {
+    local prefix=$package/prefix copy=$package/copy found
+    rm -rf "$copy"
+    cp -R "$prefix" "$copy"
+    for found in "$prefix" "$copy"; do
+        [ "$(installed_component "$found")" = "$found/lib64/openmpi" ] || { echo "not found in $found"; return 1; }
+    done
+    rm -r "$copy/lib64"
+    [ "$(installed_component "$copy")" = "$prefix/lib64/openmpi" ] || { echo "not found where env.sh says"; return 1; }
+    sed -i "s|$prefix/lib64/openmpi|$package/nothing|g" "$copy/env.sh"
+    [ -z "$(installed_component "$copy")" ] || { echo "found where there is none"; return 1; }
 }
 
 # environment_file PREFIX
@@ -274,6 +288,7 @@ source_tree_tests() {
 installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
     version=$(made_with "$package/build" VERSION)
+    attempt "component in lib64" logged "$logs/component.log" component_is_found || true
     attempt "libraries that configure was told of" logged "$logs/own.log" own_libraries_are_loaded || true
     attempt "environment file" logged "$logs/env.log" use_installed environment_file "$package/prefix" || true
     if has_package lmod || need_packages environment-modules tcl; then

@@ -264,6 +264,20 @@ made_with() {
     sed -n "s/^$2 = //p" "$1/Makefile"
 }
 
+# installed_component PREFIX: the folder in which the component of an installation is: lib/openmpi, or another by --libdir. It is looked for, as
+# PREFIX may have been moved or copied; only where it was installed outside of PREFIX (--with-ompi-plugin-dir), env.sh tells. Empty if there is none.
+installed_component() {
+    local file name=mca_coll_gpucoll.so
+    file=$(find -H "$1"/lib* -name "$name" -print -quit 2>/dev/null) || true
+    if [ -z "$file" ]; then
+        # shellcheck disable=SC1091
+        file=$( (unset OMPI_MCA_mca_base_component_path && . "$1/env.sh" && echo "$OMPI_MCA_mca_base_component_path") 2>/dev/null) || return 0
+        file=${file#SYSTEM_DEFAULT:}
+        file=${file%:USER_DEFAULT}/$name
+    fi
+    [ ! -f "$file" ] || dirname "$file"
+}
+
 # --- The machine
 
 gpu_count() {

@@ -280,17 +280,6 @@ installed_component() {
 
 # --- The machine
 
-gpu_count() {
-    local list count visible
-    list=$(nvidia-smi -L 2>/dev/null) || list=
-    count=$(grep -c '^GPU' <<<"$list") || true
-    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
-        visible=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || true
-        [ "$count" -le "$visible" ] || count=$visible
-    fi
-    echo "$count"
-}
-
 machine_name() {
     # shellcheck disable=SC1091
     printf '%s, %s, %d cores' "$(. /etc/os-release && echo "$PRETTY_NAME")" "$(uname -m)" "$(nproc)"

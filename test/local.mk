@@ -1,8 +1,8 @@
 # Tests are built by `make check`; `make install-tests` puts them, and what runs them, under LIBEXECDIR/gpucoll for
 # machines that only run (contrib/gpu_check --prefix).
 installed_tests = $(check_PROGRAMS)
-installed_test_files = test/run_mpi.sh
-dist_noinst_SCRIPTS += test/run_mpi.sh
+installed_test_files = test/gpu_count test/run_mpi.sh
+dist_noinst_SCRIPTS += test/gpu_count test/run_mpi.sh
 check_LTLIBRARIES =
 EXTRA_DIST += test/topology
 

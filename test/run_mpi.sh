@@ -96,11 +96,8 @@ trap 'rm -rf "$shm"' EXIT
 export "OMPI_MCA_btl_${btl}_backing_directory=$shm" OMPI_MCA_osc_sm_backing_directory="$shm" OMPI_MCA_osc_rdma_backing_directory="$shm"
 gpus=0
 if [ "$accelerator" = cuda ]; then
-    gpus=$(nvidia-smi -L | grep -c '^GPU') || die "--accelerator cuda, but nvidia-smi lists no GPU"
-    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
-        visible=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || die "--accelerator cuda, but CUDA_VISIBLE_DEVICES names no GPU"
-        [ "$gpus" -le "$visible" ] || gpus=$visible
-    fi
+    gpus=$("$here/gpu_count")
+    [ "$gpus" -gt 0 ] || die "--accelerator cuda, but nvidia-smi lists no GPU, or CUDA_VISIBLE_DEVICES names none"
 fi
 
 trim() {

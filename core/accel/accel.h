@@ -25,6 +25,13 @@
 
 enum gpucoll_memory { GPUCOLL_MEMORY_HOST = 0, GPUCOLL_MEMORY_DEVICE = 1 };
 
+/* What device_enter changed in the calling thread, for device_leave; all zero: nothing. */
+struct gpucoll_entry {
+    bool pushed;  /* another context was current */
+    bool relaxed; /* the thread was in `mode` of capturing graphs */
+    int mode;
+};
+
 struct gpucoll_buffer {
     enum gpucoll_memory memory; /* managed memory counts as DEVICE; pinned host memory as HOST */
     int device;                 /* ordinal in this process; -1 for HOST */
@@ -168,10 +175,10 @@ struct gpucoll_accel_ops {
     /* Can it run GPUCOLL_KERNEL_REDUCE_BULK, and do GPUCOLL_KERNEL_STORE and SPREAD move in bulk on it? */
     bool (*device_bulk)(struct gpucoll_device *device);
     enum gpucoll_link (*device_link)(struct gpucoll_device *device, const struct gpucoll_device_id *peer);
-    /* For libraries that look at which context is current: makes this device's the one of the calling thread. True if it has to be taken back by
+    /* For libraries that look at which context is current: makes this device's the one of the calling thread, until
      * device_leave. NULL: the device's memory is host memory to all, and so are the next two. */
-    bool (*device_enter)(struct gpucoll_device *device);
-    void (*device_leave)(struct gpucoll_device *device, bool entered);
+    struct gpucoll_entry (*device_enter)(struct gpucoll_device *device);
+    void (*device_leave)(struct gpucoll_device *device, struct gpucoll_entry entry);
     /* What network devices have written into its memory, as the host knows, is there for kernels that are at work already. */
     gpucoll_status (*device_flush)(struct gpucoll_device *device) GPUCOLL_CHECKED;
     /* Zero-filled memory that peers can map. */

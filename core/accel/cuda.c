@@ -15,21 +15,33 @@ gpucoll_status gpucoll_cuda_check(const struct gpucoll_cuda_accel *accel, int or
     return result == CUDA_ERROR_OUT_OF_MEMORY ? GPUCOLL_ERR_NO_MEMORY : GPUCOLL_ERR_DEVICE;
 }
 
-bool gpucoll_cuda_enter(const struct gpucoll_cuda_accel *accel, CUcontext context)
+struct gpucoll_entry gpucoll_cuda_relax(const struct gpucoll_cuda_accel *accel)
 {
-    CUcontext current = NULL;
-    if (accel->cuda->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context) {
-        return false;
-    }
-    /* If this fails, so does what the caller does next, and says so. */
-    return accel->cuda->cuCtxPushCurrent(context) == CUDA_SUCCESS;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool relaxed = accel->cuda->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    return (struct gpucoll_entry){.relaxed = relaxed, .mode = (int)mode};
 }
 
-void gpucoll_cuda_leave(const struct gpucoll_cuda_accel *accel, bool entered)
+struct gpucoll_entry gpucoll_cuda_enter(const struct gpucoll_cuda_accel *accel, CUcontext context)
+{
+    CUcontext current = NULL;
+    struct gpucoll_entry entry = gpucoll_cuda_relax(accel);
+    if (accel->cuda->cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context) {
+        /* If this fails, so does what the caller does next, and says so. */
+        entry.pushed = accel->cuda->cuCtxPushCurrent(context) == CUDA_SUCCESS;
+    }
+    return entry;
+}
+
+void gpucoll_cuda_leave(const struct gpucoll_cuda_accel *accel, struct gpucoll_entry entry)
 {
     CUcontext left;
-    if (entered) {
+    CUstreamCaptureMode mode = (CUstreamCaptureMode)entry.mode;
+    if (entry.pushed) {
         (void)accel->cuda->cuCtxPopCurrent(&left);
+    }
+    if (entry.relaxed) {
+        (void)accel->cuda->cuThreadExchangeStreamCaptureMode(&mode);
     }
 }
 

@@ -64,9 +64,12 @@ static inline struct gpucoll_cuda_device *gpucoll_cuda_device(struct gpucoll_dev
 gpucoll_status gpucoll_cuda_check(const struct gpucoll_cuda_accel *accel, int ordinal, const char *what,
                                   CUresult result) GPUCOLL_CHECKED;
 
-/* Makes `context` current in this thread. True if it has to be taken back by gpucoll_cuda_leave. */
-bool gpucoll_cuda_enter(const struct gpucoll_cuda_accel *accel, CUcontext context);
-void gpucoll_cuda_leave(const struct gpucoll_cuda_accel *accel, bool entered);
+/* Lets the thread ask the driver for what it refuses while any thread captures a CUDA graph, which would be given up, too (events, streams,
+ * memory, modules): none of it is of the stream that is captured. Until gpucoll_cuda_leave. */
+struct gpucoll_entry gpucoll_cuda_relax(const struct gpucoll_cuda_accel *accel);
+/* The same, and makes `context` current in this thread. */
+struct gpucoll_entry gpucoll_cuda_enter(const struct gpucoll_cuda_accel *accel, CUcontext context);
+void gpucoll_cuda_leave(const struct gpucoll_cuda_accel *accel, struct gpucoll_entry entry);
 
 /* True if kernels and copies of a device have to be used on `pointer`: then it is filled in. */
 bool gpucoll_cuda_look(const struct gpucoll_cuda_accel *accel, const void *address,
@@ -101,8 +104,8 @@ bool gpucoll_cuda_device_lingers(struct gpucoll_device *device);
 unsigned gpucoll_cuda_device_resident(struct gpucoll_device *device);
 bool gpucoll_cuda_device_concurrent(struct gpucoll_device *device);
 bool gpucoll_cuda_device_bulk(struct gpucoll_device *device);
-bool gpucoll_cuda_device_enter(struct gpucoll_device *device);
-void gpucoll_cuda_device_leave(struct gpucoll_device *device, bool entered);
+struct gpucoll_entry gpucoll_cuda_device_enter(struct gpucoll_device *device);
+void gpucoll_cuda_device_leave(struct gpucoll_device *device, struct gpucoll_entry entry);
 gpucoll_status gpucoll_cuda_device_flush(struct gpucoll_device *device) GPUCOLL_CHECKED;
 bool gpucoll_cuda_extent(struct gpucoll_device *device, const void *pointer, uintptr_t *begin,
                          uint64_t *bytes);

@@ -51,9 +51,9 @@ gpucoll_status gpucoll_cuda_copier_open(struct gpucoll_device *device, bool to_h
         return GPUCOLL_ERR_NO_MEMORY;
     }
     copier->base = (struct gpucoll_copier){device, to_host};
-    bool entered = gpucoll_cuda_enter(accel, context_of(copier));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(copier));
     CUresult result = fill(accel->cuda, copier);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     gpucoll_status status = gpucoll_cuda_check(accel, device->ordinal, "making a queue of copies", result);
     if (status != GPUCOLL_OK) {
         gpucoll_cuda_copier_close(&copier->base);
@@ -68,14 +68,14 @@ void gpucoll_cuda_copier_close(struct gpucoll_copier *base)
     struct cuda_copier *copier = (struct cuda_copier *)base;
     const struct gpucoll_cuda_accel *accel = accel_of(copier);
     if (gpucoll_cuda_alive(accel, gpucoll_cuda_device(base->device)->place, base->device->ordinal)) {
-        bool entered = gpucoll_cuda_enter(accel, context_of(copier));
+        struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(copier));
         for (int i = 0; i < EVENTS && copier->events[i]; i++) {
             (void)accel->cuda->cuEventDestroy(copier->events[i]);
         }
         if (copier->stream) {
             (void)accel->cuda->cuStreamDestroy(copier->stream);
         }
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
     }
     free(copier);
 }
@@ -168,7 +168,7 @@ gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const stru
     const struct gpucoll_cuda_accel *accel = accel_of(copier);
     const struct gpucoll_cuda_driver *cuda = accel->cuda;
     CUresult result = CUDA_SUCCESS;
-    bool entered = gpucoll_cuda_enter(accel, context_of(copier));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(copier));
     if (copier->queued - copier->passed == EVENTS) {
         result = cuda->cuEventSynchronize(copier->events[(copier->passed + 1) % EVENTS]);
         copier->passed += result == CUDA_SUCCESS;
@@ -184,7 +184,7 @@ gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const stru
         result = cuda->cuEventRecord(copier->events[(copier->queued + 1) % EVENTS], copier->stream);
         copier->queued += result == CUDA_SUCCESS;
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, base->device->ordinal, "queueing a copy", result);
 }
 
@@ -193,10 +193,12 @@ gpucoll_status gpucoll_cuda_copier_passed(struct gpucoll_copier *base, uint64_t 
     struct cuda_copier *copier = (struct cuda_copier *)base;
     const struct gpucoll_cuda_accel *accel = accel_of(copier);
     CUresult result = CUDA_SUCCESS;
+    struct gpucoll_entry entry = gpucoll_cuda_relax(accel);
     while (copier->passed < copier->queued && result == CUDA_SUCCESS) {
         result = accel->cuda->cuEventQuery(copier->events[(copier->passed + 1) % EVENTS]);
         copier->passed += result == CUDA_SUCCESS;
     }
+    gpucoll_cuda_leave(accel, entry);
     *passed = copier->passed;
     return gpucoll_cuda_check(accel, base->device->ordinal, "copying between GPUs",
                               result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);

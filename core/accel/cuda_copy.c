@@ -46,9 +46,9 @@ static CUresult make_place(const struct gpucoll_cuda_accel *accel, const struct 
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    bool entered = gpucoll_cuda_enter(accel, context);
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context);
     result = cuda->cuStreamCreateWithPriority(&place->copies, CU_STREAM_NON_BLOCKING, 0);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     if (cuda->context_number && cuda->context_number(context, &place->number) != CUDA_SUCCESS) {
         place->number = 0;
     }
@@ -110,9 +110,9 @@ void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel)
             continue;
         }
         CUcontext context = atomic_load_explicit(&place->context, memory_order_relaxed);
-        bool entered = gpucoll_cuda_enter(accel, context);
+        struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context);
         (void)accel->cuda->cuStreamDestroy(place->copies);
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
         if (place->retained) {
             (void)accel->cuda->cuDevicePrimaryCtxRelease((CUdevice)i);
         }
@@ -124,13 +124,13 @@ void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel)
 static CUresult copy_on(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place,
                         void *to, const void *from, size_t bytes)
 {
-    bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
     CUresult result = accel->cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
                                                  bytes, place->copies);
     if (result == CUDA_SUCCESS) {
         result = accel->cuda->cuStreamSynchronize(place->copies);
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return result;
 }
 
@@ -261,14 +261,14 @@ gpucoll_status gpucoll_cuda_copy_rows(struct gpucoll_accel *base, void *to, cons
         return copy_rows_singly(base, to, from, rows, count);
     }
     const struct gpucoll_cuda_place *place = ends.from ? ends.from : ends.to;
-    bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
         result = queue_rows(accel, &ends, moved(to, rows[i].offset), moved(from, rows[i].offset), &rows[i]);
     }
     /* After an error too: what was queued before it still touches the buffers. */
     CUresult waited = accel->cuda->cuStreamSynchronize(place->copies);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, ends.ordinal, "copying the pieces of a buffer",
                               result != CUDA_SUCCESS ? result : waited);
 }
@@ -285,9 +285,9 @@ gpucoll_status gpucoll_cuda_synchronize(struct gpucoll_accel *base, const void *
     if (status != GPUCOLL_OK) {
         return status;
     }
-    bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_acquire));
     CUresult result = accel->cuda->cuCtxSynchronize();
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, pointer.ordinal, "waiting for the device", result);
 }
 
@@ -350,10 +350,10 @@ gpucoll_status gpucoll_cuda_host_alloc(struct gpucoll_accel *base, size_t bytes,
     ((struct header *)map)->bytes = whole;
     CUcontext context = any_context(accel);
     if (context) {
-        bool entered = gpucoll_cuda_enter(accel, context);
+        struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context);
         CUresult result = accel->cuda->cuMemHostRegister(
             map, whole, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
         if (result != CUDA_SUCCESS) {
             char text[256];
             gpucoll_cuda_describe(accel->cuda, result, text, sizeof(text));
@@ -374,9 +374,9 @@ void gpucoll_cuda_host_free(struct gpucoll_accel *base, void *pointer)
     struct header *map = (struct header *)((char *)pointer - header_bytes);
     CUcontext context = any_context(accel);
     if (context) {
-        bool entered = gpucoll_cuda_enter(accel, context);
+        struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context);
         (void)accel->cuda->cuMemHostUnregister(map); /* fails where it was not pinned */
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
     }
     munmap(map, map->bytes);
 }
@@ -386,10 +386,10 @@ gpucoll_status gpucoll_cuda_host_register(struct gpucoll_device *device, void *p
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     CUcontext context =
         atomic_load_explicit(&gpucoll_cuda_device(device)->place->context, memory_order_relaxed);
-    bool entered = gpucoll_cuda_enter(accel, context);
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context);
     CUresult result = accel->cuda->cuMemHostRegister(
         pointer, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, device->ordinal, "registering shared host memory (cuMemHostRegister)",
                               result);
 }
@@ -399,8 +399,8 @@ void gpucoll_cuda_host_unregister(struct gpucoll_device *device, void *pointer)
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     const struct gpucoll_cuda_place *place = gpucoll_cuda_device(device)->place;
     if (gpucoll_cuda_alive(accel, place, device->ordinal)) {
-        bool entered = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_relaxed));
+        struct gpucoll_entry entry = gpucoll_cuda_enter(accel, atomic_load_explicit(&place->context, memory_order_relaxed));
         (void)accel->cuda->cuMemHostUnregister(pointer);
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
     }
 }

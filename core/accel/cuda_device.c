@@ -126,9 +126,9 @@ void gpucoll_cuda_device_close(struct gpucoll_device *base)
     struct gpucoll_cuda_device *device = gpucoll_cuda_device(base);
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     if (device->place && gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
-        bool entered = gpucoll_cuda_enter(accel, context_of(device));
+        struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
         gpucoll_cuda_unload_kernels(device);
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
     }
     free(device);
 }
@@ -154,14 +154,14 @@ bool gpucoll_cuda_device_concurrent(struct gpucoll_device *device)
     return gpucoll_cuda_device(device)->concurrent;
 }
 
-bool gpucoll_cuda_device_enter(struct gpucoll_device *base)
+struct gpucoll_entry gpucoll_cuda_device_enter(struct gpucoll_device *base)
 {
     return gpucoll_cuda_enter(gpucoll_cuda_accel(base->accel), context_of(gpucoll_cuda_device(base)));
 }
 
-void gpucoll_cuda_device_leave(struct gpucoll_device *base, bool entered)
+void gpucoll_cuda_device_leave(struct gpucoll_device *base, struct gpucoll_entry entry)
 {
-    gpucoll_cuda_leave(gpucoll_cuda_accel(base->accel), entered);
+    gpucoll_cuda_leave(gpucoll_cuda_accel(base->accel), entry);
 }
 
 gpucoll_status gpucoll_cuda_device_flush(struct gpucoll_device *base)
@@ -171,10 +171,10 @@ gpucoll_status gpucoll_cuda_device_flush(struct gpucoll_device *base)
     if (!device->flushes) {
         return GPUCOLL_OK;
     }
-    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
     CUresult result = accel->cuda->flush_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
                                                 CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, base->ordinal, "waiting for what the network has written", result);
 }
 
@@ -251,7 +251,7 @@ gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *base, size_t by
     }
     size_t whole = (bytes + granularity - 1) / granularity * granularity;
     CUdeviceptr memory = 0;
-    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
     CUresult result = cuda->cuMemAlloc(&memory, whole);
     if (result == CUDA_SUCCESS) {
         result = cuda->cuMemsetD8Async(memory, 0, whole, device->place->copies);
@@ -270,7 +270,7 @@ gpucoll_status gpucoll_cuda_scratch_alloc(struct gpucoll_device *base, size_t by
         export_memory(accel, memory, handle);
         *pointer = (void *)(uintptr_t)memory;
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, base->ordinal, "allocating scratch memory", result);
 }
 
@@ -278,9 +278,9 @@ gpucoll_status gpucoll_cuda_memory_alloc(struct gpucoll_device *base, size_t byt
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     CUdeviceptr memory = 0;
-    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
     CUresult result = accel->cuda->cuMemAlloc(&memory, bytes);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     *pointer = (void *)(uintptr_t)memory;
     return result == CUDA_SUCCESS ? GPUCOLL_OK : GPUCOLL_ERR_NO_MEMORY;
 }
@@ -292,9 +292,9 @@ void gpucoll_cuda_memory_free(struct gpucoll_device *base, void *pointer)
     if (!gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
         return;
     }
-    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
     (void)accel->cuda->cuMemFree((CUdeviceptr)(uintptr_t)pointer);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
 }
 
 void gpucoll_cuda_scratch_free(struct gpucoll_device *device, void *pointer)
@@ -307,9 +307,9 @@ bool gpucoll_cuda_extent(struct gpucoll_device *base, const void *pointer, uintp
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     CUdeviceptr first = 0;
     size_t whole = 0;
-    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
     CUresult result = accel->cuda->cuMemGetAddressRange(&first, &whole, (CUdeviceptr)(uintptr_t)pointer);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     *begin = (uintptr_t)first;
     *bytes = whole;
     return result == CUDA_SUCCESS;
@@ -341,12 +341,12 @@ gpucoll_status gpucoll_cuda_export_memory(struct gpucoll_device *base, const voi
                                           struct gpucoll_memory_handle *handle)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
-    bool entered = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(gpucoll_cuda_device(base)));
     gpucoll_status status = export_opaque(accel->cuda, pointer, handle);
     if (status != GPUCOLL_OK) {
         status = gpucoll_cuda_export_pieces(base, pointer, bytes, handle);
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return status;
 }
 
@@ -396,10 +396,10 @@ gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpu
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->accel);
     CUcontext context = context_of(gpucoll_cuda_device(base));
     CUresult result;
-    bool entered = gpucoll_cuda_enter(accel, context);
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context);
     if (handle->kind == GPUCOLL_HANDLE_PIECES) {
         gpucoll_status status = gpucoll_cuda_import_pieces(base, handle, pointer);
-        gpucoll_cuda_leave(accel, entered);
+        gpucoll_cuda_leave(accel, entry);
         return status;
     }
     if (is_own(handle)) {
@@ -408,7 +408,7 @@ gpucoll_status gpucoll_cuda_import(struct gpucoll_device *base, const struct gpu
     } else {
         result = open_handle(accel->cuda, handle, pointer);
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     char what[256];
     snprintf(what, sizeof(what),
              "mapping the GPU memory of process %u (CUDA IPC: containers must share the PID and IPC "
@@ -428,11 +428,11 @@ void gpucoll_cuda_release(struct gpucoll_device *base, const struct gpucoll_memo
     if ((!in_pieces && is_own(handle)) || !gpucoll_cuda_alive(accel, device->place, base->ordinal)) {
         return;
     }
-    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
     if (in_pieces) {
         gpucoll_cuda_release_pieces(base, handle, pointer);
     } else {
         (void)accel->cuda->cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)pointer);
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
 }

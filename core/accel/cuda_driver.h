@@ -61,7 +61,8 @@
     F(cuStreamCreateWithPriority)                                                                            \
     F(cuStreamDestroy)                                                                                       \
     F(cuStreamQuery)                                                                                         \
-    F(cuStreamSynchronize)
+    F(cuStreamSynchronize)                                                                                   \
+    F(cuThreadExchangeStreamCaptureMode)
 
 /* NULL in drivers that are older than the function, and so are those with names of our own below. */
 #define GPUCOLL_CUDA_OPTIONAL(F)                                                                             \

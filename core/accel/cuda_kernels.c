@@ -89,10 +89,10 @@ gpucoll_status gpucoll_cuda_load_kernels(struct gpucoll_cuda_device *device)
 {
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->base.accel);
     const char *missing;
-    bool entered =
+    struct gpucoll_entry entry =
         gpucoll_cuda_enter(accel, atomic_load_explicit(&device->place->context, memory_order_relaxed));
     CUresult result = load_all(accel->cuda, device, &missing);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     char what[256];
     snprintf(what, sizeof(what), "loading %s (configure --with-cuda-arch says for which GPUs there is code)",
              missing);
@@ -105,7 +105,7 @@ gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
     const struct gpucoll_cuda_driver *cuda = accel->cuda;
     int multiprocessors = 0;
     int least = GPUCOLL_MAX_CHANNELS;
-    bool entered =
+    struct gpucoll_entry entry =
         gpucoll_cuda_enter(accel, atomic_load_explicit(&device->place->context, memory_order_relaxed));
     CUresult result = cuda->cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                                  (CUdevice)device->base.ordinal);
@@ -121,7 +121,7 @@ gpucoll_status gpucoll_cuda_find_resident(struct gpucoll_cuda_device *device)
             least = ctas < least ? ctas : least;
         }
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     device->resident = least > 1 ? (unsigned)least : 1;
     return gpucoll_cuda_check(accel, device->base.ordinal, "asking how many CTAs of its kernels it holds",
                               result);

@@ -79,7 +79,7 @@ gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gp
         return GPUCOLL_ERR_NO_MEMORY;
     }
     stream->base.device = device;
-    bool entered = gpucoll_cuda_enter(accel, context_of(device)); /* the status is pinned in it */
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device)); /* the status is pinned in it */
     void *memory = NULL;
     gpucoll_status status = gpucoll_cuda_host_alloc(device->accel, sizeof(*stream->shared), &memory);
     if (status == GPUCOLL_OK) {
@@ -92,21 +92,23 @@ gpucoll_status gpucoll_cuda_stream_open(struct gpucoll_device *device, struct gp
     } else {
         gpucoll_cuda_stream_close(&stream->base);
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     return status;
 }
 
 void gpucoll_cuda_stream_stop(struct gpucoll_stream *base)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
-    const struct gpucoll_cuda_driver *cuda = gpucoll_cuda_accel(base->device->accel)->cuda;
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
     __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
     dismiss(stream);
+    struct gpucoll_entry entry = gpucoll_cuda_relax(accel);
     /* Bounded: a kernel that has not begun may stand behind one of the application that never ends. */
     const uint64_t end = gpucoll_now_ns() + longest_stop_ns;
-    while (cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY && gpucoll_now_ns() < end) {
+    while (accel->cuda->cuStreamQuery(stream->handle) == CUDA_ERROR_NOT_READY && gpucoll_now_ns() < end) {
         sched_yield();
     }
+    gpucoll_cuda_leave(accel, entry);
 }
 
 void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
@@ -115,7 +117,10 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
     struct gpucoll_device *device = base->device;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     bool alive = gpucoll_cuda_alive(accel, gpucoll_cuda_device(device)->place, device->ordinal);
-    bool entered = alive && gpucoll_cuda_enter(accel, context_of(device));
+    struct gpucoll_entry entry = {0};
+    if (alive) {
+        entry = gpucoll_cuda_enter(accel, context_of(device));
+    }
     if (alive && stream->handle) {
         /* A kernel that still waits for a peer, or for another call, writes to the status when it gives up. */
         __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
@@ -127,7 +132,7 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
         (void)accel->cuda->cuMemFree(stream->counters);
     }
     gpucoll_cuda_host_free(device->accel, stream->shared);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     free(stream);
 }
 
@@ -173,7 +178,7 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
     CUresult result;
-    bool entered = gpucoll_cuda_enter(accel, context_of(device));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
     if (stream->args.bell) {
         quiet_bells(stream);
     }
@@ -195,7 +200,7 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
         result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1,
                                              stream->shared_bytes, stream->handle, parameters, NULL);
     }
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     stream->crew = stream->args.bell ? function : NULL;
     stream->rung = false;
     return result == CUDA_SUCCESS ? GPUCOLL_OK
@@ -411,10 +416,10 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
     const unsigned most = config->max_ctas < GPUCOLL_FEW_CTAS ? (unsigned)config->max_ctas : GPUCOLL_FEW_CTAS;
     const unsigned ctas = wanted < most ? (unsigned)wanted : most;
     void *parameters[] = {&args};
-    bool entered = gpucoll_cuda_enter(accel, context_of(base->device));
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(base->device));
     CUresult result = accel->cuda->cuLaunchKernel(device->pack, ctas, 1, 1, threads, 1, 1, 0, stream->handle,
                                                   parameters, NULL);
-    gpucoll_cuda_leave(accel, entered);
+    gpucoll_cuda_leave(accel, entry);
     stream->args.done_value = args.done_value;
     stream->enders = 1;
     stream->rung = false;
@@ -461,7 +466,9 @@ gpucoll_status gpucoll_cuda_stream_health(struct gpucoll_stream *base)
 {
     const struct cuda_stream *stream = (const struct cuda_stream *)base;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
+    struct gpucoll_entry entry = gpucoll_cuda_relax(accel);
     CUresult result = accel->cuda->cuStreamQuery(stream->handle);
+    gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, base->device->ordinal, "running a kernel",
                               result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
 }

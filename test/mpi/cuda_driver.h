@@ -49,6 +49,13 @@ struct cuda_driver {
     int (*mem_free_async)(cuda_pointer pointer, void *stream);
     int (*memcpy)(cuda_pointer to, cuda_pointer from, size_t bytes);
     int (*memset8)(cuda_pointer to, unsigned char value, size_t bytes);
+    int (*memset8_async)(cuda_pointer to, unsigned char value, size_t bytes, void *stream);
+    int (*capture_begin)(void *stream, int mode); /* 0: global */
+    int (*capture_end)(void *stream, void **graph);
+    int (*graph_instantiate)(void **ready, void *graph, unsigned long long flags);
+    int (*graph_launch)(void *ready, void *stream);
+    int (*graph_exec_destroy)(void *ready);
+    int (*graph_destroy)(void *graph);
     int (*mem_info)(size_t *free, size_t *total);
     int (*granularity)(size_t *bytes, const struct cuda_allocation_prop *prop, int option);
     int (*mem_create)(unsigned long long *handle, size_t bytes, const struct cuda_allocation_prop *prop,

@@ -19,6 +19,7 @@ check_PROGRAMS += \
 	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
+	test/mpi/graphs \
 	test/mpi/idup \
 	test/mpi/in_a_row \
 	test/mpi/init_only \
@@ -166,8 +167,12 @@ test_mpi_freed_SOURCES = \
 test_mpi_freed_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_freed_LDADD = $(mpi_test_libs)
 
+test_mpi_graphs_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_graphs_LDADD = $(mpi_test_libs)
+
 test_mpi_idup_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_idup_LDADD = $(mpi_test_libs)
+
 test_mpi_in_a_row_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_in_a_row_LDADD = $(mpi_test_libs)
 

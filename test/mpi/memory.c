@@ -363,6 +363,32 @@ void test_stream_close(void *stream)
     check(memory.cuda.stream_destroy(stream), "cuStreamDestroy");
 }
 
+void test_capture_begin(void *stream, const struct test_buffer *filled, unsigned char value)
+{
+    check(memory.cuda.capture_begin(stream, 0), "cuStreamBeginCapture"); /* global */
+    check(memory.cuda.memset8_async((cuda_pointer)(uintptr_t)filled->data, value, filled->bytes, stream),
+          "cuMemsetD8Async");
+}
+
+int test_capture_end(void *stream)
+{
+    void *graph = NULL;
+    void *ready = NULL;
+    int error = memory.cuda.capture_end(stream, &graph);
+
+    if (error == 0)
+        error = memory.cuda.graph_instantiate(&ready, graph, 0);
+    if (error == 0)
+        error = memory.cuda.graph_launch(ready, stream);
+    if (error == 0)
+        error = memory.cuda.stream_synchronize(stream);
+    if (ready != NULL)
+        memory.cuda.graph_exec_destroy(ready);
+    if (graph != NULL)
+        memory.cuda.graph_destroy(graph);
+    return error;
+}
+
 static bool on_gpu(const struct test_buffer *buffer)
 {
     return buffer->kind != TEST_HOST && memory.gpu;

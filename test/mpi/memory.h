@@ -83,5 +83,10 @@ void test_buffer_remap(struct test_buffer *buffer);
 void *test_stream_open(void);
 void test_stream_wait(void *stream);
 void test_stream_close(void *stream);
+/* Captures a graph on it in the mode `global`, which consists of filling a buffer on the device with `value`. Until the end nothing else of this
+ * header may be called. */
+void test_capture_begin(void *stream, const struct test_buffer *filled, unsigned char value);
+/* Ends the capture and runs the graph once, till its end; the driver's first error, 0 if there is none. */
+int test_capture_end(void *stream);
 
 #endif

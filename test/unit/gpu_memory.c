@@ -10,17 +10,17 @@ static struct gpucoll_net *watched;
 static bool refused;
 static char handle; /* its address */
 
-static bool enter(struct gpucoll_device *device)
+static struct gpucoll_entry enter(struct gpucoll_device *device)
 {
     (void)device;
     count.entered++;
-    return true;
+    return (struct gpucoll_entry){.pushed = true};
 }
 
-static void leave(struct gpucoll_device *device, bool entered)
+static void leave(struct gpucoll_device *device, struct gpucoll_entry entry)
 {
     (void)device;
-    count.entered -= entered;
+    count.entered -= entry.pushed;
 }
 
 struct gpucoll_device *test_gpu(void)

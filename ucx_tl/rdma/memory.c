@@ -90,9 +90,9 @@ static ucs_status_t register_memory(struct gpucoll_net *net, struct gpucoll_net_
     };
     const struct gpucoll_accel_ops *ops = memory->device->accel->ops;
     pthread_mutex_lock(&net->lock);
-    const bool entered = ops->device_enter(memory->device);
+    const struct gpucoll_entry entry = ops->device_enter(memory->device);
     ucs_status_t status = net->ucx->ucp_mem_map(net->context, &params, &memory->handle);
-    ops->device_leave(memory->device, entered);
+    ops->device_leave(memory->device, entry);
     pthread_mutex_unlock(&net->lock);
     if (status != UCS_OK) {
         memory->handle = NULL;
@@ -154,9 +154,9 @@ static void free_memory(struct gpucoll_net *net, struct gpucoll_net_memory *memo
 {
     const struct gpucoll_accel_ops *ops = memory->device->accel->ops;
     if (memory->handle != NULL) {
-        const bool entered = ops->device_enter(memory->device);
+        const struct gpucoll_entry entry = ops->device_enter(memory->device);
         (void)net->ucx->ucp_mem_unmap(net->context, memory->handle);
-        ops->device_leave(memory->device, entered);
+        ops->device_leave(memory->device, entry);
     }
     free(memory);
 }
@@ -229,14 +229,15 @@ void gpucoll_rdma_unuse(struct gpucoll_net *net, struct gpucoll_net_memory *memo
     }
 }
 
-bool gpucoll_rdma_enter(const struct gpucoll_net *net)
+struct gpucoll_entry gpucoll_rdma_enter(const struct gpucoll_net *net)
 {
-    return net->device_messages > 0 && net->device->accel->ops->device_enter(net->device);
+    struct gpucoll_entry none = {0};
+    return net->device_messages > 0 ? net->device->accel->ops->device_enter(net->device) : none;
 }
 
-void gpucoll_rdma_leave(const struct gpucoll_net *net, bool entered)
+void gpucoll_rdma_leave(const struct gpucoll_net *net, struct gpucoll_entry entry)
 {
-    if (entered) {
-        net->device->accel->ops->device_leave(net->device, entered);
+    if (entry.relaxed || entry.pushed) {
+        net->device->accel->ops->device_leave(net->device, entry);
     }
 }

@@ -195,9 +195,9 @@ static void start_send(struct gpucoll_rdma_transfer *transfer, const void *data)
         end(transfer, status);
         return;
     }
-    const bool entered = gpucoll_rdma_enter(transfer->net);
+    const struct gpucoll_entry entry = gpucoll_rdma_enter(transfer->net);
     started(transfer, ucx->ucp_tag_send_nbx(endpoint, data, transfer->bytes, transfer->tag, &param));
-    gpucoll_rdma_leave(transfer->net, entered);
+    gpucoll_rdma_leave(transfer->net, entry);
 }
 
 void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
@@ -230,9 +230,9 @@ static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t by
         transfer->up_to = up_to;
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL; /* the callback alone tells the length */
         param.cb.recv = on_received;
-        const bool entered = gpucoll_rdma_enter(net);
+        const struct gpucoll_entry entry = gpucoll_rdma_enter(net);
         started(transfer, net->ucx->ucp_tag_recv_nbx(net->worker, data, bytes, tag, whole_tag, &param));
-        gpucoll_rdma_leave(net, entered);
+        gpucoll_rdma_leave(net, entry);
     }
     pthread_mutex_unlock(&net->lock);
 }

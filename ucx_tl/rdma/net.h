@@ -143,8 +143,8 @@ void gpucoll_rdma_unuse(struct gpucoll_net *net, struct gpucoll_net_memory *memo
 ucp_mem_h gpucoll_rdma_map(struct gpucoll_net *net, const void *data, size_t bytes);
 void gpucoll_rdma_unmap(struct gpucoll_net *net, ucp_mem_h mapped); /* harmless on NULL */
 /* Around functions of UCX that may copy what messages under way have: makes a device's context the current one. */
-bool gpucoll_rdma_enter(const struct gpucoll_net *net);
-void gpucoll_rdma_leave(const struct gpucoll_net *net, bool entered);
+struct gpucoll_entry gpucoll_rdma_enter(const struct gpucoll_net *net);
+void gpucoll_rdma_leave(const struct gpucoll_net *net, struct gpucoll_entry entry);
 /* When UCX's worker is no more. */
 void gpucoll_rdma_free_memory(struct gpucoll_net *net);
 

@@ -172,9 +172,9 @@ static const uint64_t longest_turn_ns = 100000000u;
 
 bool gpucoll_rdma_progress(struct gpucoll_net *net)
 {
-    const bool entered = gpucoll_rdma_enter(net);
+    const struct gpucoll_entry entry = gpucoll_rdma_enter(net);
     bool moved = net->ucx->ucp_worker_progress(net->worker) != 0;
-    gpucoll_rdma_leave(net, entered);
+    gpucoll_rdma_leave(net, entry);
     if (net->questions > 0) {
         (void)gpucoll_patience_look(&net->turned, gpucoll_now_ns(), longest_turn_ns);
     }

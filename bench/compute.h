@@ -5,6 +5,8 @@
 #ifndef BENCH_COMPUTE_H
 #define BENCH_COMPUTE_H
 
+#include <stdint.h>
+
 #include "bench/device.h"
 #include "bench/measure.h"
 
@@ -36,6 +38,10 @@ struct bench_compute {
     double amount; /* multiplications, or rounds of the loop */
     void *stream;
     void *event[2];
+    double loaded; /* the amount that was launched last */
+    struct bench_kernel gate;
+    uint32_t *opened; /* the number of the gate that was opened last: the GPU looks */
+    uint32_t gates;
     double host_us; /* without a GPU: of the latest launch */
     struct bench_cublas cublas;
     void *cublas_handle;
@@ -49,6 +55,9 @@ void bench_compute_open(struct bench_compute *compute, struct bench_group *group
 void bench_compute_close(struct bench_compute *compute);
 /* Collective: makes it work for about `us` on the slowest rank. */
 void bench_compute_fit(struct bench_compute *compute, struct bench_group *group, double us);
+/* What is launched next waits on the GPU until all of it is launched, so that what is timed has no time in which the GPU waits for the host. Should
+ * that take long, it goes on by itself. */
+void bench_compute_shut(struct bench_compute *compute);
 /* Starts it on a stream of its own. */
 void bench_compute_launch(struct bench_compute *compute);
 bool bench_compute_is_done(struct bench_compute *compute);

@@ -19,8 +19,9 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     return NULL;
 }
 
-/* Of what a hop takes beside the link's latency. */
-static const double swap_hop_us = 1.0;
+/* Of what a hop takes beside the link's latency (plans of 2 H100); and more with a crew of as many CTAs as the sizes ask for at which it is the best plan
+ * (plans of 2 H200). */
+static const double swap_hop_us = 1.0, crew_us = 1.1;
 
 /* Lines are loaded and stored several at once: a CTA stores as much as to three peers (2 H100, docs/design-protocols.md). */
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
@@ -28,7 +29,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
     const struct gpucoll_lines lines = {
         .hops = 1,
-        .hop_us = swap_hop_us,
+        .hop_us = swap_hop_us + (input->crew > 0 ? crew_us : 0),
         .packed = flags * (double)input->bytes,
         .stored = flags * (double)input->bytes,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

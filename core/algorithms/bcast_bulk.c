@@ -45,7 +45,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const unsigned crew = gpucoll_model_bulk_crew(input, slice, share);
     if (crew > 0) {
         gpucoll_plan_offer_crew(plan, crew,
-                                beside + gpucoll_model_bulk_ring_us(model, crew) +
+                                beside + gpucoll_model_bulk_ring_us(input, crew) +
                                     transfer_us(input, share < crew ? share : crew));
     }
 }

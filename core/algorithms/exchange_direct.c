@@ -35,8 +35,8 @@ void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps,
     const unsigned crew = gpucoll_model_bulk_crew(input, input->bytes, link / cta_leaves);
     if (crew > 0) {
         const double transfer =
-            gpucoll_model_transfer_us(input, peers * (double)input->bytes, crew, crew, cta_leaves);
-        const double step_us = gpucoll_model_bulk_ring_us(model, crew) + beside;
+            gpucoll_model_bulk_transfer_us(input, peers * (double)input->bytes, crew, crew, cta_leaves);
+        const double step_us = gpucoll_model_bulk_ring_us(input, crew) + beside;
         if (outlasts(input, steps, step_us + transfer)) {
             gpucoll_plan_offer_crew(plan, crew, model->agree_us + steps * step_us + times * transfer);
         }

@@ -19,6 +19,9 @@ static const struct several {
     double us;
 } moved = {0.8, 1.2}, from_root = {0.4, 0.7}, reduced = {1.3, 2.1};
 
+/* Between two ranks what is reduced comes later by so much of the words' time, at most so long (plans of 2 H100 and of 2 H200). */
+static const double pair_share = 0.2, most_pair_us = 0.5;
+
 static double several_us(const struct gpucoll_plan_input *input, enum gpucoll_kernel kernel)
 {
     const struct several *several = kernel == GPUCOLL_KERNEL_REDUCE_LL    ? &reduced
@@ -32,13 +35,17 @@ static double several_us(const struct gpucoll_plan_input *input, enum gpucoll_ke
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const double sent = (double)input->bytes * (input->nranks - 1);
+    const double stored = 2 * sent; /* half of each word is flag */
     const enum gpucoll_kernel kernel =
         gpucoll_coll_reduces(input->coll) ? GPUCOLL_KERNEL_REDUCE_LL : GPUCOLL_KERNEL_MOVE_LL;
     const struct gpucoll_lines lines = {
         .hops = 1,
         .hop_us = input->model->hop_us + several_us(input, kernel),
+        .longer_us = input->nranks == 2 && gpucoll_coll_reduces(input->coll)
+                         ? gpucoll_model_share_us(input, stored, pair_share, most_pair_us)
+                         : 0,
         .packed = sent,
-        .stored = 2 * sent, /* half of each word is flag */
+        .stored = stored,
         .cta_bandwidth = input->model->ll_cta_bandwidth,
         .together = input->nranks - 1,
         .kernel = kernel,

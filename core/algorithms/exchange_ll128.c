@@ -20,12 +20,16 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 /* Of what a hop takes beside the link's latency: with one peer, with several, and where what comes from several is reduced (plans of 4 H100). */
 static const double pair_hop_us = 1.6, several_hop_us = 2.4, one_by_one_hop_us = 2.7;
 
-/* More of a crew that moves to several (the same). */
-static const double several_crew_us = 0.9;
+/* More of a crew: to one peer (plans of 2 H200), and where it moves to several (plans of 4 H100). */
+static const double pair_crew_us = 0.8, several_crew_us = 0.9;
 
-/* Between two ranks, of which one sends and the other reduces: how much of the bytes' time is not seen, at most so long; and how fast the first rank
- * of a scan copies its own part at the end (plans of 2 H100 and of 2 H200). */
-static const double one_way_share = 0.1, one_way_us = 2, kept_bandwidth = 1e12;
+/* Between two ranks what is not reduced comes later by so much of the bytes' time, at most so long, both ways or from the root alone (halfway
+ * between plans of 2 H100 and of 2 H200). */
+static const double pair_share = 0.6, most_pair_us = 2.2, most_from_root_us = 1;
+
+/* Where one of two sends and the other reduces: how much of the bytes' time is not seen, at most so long; and how fast the first rank of a scan copies its
+ * own part at the end (the same). */
+static const double one_way_share = 0.05, one_way_us = 1, kept_bandwidth = 1e12;
 
 /* What several send at once comes sooner than it is reduced: by so much of the bytes' time beyond the first moments, and no more than so long. (plans of
  * 4 H100 and 4 H200) */
@@ -41,6 +45,10 @@ static double longer_us(const struct gpucoll_plan_input *input, double sent, boo
 {
     if (one_by_one) {
         return late_us(input, sent);
+    }
+    if (input->nranks == 2 && !gpucoll_coll_reduces(input->coll)) {
+        const double most_us = gpucoll_goes_from_root(input->coll) ? most_from_root_us : most_pair_us;
+        return gpucoll_model_share_us(input, sent, pair_share, most_us);
     }
     if (!gpucoll_goes_one_way(input)) {
         return 0;
@@ -62,7 +70,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .hops = 1,
         .hop_us = one_by_one  ? one_by_one_hop_us
                   : peers > 1 ? several_hop_us + (input->crew > 0 ? several_crew_us : 0)
-                              : pair_hop_us,
+                              : pair_hop_us + (input->crew > 0 ? pair_crew_us : 0),
         .longer_us = longer_us(input, sent, one_by_one),
         .packed = sent,
         .stored = sent,

@@ -95,10 +95,14 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         const double late = moved.leaves > moved.read || input->coll == GPUCOLL_REDUCE
                                 ? moved.read * (1 / crew_loads_share - 1)
                                 : 0;
-        const double us = model->agree_us + gpucoll_model_bulk_ring_us(model, crew) + input->latency_us +
-                          model->barrier_us +
-                          gpucoll_model_transfer_us(input, moved.leaves + late, tiles < crew ? tiles : crew,
-                                                    crew, cta_leaves);
+        const double busy = tiles < crew ? tiles : crew;
+        const double bytes = moved.leaves + late;
+        /* Two ranks of which one reduces have the links as those have that reduce alike: not all of it (plans of 2 H200). */
+        const double transfer_us = input->coll == GPUCOLL_REDUCE
+                                       ? gpucoll_model_transfer_us(input, bytes, busy, crew, cta_leaves)
+                                       : gpucoll_model_bulk_transfer_us(input, bytes, crew, busy, cta_leaves);
+        const double us = model->agree_us + gpucoll_model_bulk_ring_us(input, crew) + input->latency_us +
+                          model->barrier_us + transfer_us;
         gpucoll_plan_offer_crew(plan, crew, us);
     }
 }

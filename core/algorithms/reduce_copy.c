@@ -172,13 +172,15 @@ static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucol
     return spares ? all - gpucoll_least_of(all * 2 / 3, most_spared) : all;
 }
 
-/* What the reductions take that no copies hide: those of few CTAs take longer than the step beside them. */
+/* What the reductions take that no copies hide: those of few CTAs, and short ones of two ranks, of which none is queued before its copies have
+ * been seen, take longer than the step beside them (all-reduce of 32 MiB, plans of 2 H200). */
 static double bare_us(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
-    const double us = reduce_us(input, plan);
+    double us = reduce_us(input, plan);
     if (plan->rounds < 2 || !results_leave(input->coll)) {
         return us;
     }
+    us += input->nranks == 2 ? input->model->copy_hop_us : 0;
     const double brought = (double)plan->chunk_bytes * (input->nranks - 1);
     const double beside = brought / (input->model->copy_link_share * input->bandwidth) * 1e6;
     return us > beside ? (double)plan->rounds * (us - beside) : 0;

@@ -130,12 +130,29 @@ const struct gpucoll_model_constant *gpucoll_model_constant_at(int index)
     return index >= 0 && index < GPUCOLL_MODEL_CONSTANTS ? &constants[index] : NULL;
 }
 
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double over_us(double link, double bytes, double ctas, double most, double cta_bandwidth)
+{
+    const double bandwidth = cta_bandwidth * (ctas < 1 ? 1 : least(ctas, most));
+    return bytes / least(bandwidth, link) * 1e6;
+}
+
 double gpucoll_model_transfer_us(const struct gpucoll_plan_input *input, double bytes, double ctas,
                                  double most, double cta_bandwidth)
 {
-    double link = input->model->link_share * input->bandwidth;
-    double bandwidth = cta_bandwidth * (ctas < 1 ? 1 : ctas > most ? most : ctas);
-    return bytes / (bandwidth < link ? bandwidth : link) * 1e6;
+    return over_us(input->model->link_share * input->bandwidth, bytes, ctas, most, cta_bandwidth);
+}
+
+double gpucoll_model_bulk_transfer_us(const struct gpucoll_plan_input *input, double bytes, unsigned crew,
+                                      double busy, double cta_bandwidth)
+{
+    /* Two ranks reach all of it (plans of 2 H200). */
+    const double share = input->nranks > 2 ? input->model->link_share : 1;
+    return over_us(share * input->bandwidth, bytes, busy, crew, cta_bandwidth);
 }
 
 const double gpucoll_model_many_share = 0.94; /* rings, chains and two-shot of 4 H100 */
@@ -167,11 +184,6 @@ double gpucoll_model_crowd_us(double ctas, double most)
 double gpucoll_model_lines_bandwidth(double cta_bandwidth, uint32_t peers)
 {
     return cta_bandwidth * peers / (peers + stores_beside);
-}
-
-static double least(double a, double b)
-{
-    return a < b ? a : b;
 }
 
 /* Does one CTA of a crew do the call by itself? The kernels do not choose the faster way: it is a matter of the call's size alone. */
@@ -298,10 +310,12 @@ double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew)
     return model->ring_us + (crew > 1 ? model->crew_us + crew_each_us * crew : 0);
 }
 
-double gpucoll_model_bulk_ring_us(const struct gpucoll_model *model, unsigned crew)
+double gpucoll_model_bulk_ring_us(const struct gpucoll_plan_input *input, unsigned crew)
 {
-    const double arrive_us = 1.8; /* a fence of the system; 4 H100 (docs/design-direct.md) */
-    return gpucoll_model_ring_us(model, crew) + arrive_us;
+    /* A fence of the system; 4 H100 (docs/design-direct.md). What went to one peer only has arrived sooner, and two hosts agree sooner (plans of
+     * 2 H200). */
+    const double arrive_us = 1.8, pair_us = 1.8;
+    return gpucoll_model_ring_us(input->model, crew) + arrive_us - (input->nranks == 2 ? pair_us : 0);
 }
 
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us)

@@ -110,7 +110,10 @@ uint32_t gpucoll_model_bulk_ctas(const struct gpucoll_plan_input *input, double 
 double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew);
 
 /* The same of a crew that stores to peers in bulk, until that has arrived. */
-double gpucoll_model_bulk_ring_us(const struct gpucoll_model *model, unsigned crew);
+double gpucoll_model_bulk_ring_us(const struct gpucoll_plan_input *input, unsigned crew);
+/* gpucoll_model_transfer_us of such a crew, of which as many as `busy` CTAs have something to do. */
+double gpucoll_model_bulk_transfer_us(const struct gpucoll_plan_input *input, double bytes, unsigned crew,
+                                      double busy, double cta_bandwidth);
 
 /* Makes the plan one for a crew, if it takes less time so than by a launch. */
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us);

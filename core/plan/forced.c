@@ -42,6 +42,17 @@ void gpucoll_forced_name(const char *value, uint64_t bytes, char *name)
     }
 }
 
+bool gpucoll_forced_alike(const char *value, uint64_t low, uint64_t high)
+{
+    struct item item;
+    for (const char *at = value; *at != '\0' && next_item(&at, &item);) {
+        if (low <= item.most && item.most < high) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The collective whose algorithm the parameter sets; GPUCOLL_COLL_COUNT if it is another parameter. */
 static enum gpucoll_coll coll_of(const struct gpucoll_config_row *row)
 {

@@ -21,6 +21,9 @@ bool gpucoll_forced_check(struct gpucoll_config *config, const struct gpucoll_lo
 /* The name that a checked value has for messages of `bytes`; "auto" if it leaves the choice. Of GPUCOLL_FORCED_NAME bytes. */
 void gpucoll_forced_name(const char *value, uint64_t bytes, char *name);
 
+/* Has a checked value one item for messages of all sizes from `low` to `high`? */
+bool gpucoll_forced_alike(const char *value, uint64_t low, uint64_t high);
+
 static inline bool gpucoll_forces(const char *name)
 {
     return strcmp(name, "auto") != 0;

@@ -176,7 +176,7 @@ static void find_class(uint64_t bytes, struct gpucoll_choice *choice)
     choice->high = (number + 1) * step;
 }
 
-/* Can the same algorithms run the whole class, and is the same forced? */
+/* Can the same algorithms run the whole class, and is it one item of the parameters that forces? */
 static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpucoll_choice *choice)
 {
     struct gpucoll_plan_input low = *input;
@@ -190,11 +190,8 @@ static bool is_uniform(const struct gpucoll_plan_input *input, const struct gpuc
             return false;
         }
     }
-    struct forced first;
-    struct forced last;
-    find_forced(input, choice->low, &first);
-    find_forced(input, choice->high, &last);
-    return strcmp(first.name, last.name) == 0 && strcmp(first.protocol, last.protocol) == 0;
+    return gpucoll_forced_alike(input->config->algorithm[input->coll], choice->low, choice->high) &&
+           gpucoll_forced_alike(input->config->protocol, choice->low, choice->high);
 }
 
 gpucoll_status gpucoll_choose(const struct gpucoll_plan_input *input, const struct gpucoll_log *log,

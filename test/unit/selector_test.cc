@@ -340,6 +340,25 @@ TEST(selector, takes_what_is_forced_by_size)
     }
 }
 
+/* Several bounds inside one class of sizes: what is chosen for one size is that for all that the choice is kept for. */
+TEST(selector, takes_what_is_forced_for_few_sizes)
+{
+    Input input(0, 4);
+    ASSERT_EQ(gpucoll_config_set(&input.settings, "allreduce_algorithm", "oneshot:5004,twoshot:5008,oneshot"),
+              GPUCOLL_OK);
+    RecordingLog log;
+    uint32_t said = 0;
+    for (uint64_t bytes = 4900; bytes < 5200; bytes += 4) {
+        gpucoll_choice choice;
+        input.bytes = bytes;
+        ASSERT_EQ(gpucoll_choose(&input, log.get(), &said, &choice), GPUCOLL_OK);
+        for (uint64_t other = choice.low; other <= choice.high; other++) {
+            EXPECT_STREQ(choice.algorithm->name, other > 5004 && other <= 5008 ? "twoshot" : "oneshot")
+                << other << " as " << bytes;
+        }
+    }
+}
+
 /* What ranks may have differently no plan depends on: each makes its own, and all must be the same. */
 TEST(selector, settings_that_ranks_may_have_differently_are_not_asked)
 {

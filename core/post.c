@@ -21,6 +21,7 @@ static uint32_t signature(const struct gpucoll_coll_args *args)
     word ^= (uint64_t)args->coll << 16;
     word ^= gpucoll_coll_reduces(args->coll) ? (uint64_t)args->op << 8 | (uint64_t)args->type : 0;
     word ^= (uint64_t)args->root << 24;
+    word ^= (uint64_t)(args->form != GPUCOLL_FORM_BLOCKING) << 7; /* which plans are made by */
     return (uint32_t)(word ^ word >> 32);
 }
 

@@ -175,9 +175,11 @@ TEST(mismatch, every_rank_gets_the_error_and_the_team_goes_on)
         gpucoll_op op;
         gpucoll_type type;
         size_t count;
-    } others[] = {{GPUCOLL_SUM, GPUCOLL_INT32, 9},
-                  {GPUCOLL_MAX, GPUCOLL_INT32, 10},
-                  {GPUCOLL_SUM, GPUCOLL_FLOAT32, 10}};
+        gpucoll_form form;
+    } others[] = {{GPUCOLL_SUM, GPUCOLL_INT32, 9, GPUCOLL_FORM_BLOCKING},
+                  {GPUCOLL_MAX, GPUCOLL_INT32, 10, GPUCOLL_FORM_BLOCKING},
+                  {GPUCOLL_SUM, GPUCOLL_FLOAT32, 10, GPUCOLL_FORM_BLOCKING},
+                  {GPUCOLL_SUM, GPUCOLL_INT32, 10, GPUCOLL_FORM_NONBLOCKING}};
     on_threads(3, {}, [&](Rank &rank) {
         for (int turn = 0; turn < 4; turn++) { /* more often than there are lanes: none is lost */
             for (const auto &other : others) {
@@ -186,6 +188,7 @@ TEST(mismatch, every_rank_gets_the_error_and_the_team_goes_on)
                     sum.args.op = other.op;
                     sum.args.type = other.type;
                     sum.args.count = other.count;
+                    sum.args.form = other.form;
                 }
                 EXPECT_EQ(rank.call(sum.args), GPUCOLL_ERR_MISMATCH);
                 EXPECT_TRUE(sum.untouched());
@@ -196,7 +199,7 @@ TEST(mismatch, every_rank_gets_the_error_and_the_team_goes_on)
         for (const char *word : {"allreduce", "team 0", "2"}) {
             EXPECT_NE(text.find(word), std::string::npos) << text;
         }
-        EXPECT_EQ(rank.log.topics(), std::vector<std::string>(12, "arguments-differ"));
+        EXPECT_EQ(rank.log.topics(), std::vector<std::string>(16, "arguments-differ"));
     });
 }
 

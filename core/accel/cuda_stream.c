@@ -31,6 +31,8 @@ struct cuda_stream {
     bool rung;       /* it was given the latest call by its bell */
     bool waits_once; /* as its launch said, */
     bool spent;      /* and it has had that call */
+    uint32_t began;  /* the call that came with the crew's launch */
+    uint32_t cleared; /* the call before which what crews' CTAs have said to each other was cleared last */
 };
 
 static const unsigned warp = 32;
@@ -158,34 +160,36 @@ static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, u
     write_value(chunk, value, sequence);
 }
 
-/* A bell that has not been rung for 2^31 calls would say a newer one. */
-static void quiet_bells(struct cuda_stream *stream)
+/* Numbers of calls are compared by 32 bits with a sign. So no crew serves more calls than this, and none begins with a bell that has not been
+ * rung, or with what an earlier crew's CTAs have said to each other, for so many. */
+static const uint32_t most_calls = 1u << 30;
+
+static CUresult prepare_crew(const struct gpucoll_cuda_driver *cuda, struct cuda_stream *stream)
 {
     const uint32_t latest = stream->args.done_value;
+    stream->began = latest;
     for (unsigned i = 0; i < stream->ctas; i++) {
         struct gpucoll_bell_chunk *first = stream->shared->bell[i].chunk;
-        if ((int32_t)(first->sequence - latest) > 0) {
+        if (latest - first->sequence > most_calls) {
             write_value(first, 0, latest);
         }
     }
+    if (latest - stream->cleared <= most_calls) {
+        return CUDA_SUCCESS;
+    }
+    stream->cleared = latest;
+    return cuda->cuMemsetD8Async(stream->counters + offsetof(struct counters, crew), 0,
+                                 sizeof(((struct counters *)NULL)->crew), stream->handle);
 }
 
-/* The latest call, by a launch of its own. */
-static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
+static CUresult launch_shaped(const struct gpucoll_cuda_driver *cuda, struct cuda_stream *stream,
+                              CUfunction function)
 {
-    const unsigned ctas = stream->ctas;
-    struct gpucoll_device *device = stream->base.device;
-    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     void *parameters[] = {&stream->args, &stream->runs}; /* the driver takes as many as the kernel has */
-    CUresult result;
-    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
-    if (stream->args.bell) {
-        quiet_bells(stream);
-    }
     if (stream->pair > 1) {
         CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                      .value.clusterDim = {stream->pair, 1, 1}};
-        const CUlaunchConfig config = {.gridDimX = ctas,
+        const CUlaunchConfig config = {.gridDimX = stream->ctas,
                                        .gridDimY = 1,
                                        .gridDimZ = 1,
                                        .blockDimX = stream->threads,
@@ -195,10 +199,21 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
                                        .hStream = stream->handle,
                                        .attrs = &cluster,
                                        .numAttrs = 1};
-        result = accel->cuda->launch_cluster(&config, function, parameters, NULL);
-    } else {
-        result = accel->cuda->cuLaunchKernel(function, ctas, 1, 1, stream->threads, 1, 1,
-                                             stream->shared_bytes, stream->handle, parameters, NULL);
+        return cuda->launch_cluster(&config, function, parameters, NULL);
+    }
+    return cuda->cuLaunchKernel(function, stream->ctas, 1, 1, stream->threads, 1, 1, stream->shared_bytes,
+                                stream->handle, parameters, NULL);
+}
+
+/* The latest call, by a launch of its own. */
+static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
+{
+    struct gpucoll_device *device = stream->base.device;
+    const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
+    struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
+    CUresult result = stream->args.bell ? prepare_crew(accel->cuda, stream) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) {
+        result = launch_shaped(accel->cuda, stream, function);
     }
     gpucoll_cuda_leave(accel, entry);
     stream->crew = stream->args.bell ? function : NULL;
@@ -293,7 +308,8 @@ static bool suits_crew(const struct cuda_stream *stream, const struct gpucoll_la
     const struct gpucoll_kernel_args *given = launch->args;
     return launch->linger_ns > 0 && stream->crew == function && !stream->spent &&
            stream->threads == threads_of(launch) && stream->ctas >= asked && args->nranks == given->nranks &&
-           args->rank == given->rank && given->done_value == args->done_value + 1;
+           args->rank == given->rank && given->done_value == args->done_value + 1 &&
+           given->done_value - stream->began < most_calls;
 }
 
 /* What the stream knows of a call beside what it was given. */

@@ -288,6 +288,39 @@ static void test_wait_once(struct exchange *exchange)
     gpus_report(ranks->gpus, passed, "a kernel waits for one call on %u ranks", ranks->size);
 }
 
+/* What the CTAs of a crew that left by itself have said to each other is no news to a crew that comes some 2^31 calls later. */
+static void test_far_numbers(struct exchange *exchange)
+{
+    static const uint32_t calls_between[] = {0, 1u << 30, (1u << 31) + 2, 3u << 30, (1u << 31) - 2};
+    struct ranks *ranks = &exchange->ranks;
+    const struct rank *first = &ranks->rank[0];
+    struct call call = plan_lingering(exchange);
+    bool passed = true;
+    do {
+        exchange_plan_move(exchange, 4000);
+        call.bytes = exchange_longest_run(exchange);
+    } while (call.bytes < 2000);
+    call.threads = 32; /* so that the first CTA alone does not suffice */
+    call.ctas = 4;
+    call.linger_ns = 3000000;
+    for (size_t i = 0; i < sizeof(calls_between) / sizeof(calls_between[0]); i++) {
+        for (uint32_t r = 0; r < ranks->size; r++) {
+            ranks->rank[r].done += calls_between[i];
+        }
+        for (int heard = 0; heard < 2; heard++) {
+            exchange_fill(exchange, GPUCOLL_FN_sum_u8);
+            ranks_begin(ranks);
+            exchange_run(exchange, &call);
+            passed &= heard == 0 || first->status->left != first->done - 1;
+            exchange_expect(exchange, GPUCOLL_FN_sum_u8, false);
+            passed &= exchange_verify(exchange, &call);
+        }
+        spin(10000000);
+        passed &= first->status->left == first->done;
+    }
+    gpus_report(ranks->gpus, passed, "crews far apart on %u ranks", ranks->size);
+}
+
 /* A kernel that was rung for by one rank only gives up when it is told so. The stream is of no use afterwards. */
 static void test_stop(struct exchange *exchange)
 {
@@ -389,6 +422,7 @@ static void test_size(struct gpus *gpus, uint32_t size, const struct test_option
             test_row(&exchange, 32, quick); /* few calls are small for so few threads */
         }
         test_wait_once(&exchange);
+        test_far_numbers(&exchange);
         if (size > 1) {
             test_given_up(&exchange);
             test_stop(&exchange);

@@ -173,7 +173,12 @@ static void post_inbox(struct gpucoll_request *request)
 void gpucoll_early_post(struct gpucoll_request *request)
 {
     struct gpucoll_early *early = &request->team->early;
+    struct gpucoll_stats *stats = request->team->context->stats;
     begin(request);
+    if (request->early) {
+        __atomic_store_n(&stats->early, __atomic_load_n(&stats->early, __ATOMIC_RELAXED) + 1,
+                         __ATOMIC_RELAXED);
+    }
     const uint8_t company = gpucoll_agreement_own_company(request);
     early->company = company != GPUCOLL_ALONE;
     if (request->early ||

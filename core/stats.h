@@ -99,6 +99,8 @@ enum {
 struct gpucoll_stats {
     bool on;
     uint64_t left_out; /* calls for which the table had no row */
+    /* Counted always: calls that began before all ranks had been seen to make theirs (core/early.h). */
+    unsigned long long early;
     /* Of the latest call of each collective: way and detail as key; 0: none yet. */
     uint16_t latest[GPUCOLL_STATS_COLLS];
     struct gpucoll_stats_row rows[GPUCOLL_STATS_ROWS];

@@ -4,7 +4,9 @@
  * later, for to look is a pause.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "test/mpi/counters.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
@@ -136,7 +138,21 @@ static void make_call(struct buffers *buffers, uint64_t *state, int count, struc
     test_ok(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
 }
 
-static void run(int count, int rounds)
+/* Calls of any number of ranks begin early up to this. */
+enum { SMALL = 128 };
+
+/* Are as many calls begun early as --early says? Where ranks share a GPU, nothing is asked. */
+static void check_begun(unsigned long long begun, int count, int calls, const char *early)
+{
+    const bool apart = !test_memory_has_gpu() || test.size <= test_memory_gpus();
+    const bool few =
+        strcmp(early, "yes") == 0 && apart && count <= SMALL && begun < (unsigned long long)calls / 10;
+
+    if (few || (strcmp(early, "no") == 0 && begun > 0))
+        test_fail("%llu of %d calls began early", begun, calls);
+}
+
+static void run(int count, int rounds, const char *early)
 {
     struct buffers buffers;
     struct made made[PLACES];
@@ -144,6 +160,7 @@ static void run(int count, int rounds)
 
     if (!test_begin("%d rounds of %d calls, %d bytes", rounds, PLACES, count * 4))
         return;
+    MPI_T_pvar_handle begun = test_counter_open("coll_gpucoll_early_calls");
     open_buffers(&buffers, count);
     for (int round = 0; round < rounds; round++) {
         for (int place = 0; place < PLACES; place++)
@@ -151,21 +168,26 @@ static void run(int count, int rounds)
         verify(&buffers, made, count + 1);
     }
     close_buffers(&buffers);
+    check_begun(test_counter_close(begun), count, rounds * PLACES, early);
     test_end();
 }
 
 int main(int argc, char **argv)
 {
     const char *number = NULL;
+    const char *early = "";
     const struct test_option own[] = {{"rounds", NULL, &number, "rounds of each size (400; without GPUs 20)"},
+                                      {"early", NULL, &early, "yes: small calls begin early; no: none does"},
                                       {NULL, NULL, NULL, NULL}};
 
     test_start(&argc, &argv, MPI_THREAD_SINGLE, own);
     test_memory_start();
+    test_counters_start();
     const int rounds = number != NULL ? atoi(number) : test_memory_has_gpu() ? 400 : 20;
     const int counts[] = {1, 100, 128, 129, 1000, 2047, 2048};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-        run(counts[i], rounds);
+        run(counts[i], rounds, early);
+    test_counters_stop();
     test_memory_stop();
     return test_finish();
 }

@@ -88,6 +88,9 @@ static void register_counters(struct gpucoll_counters *counters)
                      "Times that the ranks of a communicator connected their GPUs to each other: for each "
                      "communicator once, and again where a rank brings another GPU",
                      MCA_BASE_PVAR_CLASS_COUNTER, &component->setups.links);
+    register_counter("early_calls",
+                     "Small MPI_Allreduce calls that began before all ranks had been seen to make theirs",
+                     MCA_BASE_PVAR_CLASS_COUNTER, &component->stats.early);
 }
 
 static int component_register(void)

@@ -90,10 +90,9 @@ static const struct bench_library cublas_library = {
     .in_lib = "libcublas.so.*",
 };
 
-static int whole_steps(double wanted, int step, int least)
+static int between(int least, double value, int most)
 {
-    int steps = (int)(wanted / step + 0.5);
-    return steps * step < least ? least : steps * step;
+    return value < least ? least : value > most ? most : (int)value;
 }
 
 /* Products of matrices as large as makes sense, as many as the amount asks for, each a like part of it. The second factor has as many columns as
@@ -105,10 +104,9 @@ static void launch_products(struct bench_compute *compute)
     int products = (int)ceil(compute->amount / pow(MOST_ORDER, 3));
     products = products < 1 ? 1 : products;
     double each = compute->amount / products;
-    int order = whole_steps(cbrt(each) + ORDER_STEP / 2.0 - 1, ORDER_STEP, LEAST_ORDER);
-    order = order > MOST_ORDER ? MOST_ORDER : order;
-    int columns = whole_steps(each / order / order, COLUMN_STEP, COLUMN_STEP);
-    columns = columns > order ? order : columns;
+    /* A cube's order, rounded up (but not for the last bit of a root), and as many columns as make up for that. */
+    int order = between(LEAST_ORDER, ceil((cbrt(each) - 1) / ORDER_STEP) * ORDER_STEP, MOST_ORDER);
+    int columns = between(COLUMN_STEP, round(each / order / order / COLUMN_STEP) * COLUMN_STEP, order);
     for (int i = 0; i < products; i++) {
         int error =
             compute->cublas.cublasGemmEx(compute->cublas_handle, OP_N, OP_N, order, columns, order, &one,

@@ -6,7 +6,8 @@
  * A message goes from one process to another and is matched by its tag: messages with the same tag are received in the order in which
  * one process sends them. A tag is the receiver's: it hands out ids to those who are to send to it (gpucoll_net_tag), so what is meant
  * for one team never meets a receive of another. Bytes sent must be those expected: a message of another length is an error, and a longer one
- * where a shorter one may come (receive_up_to).
+ * where a shorter one may come (receive_up_to). (Where processes have several ties, lengths of which one is short and the other long, ucx_tl/rdma/ties.c,
+ * do not meet: both sides wait until they give up.)
  *
  * Nothing here waits: send and receive start, `test` tells, `progress` moves. `data` belongs to the network until the message is no
  * longer GPUCOLL_IN_PROGRESS. Errors are final for the message, have been shown (help topic "net-...") and name the peer.

@@ -83,6 +83,9 @@ gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel,
  * then all that was made in it is gone, and its handles must not be given to the driver. */
 bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place,
                         int ordinal);
+/* The same by the context's number alone, before kernels and copies are queued: CUDA_SUCCESS or CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+CUresult gpucoll_cuda_same_context(const struct gpucoll_cuda_accel *accel,
+                                   const struct gpucoll_cuda_place *place);
 void gpucoll_cuda_close_places(struct gpucoll_cuda_accel *accel);
 
 gpucoll_status gpucoll_cuda_copy(struct gpucoll_accel *accel, void *to, const void *from,

@@ -161,28 +161,38 @@ static CUresult copy_batch(const struct gpucoll_cuda_driver *cuda, const struct 
                : cuda->copy_batch_12(to, from, bytes, count, &attributes, &first, 1, &failed, copier->stream);
 }
 
+/* A set of copies and its event. If that fails nothing of it is under way any more: the caller has no number to wait for. */
+static CUresult queue_set(const struct gpucoll_cuda_driver *cuda, struct cuda_copier *copier,
+                          const struct gpucoll_copy *copies, uint32_t count, bool batch)
+{
+    CUresult result = batch ? copy_batch(cuda, copier, copies, count) : copy_each(cuda, copier, copies, count);
+    if (batch && (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE)) {
+        result = copy_each(cuda, copier, copies, count); /* what was begun is only copied once more */
+    }
+    if (result == CUDA_SUCCESS) {
+        result = cuda->cuEventRecord(copier->events[(copier->queued + 1) % EVENTS], copier->stream);
+    }
+    if (result == CUDA_SUCCESS) {
+        copier->queued++;
+    } else {
+        (void)cuda->cuStreamSynchronize(copier->stream);
+    }
+    return result;
+}
+
 gpucoll_status gpucoll_cuda_copier_queue(struct gpucoll_copier *base, const struct gpucoll_copy *copies,
                                          uint32_t count, enum gpucoll_copy_order order)
 {
     struct cuda_copier *copier = (struct cuda_copier *)base;
     const struct gpucoll_cuda_accel *accel = accel_of(copier);
-    const struct gpucoll_cuda_driver *cuda = accel->cuda;
-    CUresult result = CUDA_SUCCESS;
     struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(copier));
-    if (copier->queued - copier->passed == EVENTS) {
-        result = cuda->cuEventSynchronize(copier->events[(copier->passed + 1) % EVENTS]);
+    CUresult result = gpucoll_cuda_same_context(accel, gpucoll_cuda_device(base->device)->place);
+    if (result == CUDA_SUCCESS && copier->queued - copier->passed == EVENTS) {
+        result = accel->cuda->cuEventSynchronize(copier->events[(copier->passed + 1) % EVENTS]);
         copier->passed += result == CUDA_SUCCESS;
     }
     if (result == CUDA_SUCCESS) {
-        const bool batch = order == GPUCOLL_COPY_AT_ONCE && count > 1;
-        result = batch ? copy_batch(cuda, copier, copies, count) : copy_each(cuda, copier, copies, count);
-        if (batch && (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE)) {
-            result = copy_each(cuda, copier, copies, count); /* what was begun is only copied once more */
-        }
-    }
-    if (result == CUDA_SUCCESS) {
-        result = cuda->cuEventRecord(copier->events[(copier->queued + 1) % EVENTS], copier->stream);
-        copier->queued += result == CUDA_SUCCESS;
+        result = queue_set(accel->cuda, copier, copies, count, order == GPUCOLL_COPY_AT_ONCE && count > 1);
     }
     gpucoll_cuda_leave(accel, entry);
     return gpucoll_cuda_check(accel, base->device->ordinal, "queueing a copy", result);

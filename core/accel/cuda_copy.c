@@ -70,16 +70,27 @@ gpucoll_status gpucoll_cuda_find_place(struct gpucoll_cuda_accel *accel,
     }
     struct gpucoll_cuda_place *place = &accel->places[pointer->ordinal];
     *out = place;
-    if (atomic_load_explicit(&place->context, memory_order_acquire)) {
-        return GPUCOLL_OK;
-    }
     CUresult result = CUDA_SUCCESS;
+    if (atomic_load_explicit(&place->context, memory_order_acquire)) {
+        result = gpucoll_cuda_same_context(accel, place);
+        return gpucoll_cuda_check(accel, pointer->ordinal, "using the context of earlier buffers", result);
+    }
     pthread_mutex_lock(&accel->lock);
     if (!atomic_load_explicit(&place->context, memory_order_relaxed)) {
         result = make_place(accel, pointer, place);
     }
     pthread_mutex_unlock(&accel->lock);
     return gpucoll_cuda_check(accel, pointer->ordinal, "using the context of a buffer", result);
+}
+
+CUresult gpucoll_cuda_same_context(const struct gpucoll_cuda_accel *accel,
+                                   const struct gpucoll_cuda_place *place)
+{
+    CUcontext context = atomic_load_explicit(&place->context, memory_order_acquire);
+    unsigned long long number = 0;
+    const bool same = place->number == 0 || (accel->cuda->context_number(context, &number) == CUDA_SUCCESS &&
+                                             number == place->number);
+    return same ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpucoll_cuda_place *place,
@@ -96,9 +107,7 @@ bool gpucoll_cuda_alive(const struct gpucoll_cuda_accel *accel, const struct gpu
          !active)) {
         return false;
     }
-    unsigned long long number = 0;
-    return place->number == 0 ||
-           (accel->cuda->context_number(context, &number) == CUDA_SUCCESS && number == place->number);
+    return gpucoll_cuda_same_context(accel, place) == CUDA_SUCCESS;
 }
 
 /* Errors mean nothing here: the driver may be shutting down. */

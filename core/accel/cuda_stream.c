@@ -211,7 +211,10 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
     struct gpucoll_device *device = stream->base.device;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(device->accel);
     struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(device));
-    CUresult result = stream->args.bell ? prepare_crew(accel->cuda, stream) : CUDA_SUCCESS;
+    CUresult result = gpucoll_cuda_same_context(accel, gpucoll_cuda_device(device)->place);
+    if (result == CUDA_SUCCESS && stream->args.bell) {
+        result = prepare_crew(accel->cuda, stream);
+    }
     if (result == CUDA_SUCCESS) {
         result = launch_shaped(accel->cuda, stream, function);
     }
@@ -433,8 +436,11 @@ gpucoll_status gpucoll_cuda_pack(struct gpucoll_stream *base, const struct gpuco
     const unsigned ctas = wanted < most ? (unsigned)wanted : most;
     void *parameters[] = {&args};
     struct gpucoll_entry entry = gpucoll_cuda_enter(accel, context_of(base->device));
-    CUresult result = accel->cuda->cuLaunchKernel(device->pack, ctas, 1, 1, threads, 1, 1, 0, stream->handle,
-                                                  parameters, NULL);
+    CUresult result = gpucoll_cuda_same_context(accel, device->place);
+    if (result == CUDA_SUCCESS) {
+        result = accel->cuda->cuLaunchKernel(device->pack, ctas, 1, 1, threads, 1, 1, 0, stream->handle,
+                                             parameters, NULL);
+    }
     gpucoll_cuda_leave(accel, entry);
     stream->args.done_value = args.done_value;
     stream->enders = 1;

@@ -144,8 +144,8 @@ const char *gpucoll_phase_unusable(uint64_t rounds)
 {
     /* The board counts the barriers of a call in 16 bits: two a pass, three to connect, two to map buffers. */
     const uint64_t most_passes = (UINT16_MAX - 5) / 2;
-    return (rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS
-    > most_passes ? "the message takes too many rounds through so small a scratch area" : NULL;
+    const uint64_t passes = (rounds + GPUCOLL_SLOTS - 1) / GPUCOLL_SLOTS;
+    return passes > most_passes ? "the message takes too many rounds through so small a scratch area" : NULL;
 }
 
 gpucoll_status gpucoll_phase_launch(struct gpucoll_request *request, enum gpucoll_kernel kernel)

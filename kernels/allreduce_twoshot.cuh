@@ -30,6 +30,7 @@
 #ifndef GPUCOLL_KERNELS_ALLREDUCE_TWOSHOT_CUH
 #define GPUCOLL_KERNELS_ALLREDUCE_TWOSHOT_CUH
 
+#include "kernels/ranks.cuh"
 #include "kernels/reduce_ops.cuh"
 #include "kernels/roles.cuh"
 #include "kernels/simple.cuh"
@@ -118,8 +119,7 @@ class channel_view {
 
     __device__ __forceinline__ uint32_t peer(uint32_t turn) const
     {
-        const uint32_t next = args_.rank + 1 + turn;
-        return next < args_.nranks ? next : next - args_.nranks;
+        return rank_after(args_, turn);
     }
 
   private:

@@ -57,16 +57,7 @@ struct relay_channel {
     /* This thread waits until the peer's flag has come to `count`. */
     __device__ __forceinline__ void wait_flag(uint32_t phase, uint32_t peer, uint32_t number)
     {
-        const uint64_t *flag =
-            static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
-        const uint64_t wanted = gpucoll_flag_value(args.peer[args.rank].epoch, number);
-        for (;;) {
-            const uint64_t seen = load_acquire(flag);
-            if ((seen >> 32 == wanted >> 32 && static_cast<uint32_t>(seen) >= static_cast<uint32_t>(wanted)) ||
-                !look_again(peer)) {
-                return;
-            }
-        }
+        (void)wait_for_flag(args, phase, peer, number, [&] { return look_again(peer); });
     }
 
     __device__ __forceinline__ posted_flag flag(uint32_t phase, uint32_t peer, uint32_t number) const
@@ -155,19 +146,14 @@ template <typename Op> __device__ __forceinline__ pack fold(const Op &op, bool f
 struct over_ll {
     static constexpr uint32_t protocol = GPUCOLL_RELAY_LL;
 
-    static __device__ __forceinline__ uint64_t word(uint32_t data, uint32_t epoch)
-    {
-        return static_cast<uint64_t>(epoch) << 32 | data;
-    }
-
     static __device__ __forceinline__ void store(const relay_channel &channel, const gpucoll_relay_end &to, uint32_t number,
                                                  uint32_t at, pack value)
     {
         const uint32_t epoch = channel.epoch_of(to.peer, number);
         char *const line = channel.slot<protocol>(to.peer, to.end, number) + static_cast<size_t>(at) * sizeof(words);
-        store_words(line, {word(value.x, epoch), word(value.y, epoch)});
+        store_words(line, ll_lines::line(value.x, value.y, epoch));
         store_words(line + static_cast<size_t>(channel.cut.slot_packs) * sizeof(words),
-                    {word(value.z, epoch), word(value.w, epoch)});
+                    ll_lines::line(value.z, value.w, epoch));
     }
 
     static __device__ __forceinline__ pack receive(relay_channel &channel, const gpucoll_relay_end &from, uint32_t number,
@@ -177,9 +163,9 @@ struct over_ll {
         const uint32_t epoch = channel.epoch_of(rank, number);
         const char *const line = channel.slot<protocol>(rank, from.end, number) + static_cast<size_t>(at) * sizeof(words);
         const size_t plane = static_cast<size_t>(channel.cut.slot_packs) * sizeof(words);
-        ll_area::lines lines = {load_words(line), load_words(line + plane)};
+        ll_lines lines = ll_lines::look(line, plane);
         while (!lines.complete(epoch) && channel.look_again(from.peer)) {
-            lines = {load_words(line), load_words(line + plane)};
+            lines = ll_lines::look(line, plane);
         }
         return lines.value();
     }

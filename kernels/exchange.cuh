@@ -59,7 +59,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
         const uint32_t source = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[source];
         const bool wanted = index < packs_of(run.recv_bytes);
-        ll_area::lines lines;
+        ll_lines lines;
         for (;;) {
             lines = inbox.look(source, index);
             const bool there = !wanted || lines.complete(epoch);

@@ -80,8 +80,7 @@ class exchange_view
     /* Peers in the order in which this channel serves them: each rank and each channel starts elsewhere. */
     __device__ __forceinline__ uint32_t peer(uint32_t turn) const
     {
-        const uint32_t next = args_.rank + 1 + (turn + blockIdx.x) % (args_.nranks - 1);
-        return next < args_.nranks ? next : next - args_.nranks;
+        return rank_after(args_, (turn + blockIdx.x) % (args_.nranks - 1));
     }
 
   private:

@@ -12,6 +12,33 @@
 
 namespace gpucoll {
 
+/* A pack's two lines, `plane` bytes apart. */
+struct ll_lines {
+    words first, second;
+
+    /* One look. The loads of several packs can be in flight together; then `complete` and `value` say what they brought. */
+    static __device__ __forceinline__ ll_lines look(const char *line, size_t plane)
+    {
+        return {load_words(line), load_words(line + plane)};
+    }
+
+    static __device__ __forceinline__ words line(uint32_t low, uint32_t high, uint32_t epoch)
+    {
+        return {static_cast<uint64_t>(epoch) << 32 | low, static_cast<uint64_t>(epoch) << 32 | high};
+    }
+
+    __device__ __forceinline__ bool complete(uint32_t epoch) const
+    {
+        return first.low >> 32 == epoch && first.high >> 32 == epoch && second.low >> 32 == epoch && second.high >> 32 == epoch;
+    }
+
+    __device__ __forceinline__ pack value() const
+    {
+        return make_uint4(static_cast<uint32_t>(first.low), static_cast<uint32_t>(first.high),
+                          static_cast<uint32_t>(second.low), static_cast<uint32_t>(second.high));
+    }
+};
+
 /* The LL area of one lane. */
 class ll_area {
   public:
@@ -28,38 +55,20 @@ class ll_area {
     /* Without a branch. */
     __device__ __forceinline__ void store_if(bool wanted, uint32_t source, uint64_t index, pack value, uint32_t epoch) const
     {
-        char *line = base_ + source * 2 * plane_ + index * sizeof(words);
-        store_words_if(wanted, line, {word(value.x, epoch), word(value.y, epoch)});
-        store_words_if(wanted, line + plane_, {word(value.z, epoch), word(value.w, epoch)});
+        char *line = first_line(source, index);
+        store_words_if(wanted, line, ll_lines::line(value.x, value.y, epoch));
+        store_words_if(wanted, line + plane_, ll_lines::line(value.z, value.w, epoch));
     }
 
-    /* One look. The loads of several areas can be in flight together; then `complete` and `value` say what they brought. */
-    struct lines {
-        words first, second;
-
-        __device__ __forceinline__ bool complete(uint32_t epoch) const
-        {
-            return first.low >> 32 == epoch && first.high >> 32 == epoch && second.low >> 32 == epoch &&
-                   second.high >> 32 == epoch;
-        }
-
-        __device__ __forceinline__ pack value() const
-        {
-            return make_uint4(static_cast<uint32_t>(first.low), static_cast<uint32_t>(first.high),
-                              static_cast<uint32_t>(second.low), static_cast<uint32_t>(second.high));
-        }
-    };
-
-    __device__ __forceinline__ lines look(uint32_t source, uint64_t index) const
+    __device__ __forceinline__ ll_lines look(uint32_t source, uint64_t index) const
     {
-        const char *line = base_ + source * 2 * plane_ + index * sizeof(words);
-        return {load_words(line), load_words(line + plane_)};
+        return ll_lines::look(first_line(source, index), plane_);
     }
 
   private:
-    static __device__ __forceinline__ uint64_t word(uint32_t data, uint32_t epoch)
+    __device__ __forceinline__ char *first_line(uint32_t source, uint64_t index) const
     {
-        return static_cast<uint64_t>(epoch) << 32 | data;
+        return base_ + source * 2 * plane_ + index * sizeof(words);
     }
 
     char *base_;

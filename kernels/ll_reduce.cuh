@@ -31,7 +31,7 @@ __device__ __forceinline__ bool reduce_lines(const Op &op, const gpucoll_kernel_
     pack sum = own;
     bool any = false;
     for (uint32_t first = 0; others != 0 && first < args.nranks; first += Batch) {
-        ll_area::lines lines[Batch];
+        ll_lines lines[Batch];
         for (;;) {
 #pragma unroll
             for (uint32_t i = 0; i < Batch; i++) {

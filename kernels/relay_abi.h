@@ -310,16 +310,54 @@ static inline GPUCOLL_HD uint32_t gpucoll_relay_position(const struct gpucoll_re
     return walk->reversed && rank > 0 ? walk->nranks - rank : rank;
 }
 
+/* What a step round a ring, or along a chain, does with the user's buffers: `done` steps or ranks have had the piece before, `last` is the last one's
+ * number. */
+static inline GPUCOLL_HD void gpucoll_relay_work(const struct gpucoll_relay_walk *walk, uint32_t done, uint32_t last,
+                                                 struct gpucoll_relay_step *step)
+{
+    const uint32_t n = walk->nranks;
+    step->block = 0;
+    switch (walk->flow) {
+    case GPUCOLL_RELAY_ALLREDUCE:
+    case GPUCOLL_RELAY_REDUCE_SCATTER:
+        step->reads = done < n;
+        step->writes = done + 1 >= n;
+        step->block = gpucoll_relay_position(walk, (walk->rank + 2 * n - 1 - done) % n);
+        break;
+    case GPUCOLL_RELAY_ALLGATHER:
+        step->reads = done == 0;
+        step->writes = true;
+        step->block = gpucoll_relay_position(walk, walk->rank + n - done);
+        break;
+    case GPUCOLL_RELAY_BCAST:
+        step->reads = done == 0;
+        step->writes = done > 0;
+        break;
+    case GPUCOLL_RELAY_SCAN:
+        step->reads = true;
+        step->writes = true;
+        break;
+    case GPUCOLL_RELAY_EXSCAN:
+        step->reads = done < last;
+        step->writes = done > 0 && done == last; /* there it has nothing of its own to add */
+        step->keeps = done > 0 && done < last;
+        break;
+    default:
+        step->reads = true;
+        step->writes = done == last;
+        break;
+    }
+}
+
 /* Round a ring, or along a chain. */
 static inline GPUCOLL_HD bool gpucoll_relay_next_round(struct gpucoll_relay_walk *walk, struct gpucoll_relay_step *step)
 {
     const uint32_t n = walk->nranks;
-    const uint32_t s = walk->step;
     const uint32_t steps = gpucoll_relay_steps(walk->flow, n);
     const bool ring = gpucoll_relay_is_ring(walk->flow);
     /* How far along its way the piece is: by steps of the ring, by ranks of the chain. */
     const uint32_t first = walk->flow == GPUCOLL_RELAY_REDUCE ? 1 : 0;
-    const uint32_t done = ring ? s : walk->rank >= first ? walk->rank - first : n - 1;
+    const uint32_t done = ring ? walk->step : walk->rank >= first ? walk->rank - first : n - 1;
     const uint32_t last = ring ? steps - 1 : n - 1;
     if (walk->turn * walk->parts >= walk->pieces || (walk->flow == GPUCOLL_RELAY_EXSCAN && n == 1)) {
         return false; /* the exscan of one rank has nothing to send, and no result */
@@ -332,40 +370,7 @@ static inline GPUCOLL_HD bool gpucoll_relay_next_round(struct gpucoll_relay_walk
     step->from[0].end = step->to[0].end = GPUCOLL_RELAY_ONLY;
     step->received = walk->received;
     step->sent = walk->sent;
-    switch (walk->flow) {
-    case GPUCOLL_RELAY_ALLREDUCE:
-    case GPUCOLL_RELAY_REDUCE_SCATTER:
-        step->reads = s < n;
-        step->writes = s + 1 >= n;
-        step->block = gpucoll_relay_position(walk, (walk->rank + 2 * n - 1 - s) % n);
-        break;
-    case GPUCOLL_RELAY_ALLGATHER:
-        step->reads = s == 0;
-        step->writes = true;
-        step->block = gpucoll_relay_position(walk, walk->rank + n - s);
-        break;
-    case GPUCOLL_RELAY_BCAST:
-        step->reads = done == 0;
-        step->writes = done > 0;
-        step->block = 0;
-        break;
-    case GPUCOLL_RELAY_SCAN:
-        step->reads = true;
-        step->writes = true;
-        step->block = 0;
-        break;
-    case GPUCOLL_RELAY_EXSCAN:
-        step->reads = done < last;
-        step->writes = done > 0 && done == last; /* there it has nothing of its own to add */
-        step->keeps = done > 0 && done < last;
-        step->block = 0;
-        break;
-    default:
-        step->reads = true;
-        step->writes = done == last;
-        step->block = 0;
-        break;
-    }
+    gpucoll_relay_work(walk, done, last, step);
     walk->received += step->sources;
     walk->sent += step->targets;
     if (++walk->part == walk->parts) {

@@ -29,9 +29,10 @@ __device__ __forceinline__ void signal_peers(const gpucoll_kernel_args &args, ui
 }
 
 /* By one thread: until the peer has signalled this round; its stores are seen by whoever meets this thread at a barrier. Only a flag of this very epoch
- * counts, so an epoch that wraps around does no harm. False if the wait was given up. */
-__device__ __forceinline__ bool wait_for_peer(const gpucoll_kernel_args &args, waiter &wait, uint32_t phase, uint32_t peer,
-                                              uint64_t round)
+ * counts, so an epoch that wraps around does no harm. False if the wait was given up: `again` says after each look whether to go on. */
+template <typename Again>
+__device__ __forceinline__ bool wait_for_flag(const gpucoll_kernel_args &args, uint32_t phase, uint32_t peer, uint64_t round,
+                                              Again again)
 {
     const uint64_t *flag =
         static_cast<const uint64_t *>(args.peer[args.rank].lane) + gpucoll_flag_index(phase, blockIdx.x, peer);
@@ -41,10 +42,16 @@ __device__ __forceinline__ bool wait_for_peer(const gpucoll_kernel_args &args, w
         if (seen >> 32 == wanted >> 32 && static_cast<uint32_t>(seen) >= static_cast<uint32_t>(wanted)) {
             return true;
         }
-        if (!wait.again(peer)) {
+        if (!again()) {
             return false;
         }
     }
+}
+
+__device__ __forceinline__ bool wait_for_peer(const gpucoll_kernel_args &args, waiter &wait, uint32_t phase, uint32_t peer,
+                                              uint64_t round)
+{
+    return wait_for_flag(args, phase, peer, round, [&] { return wait.again(peer); });
 }
 
 /* Waits until every peer has signalled this round. False on all threads if the wait was given up. The flags'

@@ -69,7 +69,7 @@ static bool ll128_receive(const struct gpucoll_kernel_args *args, uint32_t sourc
     for (uint64_t at = 0; at < span.bytes; at += LINE_DATA) {
         const uint64_t rest = span.bytes - at;
         const char *line =
-            line_wait(args, source, line_at(args, args->rank, 0, source, (span.begin + at) / LINE_DATA));
+            line_of(args, source, line_at(args, args->rank, 0, source, (span.begin + at) / LINE_DATA));
         if (line == NULL) {
             return false;
         }

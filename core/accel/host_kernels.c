@@ -115,7 +115,7 @@ static bool line_reduce(const struct gpucoll_kernel_args *args, int functor, uin
     for (uint32_t source = 0; source < args->nranks; source++) {
         const char *part = source == args->rank
                                ? (const char *)args->send + span.begin
-                               : line_wait(args, source, line_at(args, args->rank, 0, source, line));
+                               : line_of(args, source, line_at(args, args->rank, 0, source, line));
         if (part == NULL) {
             return false;
         }
@@ -153,7 +153,7 @@ static bool ll128_channel(const struct gpucoll_kernel_args *args, int functor, u
             if (source == args->rank) {
                 continue;
             }
-            const char *from = line_wait(args, source, line_at(args, args->rank, 1, source, line));
+            const char *from = line_of(args, source, line_at(args, args->rank, 1, source, line));
             if (from == NULL) {
                 return false;
             }

@@ -28,16 +28,22 @@ static inline void line_fill(char *line, const char *data, uint64_t bytes, uint3
     __atomic_store_n(line_epoch(line), epoch, __ATOMIC_RELEASE);
 }
 
-/* The line of `source` that comes to `from`, once it is complete; NULL if the wait was given up. */
-static inline const char *line_wait(const struct gpucoll_kernel_args *args, uint32_t source, char *from)
+/* Waits until a line has come whole. False if the wait was given up. */
+static inline bool line_wait(struct wait *wait, char *line, uint32_t epoch)
 {
-    struct wait wait = {.args = args, .source = source};
-    while (__atomic_load_n(line_epoch(from), __ATOMIC_ACQUIRE) != args->peer[args->rank].epoch) {
-        if (!wait_turn(&wait)) {
-            return NULL;
+    while (__atomic_load_n(line_epoch(line), __ATOMIC_ACQUIRE) != epoch) {
+        if (!wait_turn(wait)) {
+            return false;
         }
     }
-    return from;
+    return true;
+}
+
+/* The line of `source` that comes to `from` in this rank's lane; NULL if the wait was given up. */
+static inline const char *line_of(const struct gpucoll_kernel_args *args, uint32_t source, char *from)
+{
+    struct wait wait = {.args = args, .source = source};
+    return line_wait(&wait, from, args->peer[args->rank].epoch) ? from : NULL;
 }
 
 /* Of a message of so many bytes, the data of line `line`; empty past its end. */

@@ -3,10 +3,10 @@
  */
 #include "core/accel/accel.h"
 #include "core/accel/host_kernels.h"
-#include "core/accel/host_sync.h"
+#include "core/accel/host_lines.h"
 #include "kernels/relay_abi.h"
 
-enum { LINE_DATA = GPUCOLL_LINE_PACKS * GPUCOLL_PACK_BYTES, BLOCK = 36 * LINE_DATA };
+enum { BLOCK = 36 * LINE_DATA };
 
 struct relay {
     const struct gpucoll_kernel_args *args;
@@ -100,14 +100,12 @@ static bool take_lines(const struct relay *relay, const struct gpucoll_relay_ste
 {
     const struct gpucoll_kernel_args *args = relay->args;
     const struct gpucoll_relay_end *from = &step->from[source];
-    const char *line = place(relay, args->rank, from->end, step->received, part.at);
+    char *line = place(relay, args->rank, from->end, step->received, part.at);
     const uint32_t epoch = epoch_of(relay, args->rank, step->received);
     struct wait wait = {.args = args, .source = number_of(relay, from->peer)};
     for (uint64_t at = 0; at < part.bytes; at += LINE_DATA, line += GPUCOLL_LINE_BYTES) {
-        while (__atomic_load_n((const uint32_t *)(line + LINE_DATA), __ATOMIC_ACQUIRE) != epoch) {
-            if (!wait_turn(&wait)) {
-                return false;
-            }
+        if (!line_wait(&wait, line, epoch)) {
+            return false;
         }
         memcpy(to + at, line, part.bytes - at < LINE_DATA ? part.bytes - at : LINE_DATA);
     }
@@ -121,8 +119,7 @@ static void give_lines(const struct relay *relay, const struct gpucoll_relay_ste
     char *line = place(relay, to->peer, to->end, step->sent, part.at);
     const uint32_t epoch = epoch_of(relay, to->peer, step->sent);
     for (uint64_t at = 0; at < part.bytes; at += LINE_DATA, line += GPUCOLL_LINE_BYTES) {
-        memcpy(line, from + at, part.bytes - at < LINE_DATA ? part.bytes - at : LINE_DATA);
-        __atomic_store_n((uint32_t *)(line + LINE_DATA), epoch, __ATOMIC_RELEASE);
+        line_fill(line, from + at, part.bytes - at < LINE_DATA ? part.bytes - at : LINE_DATA, epoch);
     }
 }
 

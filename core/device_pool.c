@@ -123,11 +123,6 @@ void gpucoll_device_pool_put(struct gpucoll_device_pool *pool, void *memory)
     trim(pool, most_kept_bytes);
 }
 
-void gpucoll_device_pool_trim(struct gpucoll_device_pool *pool)
-{
-    trim(pool, 0);
-}
-
 void gpucoll_device_pool_close(struct gpucoll_device_pool *pool)
 {
     while (pool->blocks != NULL) {

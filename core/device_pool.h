@@ -21,8 +21,6 @@ struct gpucoll_device_pool {
 void *gpucoll_device_pool_get(struct gpucoll_device_pool *pool, size_t bytes);
 /* Nothing may use the memory any more. Harmless on NULL. */
 void gpucoll_device_pool_put(struct gpucoll_device_pool *pool, void *memory);
-/* Frees what is not in use. */
-void gpucoll_device_pool_trim(struct gpucoll_device_pool *pool);
 /* Frees everything, also what calls that were abandoned have not given back. */
 void gpucoll_device_pool_close(struct gpucoll_device_pool *pool);
 

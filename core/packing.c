@@ -70,6 +70,22 @@ static const void *list_on(struct gpucoll_layout *layout, struct gpucoll_context
     return list;
 }
 
+/* A kernel may still read it: this GPU's copy is no longer the layout's, so its memory stays taken until the GPU is closed. */
+static void lose_copy(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu)
+{
+    pthread_mutex_lock(&copies_lock);
+    struct gpucoll_layout_copy **link = &layout->copies;
+    while (*link != NULL && (*link)->gpu != gpu) {
+        link = &(*link)->next;
+    }
+    struct gpucoll_layout_copy *lost = *link;
+    if (lost != NULL) {
+        *link = lost->next;
+        free(lost);
+    }
+    pthread_mutex_unlock(&copies_lock);
+}
+
 /* One end of run `rank`: the block, and its layout. */
 struct end {
     const struct gpucoll_block *block;
@@ -298,6 +314,14 @@ gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, str
     return status;
 }
 
+static void drop_layout(const struct gpucoll_packing *packing, struct gpucoll_layout *layout, bool abandoned)
+{
+    if (abandoned && layout != NULL && packing->gpu != NULL) {
+        lose_copy(layout, packing->gpu);
+    }
+    gpucoll_layout_release(layout);
+}
+
 void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_context *context, bool abandoned)
 {
     if (packing == NULL) {
@@ -309,10 +333,10 @@ void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_contex
         pthread_mutex_unlock(&context->lock);
     }
     for (uint32_t i = 0; i < packing->sends; i++) {
-        gpucoll_layout_release(packing->send[i].layout);
+        drop_layout(packing, packing->send[i].layout, abandoned);
     }
     for (uint32_t i = 0; i < packing->receives; i++) {
-        gpucoll_layout_release(packing->receive[i].layout);
+        drop_layout(packing, packing->receive[i].layout, abandoned);
     }
     free(packing);
 }

@@ -47,7 +47,7 @@ bool gpucoll_packing_take(struct gpucoll_packing *packing, struct gpucoll_contex
 /* Packs, or unpacks, all that is noted, on the lane's stream; may launch nothing. */
 gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, struct gpucoll_lane *lane,
                                       bool unpack) GPUCOLL_CHECKED;
-/* `abandoned`: a kernel may still write, so the memory stays taken until the GPU is closed. Harmless on NULL. */
+/* `abandoned`: a kernel may still be at it, so the memory and the layouts' lists stay taken until the GPU is closed. Harmless on NULL. */
 void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_context *context, bool abandoned);
 
 /* ---- that of a request of one host ---- */

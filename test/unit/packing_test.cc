@@ -2,6 +2,7 @@
  * Calls with blocks that are not contiguous, by the whole engine on the host accelerator: what arrives, and that nothing else is
  * written; memory that is short; the pool of device memory.
  */
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -13,6 +14,7 @@ extern "C" {
 #include "core/device_pool.h"
 #include "core/gpu.h"
 #include "core/layout.h"
+#include "test/unit/packed_once.h"
 }
 
 namespace
@@ -406,6 +408,30 @@ TEST(packing, a_rank_alone_declines_without_a_lane_or_memory)
     });
 }
 
+/* Its kernel may read the list later; that of a call which has ended is somebody else's next. */
+TEST(packing, the_list_of_an_abandoned_call_stays_taken)
+{
+    on_threads(1, {}, [](Rank &rank) {
+        gpucoll_gpu *gpu = gpu_of(rank);
+        ASSERT_NE(gpu, nullptr);
+        for (bool abandoned : {false, true}) {
+            gpucoll_layout *layout = make_layout(2);
+            Buffer buffer(2 * SPAN);
+            const void *list = test_pack_once(rank.context, gpu, layout, buffer.data(), abandoned);
+            ASSERT_NE(list, nullptr);
+            gpucoll_layout_release(layout);
+            std::vector<void *> next;
+            for (int i = 0; i < 3; i++) {
+                next.push_back(gpucoll_device_pool_get(&gpu->pool, 1));
+            }
+            EXPECT_EQ(std::count(next.begin(), next.end(), list), abandoned ? 0 : 1);
+            for (void *memory : next) {
+                gpucoll_device_pool_put(&gpu->pool, memory);
+            }
+        }
+    });
+}
+
 class device_pool : public testing::Test
 {
   protected:
@@ -445,7 +471,7 @@ TEST_F(device_pool, gives_a_block_again)
     gpucoll_device_pool_put(&pool, second);
     gpucoll_device_pool_put(&pool, nullptr);
     EXPECT_EQ(pool.kept_bytes, pool.total_bytes);
-    gpucoll_device_pool_trim(&pool);
+    gpucoll_device_pool_close(&pool);
     EXPECT_EQ(pool.total_bytes, 0u);
 }
 

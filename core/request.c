@@ -336,7 +336,7 @@ static gpucoll_status agree(struct gpucoll_request *request)
         return gpucoll_watchdog(request, missing, "waiting for all ranks to call");
     }
     if (request->team->decided < request->call - 1) {
-        return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+        return gpucoll_watchdog_behind(request, request->team->rank, "waiting for its own earlier call");
     }
     if (request->skipped) {
         gpucoll_cluster_skip(request);
@@ -371,7 +371,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
             return gpucoll_watchdog_given_up(request->team);
         }
         if (!gpucoll_agreement_publish(request, &missing)) {
-            return gpucoll_watchdog(request, missing, "publishing its call");
+            return gpucoll_watchdog_behind(request, missing, "publishing its call");
         }
         request->state = GPUCOLL_AGREEING;
         status = gpucoll_carry_begin(request);

@@ -119,6 +119,7 @@ struct gpucoll_request {
     uint32_t stage;
     struct gpucoll_patience drained; /* state DRAINING */
     uint32_t moves; /* noticed or done for it by the host, so far: see gpucoll_watchdog_reset */
+    uint64_t moves_before; /* its team's, when it was last seen to wait behind earlier calls */
     bool in_barrier;
     struct gpucoll_packing *packing;     /* of one host; NULL: all blocks are contiguous */
     struct gpucoll_cluster_call *stages; /* of several hosts; NULL: of one */

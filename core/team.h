@@ -68,6 +68,7 @@ struct gpucoll_team {
     uint64_t read_by_all; /* posts up to this one are known to be read by all ranks that read them */
     uint64_t decided;     /* calls up to this one are declined, have failed, or have their links */
     uint32_t ended;       /* bit call % RING: that call has ended before an earlier one */
+    uint64_t moves;       /* of all its calls: see gpucoll_watchdog_reset */
     bool bound;           /* each rank's process had a GPU when the team was begun */
     bool active;          /* has posted */
     bool given_up;        /* a call has failed: nothing is run natively any more */

@@ -20,17 +20,23 @@ gpucoll_status gpucoll_watchdog_given_up(const struct gpucoll_team *team)
     return team->missing.gone != 0 ? GPUCOLL_ERR_PEER : GPUCOLL_ERR_TIMEOUT;
 }
 
-void gpucoll_watchdog_reset(struct gpucoll_request *request)
-{
-    request->waiting = (struct gpucoll_patience){0};
-    request->polls = 0;
-    request->moves++;
-}
-
 /* The call that is meant: of a stage, the whole. */
 static struct gpucoll_request *whole(struct gpucoll_request *request)
 {
     return request->team->outer != NULL ? request->team->outer : request;
+}
+
+static void start_anew(struct gpucoll_request *request)
+{
+    request->waiting = (struct gpucoll_patience){0};
+    request->polls = 0;
+}
+
+void gpucoll_watchdog_reset(struct gpucoll_request *request)
+{
+    start_anew(request);
+    request->moves++;
+    whole(request)->team->moves++;
 }
 
 /* ---- who is missing ---- */
@@ -230,11 +236,6 @@ static uint64_t limit_ns(const struct gpucoll_team *team, uint32_t missing)
     return far ? timeout_ns + timeout_ns / 8 : timeout_ns;
 }
 
-gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing)
-{
-    return gpucoll_watchdog_far(request, request->team->members[missing].number, doing);
-}
-
 /* All of this after a second: who only is slow still gets to the end of its calls. */
 static gpucoll_status look_around(struct gpucoll_request *request, uint64_t now)
 {
@@ -265,7 +266,8 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
     return GPUCOLL_ERR_TIMEOUT;
 }
 
-gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
+/* `times`: how many times as long as usual. */
+static gpucoll_status watch(struct gpucoll_request *request, uint32_t missing, const char *doing, unsigned times)
 {
     /* Nobody waits in a warm-up, or in what it posts for the ranks of one host. A rehearsal for which this rank has offered a lane waits for
      * nobody who computes, but perhaps for one that the machine keeps from running: that is no reason to give up before MPI_Init does. */
@@ -281,7 +283,7 @@ gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t mi
     }
     request->polls = 0;
     const uint64_t now = gpucoll_now_ns();
-    const uint64_t usual = limit_ns(call->team, missing);
+    const uint64_t usual = times * limit_ns(call->team, missing);
     const uint64_t limit = call->own && usual > 0 && usual < least_ns ? least_ns : usual;
     if (request->waiting.looked_ns == 0) {
         request->looked_ns = now;
@@ -290,6 +292,27 @@ gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t mi
     status = look_around(request, now);
     return status == GPUCOLL_IN_PROGRESS && limit > 0 && waited > limit ? time_out(request, missing, doing)
                                                                         : status;
+}
+
+gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing, const char *doing)
+{
+    return watch(request, missing, doing, 1);
+}
+
+gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing, const char *doing)
+{
+    return gpucoll_watchdog_far(request, request->team->members[missing].number, doing);
+}
+
+gpucoll_status gpucoll_watchdog_behind(struct gpucoll_request *request, uint32_t missing, const char *doing)
+{
+    const uint64_t moves = whole(request)->team->moves;
+    if (request->moves_before != moves) {
+        request->moves_before = moves;
+        start_anew(request);
+    }
+    /* The earlier call has a watchdog of its own, which knows better whom to name. */
+    return watch(request, request->team->members[missing].number, doing, 2);
 }
 
 gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t missing,

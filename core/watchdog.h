@@ -17,6 +17,11 @@
 gpucoll_status gpucoll_watchdog(struct gpucoll_request *request, uint32_t missing,
                                 const char *doing) GPUCOLL_CHECKED;
 
+/* The same where the wait is for earlier calls of the team on this rank: it starts anew whenever one of them moves, and may last twice as
+ * long. `missing` is this rank, or one that such a call waits for, too. */
+gpucoll_status gpucoll_watchdog_behind(struct gpucoll_request *request, uint32_t missing,
+                                       const char *doing) GPUCOLL_CHECKED;
+
 /* The same for a rank of another host: `missing` is its rank in the communicator. */
 gpucoll_status gpucoll_watchdog_far(struct gpucoll_request *request, uint32_t missing,
                                     const char *doing) GPUCOLL_CHECKED;

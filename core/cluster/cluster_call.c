@@ -422,7 +422,7 @@ static gpucoll_status take_turn(struct gpucoll_request *request)
         return gpucoll_watchdog_given_up(request->team); /* why was shown */
     }
     if (call->turn != cluster->ended + 1) {
-        return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+        return gpucoll_watchdog_behind(request, request->team->rank, "waiting for its own earlier call");
     }
     cluster->back->gpu = request->gpu;
     cluster->back->outer = request;

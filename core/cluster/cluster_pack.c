@@ -175,7 +175,7 @@ gpucoll_status gpucoll_cluster_move_packed(struct gpucoll_request *request, bool
         request->lane = gpucoll_gpu_take_last_lane(request->gpu);
         pthread_mutex_unlock(&context->lock);
         if (request->lane == NULL) {
-            return gpucoll_watchdog(request, request->team->rank, "waiting for a free lane");
+            return gpucoll_watchdog_behind(request, request->team->rank, "waiting for a free lane");
         }
         gpucoll_gpu_mark_running(request->lane);
         gpucoll_watchdog_reset(request);

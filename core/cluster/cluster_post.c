@@ -381,7 +381,7 @@ gpucoll_status gpucoll_cluster_probe(struct gpucoll_request *request)
     }
     if (call->probe == NULL) {
         if (cluster->begun != cluster->ended) { /* whose local calls come first */
-            return gpucoll_watchdog(request, request->team->rank, "waiting for its own earlier call");
+            return gpucoll_watchdog_behind(request, request->team->rank, "waiting for its own earlier call");
         }
         gpucoll_status status = post_probe(request);
         if (status != GPUCOLL_OK) {

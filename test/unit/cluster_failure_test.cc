@@ -480,3 +480,32 @@ TEST(cluster_failure, a_process_that_is_killed_is_told_to_all)
         3);
     EXPECT_EQ(files_left(before), std::set<std::string>());
 }
+
+/* A call behind another waits for no rank: what comes slowly is no reason to give it up, however long it takes in all. */
+TEST(cluster_failure, a_call_behind_a_slow_one_has_patience)
+{
+    on_hosts(hosts_of({1, 1}), {{"timeout", "1"}, {"chunk", "4K"}}, [](Rank &rank) {
+        Sum first(rank, 1000000, 1);
+        Sum second(rank, 50000, 2);
+        gpucoll_request *request[2];
+        ASSERT_EQ(gpucoll_post(rank.team, &first.args, &request[0]), GPUCOLL_OK);
+        ASSERT_EQ(gpucoll_post(rank.team, &second.args, &request[1]), GPUCOLL_OK);
+        const std::chrono::milliseconds slow(2500);
+        const auto begin = Clock::now();
+        gpucoll_status status[2] = {GPUCOLL_IN_PROGRESS, GPUCOLL_IN_PROGRESS};
+        while (status[0] == GPUCOLL_IN_PROGRESS || status[1] == GPUCOLL_IN_PROGRESS) {
+            for (int i = 0; i < 2; i++) {
+                status[i] = status[i] == GPUCOLL_IN_PROGRESS ? gpucoll_test(request[i]) : status[i];
+            }
+            if (rank.number == 1 && Clock::now() - begin < slow) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            }
+        }
+        EXPECT_EQ(status[0], GPUCOLL_OK);
+        EXPECT_EQ(status[1], GPUCOLL_OK);
+        EXPECT_TRUE(first.right());
+        EXPECT_TRUE(second.right());
+        EXPECT_TRUE(rank.log.topics().empty());
+        EXPECT_TRUE(Clock::now() - begin >= slow) << "it was not";
+    });
+}

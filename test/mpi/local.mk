@@ -32,6 +32,7 @@ check_PROGRAMS += \
 	test/mpi/pieces \
 	test/mpi/pvars \
 	test/mpi/reduce_local \
+	test/mpi/sessions \
 	test/mpi/spawn \
 	test/mpi/staging \
 	test/mpi/threads \
@@ -222,6 +223,9 @@ test_mpi_reduce_local_LDADD = $(mpi_test_libs)
 
 test_mpi_threads_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_threads_LDADD = $(mpi_test_libs)
+
+test_mpi_sessions_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_sessions_LDADD = $(mpi_test_libs)
 
 test_mpi_spawn_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_spawn_LDADD = $(mpi_test_libs)

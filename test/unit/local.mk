@@ -63,6 +63,8 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/net_process_test.cc \
 	test/unit/net_test.cc \
 	test/unit/net_ties_test.cc \
+	test/unit/packed_once.c \
+	test/unit/packed_once.h \
 	test/unit/packing_test.cc \
 	test/unit/pieces_test.cc \
 	test/unit/queue_test.cc \

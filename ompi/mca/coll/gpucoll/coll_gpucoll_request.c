@@ -47,9 +47,11 @@ static void construct(struct gpucoll_outer *outer)
 
 OBJ_CLASS_INSTANCE(gpucoll_outer, ompi_coll_base_nbc_request_t, construct, NULL);
 
+/* Once more where MPI is initialised again, by a session: nothing is left of the life before. */
 void gpucoll_requests_open(void)
 {
     pthread_mutexattr_t recursive;
+    memset(&requests, 0, sizeof requests);
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&requests.lock, &recursive);

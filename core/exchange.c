@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include "core/agreement.h"
+#include "core/base/sizes.h"
 #include "core/gate.h"
 #include "core/packing.h"
 
@@ -62,11 +63,6 @@ uint64_t gpucoll_exchange_even_bytes(const struct gpucoll_coll_args *args)
     return rows[args->coll].even && block != NULL ? block->bytes : 0;
 }
 
-static uint64_t longer(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* What the own rank keeps for itself: nothing, unless it has both ends of it. */
 static void fix_own(struct gpucoll_kernel_run *own, bool reduces)
 {
@@ -118,7 +114,7 @@ uint64_t gpucoll_exchange_list_runs(const struct gpucoll_coll_args *args, const 
     fix_own(own, reduces);
     uint64_t longest = 0;
     for (uint32_t i = 0; i < runs->size; i++) {
-        longest = longer(longest, longer(runs->run[i].send_bytes, runs->run[i].recv_bytes));
+        longest = gpucoll_larger(longest, gpucoll_larger(runs->run[i].send_bytes, runs->run[i].recv_bytes));
     }
     return longest;
 }
@@ -281,7 +277,7 @@ uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request)
 {
     uint64_t longest = 0;
     for (uint32_t i = 0; i < request->team->size; i++) {
-        longest = longer(longest, gpucoll_agreement_post(request, i)->bytes);
+        longest = gpucoll_larger(longest, gpucoll_agreement_post(request, i)->bytes);
     }
     return longest;
 }

@@ -139,6 +139,7 @@ libgpucoll_la_SOURCES += \
 	core/base/remote_fd.h \
 	core/base/segment.c \
 	core/base/segment.h \
+	core/base/sizes.h \
 	core/base/status.c \
 	core/base/status.h \
 	core/base/thread.c \

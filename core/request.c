@@ -357,28 +357,48 @@ static gpucoll_status connect_links(struct gpucoll_request *request)
                : status;
 }
 
+static gpucoll_status publish(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    if (request->team->given_up) { /* since the call was made: no need to wait as long as the earlier one has */
+        return gpucoll_watchdog_given_up(request->team);
+    }
+    if (!gpucoll_agreement_publish(request, &missing)) {
+        return gpucoll_watchdog_behind(request, missing, "publishing its call");
+    }
+    request->state = GPUCOLL_AGREEING;
+    return gpucoll_carry_begin(request);
+}
+
+static gpucoll_status await_maps(struct gpucoll_request *request)
+{
+    uint32_t missing = 0;
+    gpucoll_status status = gpucoll_barrier_done(request, &missing);
+    return status == GPUCOLL_IN_PROGRESS
+               ? gpucoll_watchdog(request, missing, "waiting for all ranks to map a buffer")
+               : run_mapped(request, status == GPUCOLL_OK);
+}
+
+/* All that the ranks agree on has been: the call begins. */
+static gpucoll_status begin_agreed(struct gpucoll_request *request)
+{
+    if (request->stages != NULL) {
+        return start_stages(request);
+    }
+    return request->lanes_follow ? follow(request) : run(request);
+}
+
 /* One step; GPUCOLL_IN_PROGRESS when there is nothing more to do now. */
 static gpucoll_status advance(struct gpucoll_request *request)
 {
     gpucoll_status status = GPUCOLL_OK;
-    uint32_t missing = 0;
     switch (request->state) {
     case GPUCOLL_GIVEN_UP:
         return GPUCOLL_DECLINED;
     case GPUCOLL_QUEUED:
-        if (request->team
-                ->given_up) { /* since the call was made: no need to wait as long as the earlier one has */
-            return gpucoll_watchdog_given_up(request->team);
-        }
-        if (!gpucoll_agreement_publish(request, &missing)) {
-            return gpucoll_watchdog_behind(request, missing, "publishing its call");
-        }
-        request->state = GPUCOLL_AGREEING;
-        status = gpucoll_carry_begin(request);
-        if (status != GPUCOLL_OK) {
-            return status;
-        }
-        /* fall through */
+        status = publish(request);
+        status = status == GPUCOLL_OK ? agree(request) : status;
+        break;
     case GPUCOLL_AGREEING:
         status = agree(request);
         break;
@@ -400,10 +420,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
     case GPUCOLL_OFFERING:
         return offer(request);
     case GPUCOLL_MAPPING:
-        status = gpucoll_barrier_done(request, &missing);
-        return status == GPUCOLL_IN_PROGRESS
-                   ? gpucoll_watchdog(request, missing, "waiting for all ranks to map a buffer")
-                   : run_mapped(request, status == GPUCOLL_OK);
+        return await_maps(request);
     case GPUCOLL_RUNNING:
         status = request->plan.algorithm->progress(request);
         return status == GPUCOLL_OK ? end_run(request) : status;
@@ -418,13 +435,7 @@ static gpucoll_status advance(struct gpucoll_request *request)
     case GPUCOLL_UNPACKING:
         return request->stages != NULL ? gpucoll_cluster_advance(request) : gpucoll_kernel_wait(request);
     }
-    if (status == GPUCOLL_OK && request->stages != NULL) {
-        return start_stages(request);
-    }
-    if (status == GPUCOLL_OK && request->lanes_follow) {
-        return follow(request);
-    }
-    return status == GPUCOLL_OK ? run(request) : status;
+    return status == GPUCOLL_OK ? begin_agreed(request) : status;
 }
 
 /* Where no rank's post says it. */

@@ -2,6 +2,7 @@
 
 #include "core/accel/accel.h"
 #include "core/accel/host_lines.h"
+#include "core/base/sizes.h"
 
 /* The rows of a channel have one line. They use the area again and again, and end in credits, as those of a warp do. */
 struct rows {
@@ -11,16 +12,11 @@ struct rows {
     uint64_t window;
 };
 
-static uint64_t longer(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static struct rows rows_of(const struct gpucoll_host_pair *pair)
 {
     struct rows rows = {gpucoll_ll128_lines(pair->send_bytes, 1), gpucoll_ll128_lines(pair->recv_bytes, 1), 0,
                         gpucoll_stream_rows(pair->channels)};
-    rows.all = longer(rows.send, rows.recv);
+    rows.all = gpucoll_larger(rows.send, rows.recv);
     return rows;
 }
 

@@ -299,6 +299,14 @@ static void put_together(const struct gpucoll_request *request)
     memset(into + made, 0, call->few - made);
 }
 
+static gpucoll_status await_copies(struct gpucoll_request *request)
+{
+    const gpucoll_status status = gpucoll_copy_done(request->gpu, request->stages->carrying);
+    return status == GPUCOLL_IN_PROGRESS
+               ? gpucoll_watchdog(request, request->team->rank, "copying between its GPU and the host")
+               : status;
+}
+
 /* What this rank brings comes to host memory. As gpucoll_test. */
 static gpucoll_status bring(struct gpucoll_request *request)
 {
@@ -313,10 +321,7 @@ static gpucoll_status bring(struct gpucoll_request *request)
             return status;
         }
     }
-    status = request->gpu != NULL ? gpucoll_copy_done(request->gpu, call->carrying) : GPUCOLL_OK;
-    return status == GPUCOLL_IN_PROGRESS
-               ? gpucoll_watchdog(request, request->team->rank, "copying between its GPU and the host")
-               : status;
+    return request->gpu != NULL ? await_copies(request) : GPUCOLL_OK;
 }
 
 gpucoll_status gpucoll_carry_gather(struct gpucoll_request *request, gpucoll_status *status)
@@ -412,12 +417,7 @@ gpucoll_status gpucoll_carry_deliver(struct gpucoll_request *request)
         call->delivering = true;
         status = copy_pieces(request, false);
     }
-    if (status == GPUCOLL_OK) {
-        status = gpucoll_copy_done(request->gpu, call->carrying);
-    }
-    return status == GPUCOLL_IN_PROGRESS
-               ? gpucoll_watchdog(request, request->team->rank, "copying between its GPU and the host")
-               : status;
+    return status == GPUCOLL_OK ? await_copies(request) : status;
 }
 
 bool gpucoll_carry_copies(const struct gpucoll_request *request)

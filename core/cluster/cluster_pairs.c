@@ -1,22 +1,13 @@
 #include "core/cluster/cluster_pairs.h"
 
 #include <stdlib.h>
+#include "core/base/sizes.h"
 
 /* As long as the segments of rails: the cost of a message does not count beside its bytes. */
 static const uint64_t usual_chunk = 256 << 10;
 static const uint64_t most_chunk = 1 << 20;
 /* Of host memory a side, where there is as much to send: several chunks, so that copies and messages overlap. */
 static const uint64_t side_bytes = 2 << 20;
-
-static uint64_t round_up(uint64_t bytes, uint64_t step)
-{
-    return (bytes + step - 1) / step * step;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static bool is_far(const struct gpucoll_cluster *cluster, uint32_t rank)
 {
@@ -44,11 +35,11 @@ static uint64_t run_bytes(const struct gpucoll_pairs *pairs, const struct gpucol
 /* Slots for the longest message of this rank that wants one; few if all of its messages are. */
 static void measure(struct gpucoll_pairs *pairs, const struct gpucoll_cluster *cluster)
 {
-    const uint64_t forced = round_up(cluster->context->config->chunk, 4096);
+    const uint64_t forced = gpucoll_round_up(cluster->context->config->chunk, 4096);
     const struct gpucoll_pair_side *sides[] = {&pairs->out, &pairs->in};
     uint64_t longest = 0;
     uint64_t most = 0;
-    pairs->chunk = forced > 0 ? smaller(forced, most_chunk) : usual_chunk;
+    pairs->chunk = forced > 0 ? gpucoll_smaller(forced, most_chunk) : usual_chunk;
     for (int i = 0; i < 2; i++) {
         uint64_t messages = 0;
         for (uint32_t rank = 0; rank < cluster->size; rank++) {
@@ -58,8 +49,8 @@ static void measure(struct gpucoll_pairs *pairs, const struct gpucoll_cluster *c
         }
         most = messages > most ? messages : most;
     }
-    pairs->slot_bytes = round_up(smaller(longest, pairs->chunk), 256);
-    pairs->window = (uint32_t)smaller(most, GPUCOLL_PAIR_WINDOW);
+    pairs->slot_bytes = gpucoll_round_up(gpucoll_smaller(longest, pairs->chunk), 256);
+    pairs->window = (uint32_t)gpucoll_smaller(most, GPUCOLL_PAIR_WINDOW);
     if (pairs->window * pairs->slot_bytes > side_bytes) {
         pairs->window = (uint32_t)(side_bytes / pairs->slot_bytes);
     }
@@ -199,7 +190,7 @@ static gpucoll_status begin_message(struct gpucoll_cluster_call *call, struct gp
     *message = (struct gpucoll_pair_message){
         .peer = peer,
         .at = side->at,
-        .bytes = smaller(run_bytes(pairs, side, peer) - side->at, pairs->chunk),
+        .bytes = gpucoll_smaller(run_bytes(pairs, side, peer) - side->at, pairs->chunk),
     };
     side->begun++;
     side->at += message->bytes;

@@ -1,6 +1,7 @@
 /*
  * How the data of a call of several hosts is cut into units, and what of a unit goes along which rail.
  */
+#include "core/base/sizes.h"
 #include "core/cluster/cluster_call.h"
 
 /* Multiples of this many bytes hold whole elements of every type, and begin on lines of their own if the buffer does. */
@@ -11,24 +12,14 @@ static const uint64_t least_part = 128 << 10;
 static const uint64_t most_part = 1 << 20;
 static const uint64_t wanted_units = 4;
 
-static uint64_t round_up(uint64_t bytes, uint64_t step)
-{
-    return (bytes + step - 1) / step * step;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* What of `bytes`, which go along one rail or are one block, is to be in a unit at most. */
 static uint64_t part_of(const struct gpucoll_cluster_call *call, uint64_t bytes, uint64_t most)
 {
     const uint64_t forced = call->cluster->context->config->chunk;
     uint64_t part = bytes / wanted_units;
     part = part < least_part ? least_part : part;
-    part = forced > 0 ? round_up(forced, 4096) : part;
-    return smaller(smaller(round_up(part, grain), most), round_up(bytes, grain));
+    part = forced > 0 ? gpucoll_round_up(forced, 4096) : part;
+    return gpucoll_smaller(gpucoll_smaller(gpucoll_round_up(part, grain), most), gpucoll_round_up(bytes, grain));
 }
 
 static uint64_t units_of(uint64_t bytes, uint64_t unit)
@@ -49,13 +40,13 @@ struct gpucoll_stage_part gpucoll_stage_part(const struct gpucoll_cluster_call *
 {
     const uint32_t rails = call->cluster->rails;
     const uint64_t begin = unit * call->part_bytes * rails;
-    const uint64_t left = smaller(call->bytes - begin, call->part_bytes * rails);
-    const uint64_t part = round_up((left + rails - 1) / rails, grain);
+    const uint64_t left = gpucoll_smaller(call->bytes - begin, call->part_bytes * rails);
+    const uint64_t part = gpucoll_round_up((left + rails - 1) / rails, grain);
     const uint64_t at = part * rail;
     if (rail >= rails || at >= left) {
         return (struct gpucoll_stage_part){.at = begin};
     }
-    return (struct gpucoll_stage_part){.at = begin + at, .bytes = smaller(part, left - at)};
+    return (struct gpucoll_stage_part){.at = begin + at, .bytes = gpucoll_smaller(part, left - at)};
 }
 
 void gpucoll_stage_shape_whole(struct gpucoll_cluster_call *call)
@@ -68,7 +59,7 @@ void gpucoll_stage_shape_whole(struct gpucoll_cluster_call *call)
 struct gpucoll_stage_part gpucoll_stage_whole(const struct gpucoll_cluster_call *call, uint64_t unit)
 {
     const uint64_t begin = unit * call->part_bytes;
-    return (struct gpucoll_stage_part){.at = begin, .bytes = smaller(call->bytes - begin, call->part_bytes)};
+    return (struct gpucoll_stage_part){.at = begin, .bytes = gpucoll_smaller(call->bytes - begin, call->part_bytes)};
 }
 
 uint32_t gpucoll_stage_no_ops(const struct gpucoll_cluster_call *call, uint64_t unit, enum gpucoll_side side)
@@ -82,7 +73,7 @@ uint32_t gpucoll_stage_no_ops(const struct gpucoll_cluster_call *call, uint64_t 
 void gpucoll_stage_shape_pieces(struct gpucoll_cluster_call *call)
 {
     const uint32_t size = call->cluster->size;
-    call->part_bytes = part_of(call, call->bytes, round_up(most_part / size, 4096));
+    call->part_bytes = part_of(call, call->bytes, gpucoll_round_up(most_part / size, 4096));
     call->units = units_of(call->bytes, call->part_bytes);
     call->slot_bytes = call->part_bytes * size;
 }
@@ -90,7 +81,7 @@ void gpucoll_stage_shape_pieces(struct gpucoll_cluster_call *call)
 void gpucoll_stage_shape_blocks(struct gpucoll_cluster_call *call)
 {
     const uint32_t hosts = call->cluster->hosts;
-    const uint64_t share = round_up(most_part / hosts, 4096);
+    const uint64_t share = gpucoll_round_up(most_part / hosts, 4096);
     call->part_bytes = part_of(call, call->bytes, share);
     call->units = units_of(call->bytes, call->part_bytes) * call->cluster->groups;
     call->slot_bytes = call->part_bytes * hosts;
@@ -107,7 +98,7 @@ struct gpucoll_stage_part gpucoll_stage_block(const struct gpucoll_cluster_call 
     const struct gpucoll_block *block = &call->blocks[gpucoll_host_rank(cluster, host, index)];
     const uint64_t begin = unit / cluster->groups * call->part_bytes;
     struct gpucoll_stage_part part = {.at = (uint64_t)block->offset + begin};
-    part.bytes = begin < block->bytes ? smaller(call->part_bytes, block->bytes - begin) : 0;
+    part.bytes = begin < block->bytes ? gpucoll_smaller(call->part_bytes, block->bytes - begin) : 0;
     return part;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/accel/accel.h"
+#include "core/base/sizes.h"
 
 /* What a step does: a send, or one of enum gpucoll_rail_receive. */
 enum { SEND = GPUCOLL_RAIL_COMBINE + 1 };
@@ -34,11 +35,6 @@ struct gpucoll_rail_flight {
 
 /* How often one call of gpucoll_rail_run_move looks at everything: its caller has other things to do. */
 enum { PASSES = 4 };
-
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
 
 /* ---- memory ---- */
 
@@ -182,7 +178,7 @@ bool gpucoll_rail_cut(struct gpucoll_rail_run *run)
     if (!grow(run, (void **)&run->ranges, &run->max_ranges, size, sizeof *run->ranges)) {
         return false;
     }
-    const uint64_t part = round_up((run->args.bytes + size - 1) / size, GPUCOLL_RAIL_ALIGN);
+    const uint64_t part = gpucoll_round_up((run->args.bytes + size - 1) / size, GPUCOLL_RAIL_ALIGN);
     uint64_t offset = 0;
     uint32_t cell = 0;
     for (uint32_t i = 0; i < size; i++) {
@@ -209,7 +205,7 @@ static bool get_scratch(struct gpucoll_rail_run *run, uint64_t bytes)
         return true;
     }
     free(run->scratch);
-    run->scratch_bytes = round_up(bytes, PAGE);
+    run->scratch_bytes = gpucoll_round_up(bytes, PAGE);
     run->scratch = aligned_alloc(PAGE, run->scratch_bytes);
     if (run->scratch == NULL) {
         run->scratch_bytes = 0;
@@ -228,7 +224,7 @@ static uint32_t largest_combined(const struct gpucoll_rail_run *run)
             largest = step->bytes;
         }
     }
-    return (uint32_t)round_up(largest, GPUCOLL_RAIL_ALIGN);
+    return (uint32_t)gpucoll_round_up(largest, GPUCOLL_RAIL_ALIGN);
 }
 
 static bool get_flights(struct gpucoll_rail_run *run)

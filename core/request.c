@@ -360,7 +360,7 @@ static gpucoll_status connect_links(struct gpucoll_request *request)
 static gpucoll_status publish(struct gpucoll_request *request)
 {
     uint32_t missing = 0;
-    if (request->team->given_up) { /* since the call was made: no need to wait as long as the earlier one has */
+    if (request->team->given_up) { /* since the call was made: the earlier one has waited long enough */
         return gpucoll_watchdog_given_up(request->team);
     }
     if (!gpucoll_agreement_publish(request, &missing)) {

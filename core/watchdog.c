@@ -267,7 +267,8 @@ static gpucoll_status time_out(struct gpucoll_request *request, uint32_t missing
 }
 
 /* `times`: how many times as long as usual. */
-static gpucoll_status watch(struct gpucoll_request *request, uint32_t missing, const char *doing, unsigned times)
+static gpucoll_status watch(struct gpucoll_request *request, uint32_t missing, const char *doing,
+                            unsigned times)
 {
     /* Nobody waits in a warm-up, or in what it posts for the ranks of one host. A rehearsal for which this rank has offered a lane waits for
      * nobody who computes, but perhaps for one that the machine keeps from running: that is no reason to give up before MPI_Init does. */

@@ -165,7 +165,8 @@ static CUresult copy_batch(const struct gpucoll_cuda_driver *cuda, const struct 
 static CUresult queue_set(const struct gpucoll_cuda_driver *cuda, struct cuda_copier *copier,
                           const struct gpucoll_copy *copies, uint32_t count, bool batch)
 {
-    CUresult result = batch ? copy_batch(cuda, copier, copies, count) : copy_each(cuda, copier, copies, count);
+    CUresult result =
+        batch ? copy_batch(cuda, copier, copies, count) : copy_each(cuda, copier, copies, count);
     if (batch && (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE)) {
         result = copy_each(cuda, copier, copies, count); /* what was begun is only copied once more */
     }

@@ -90,8 +90,8 @@ static void sums(MPI_Comm comm)
     for (int i = 0; i <= REQUESTS; i++)
         pair_make(&pair[i], 100 * i + state.rank);
     for (int i = 0; i < REQUESTS; i++)
-        expect(MPI_Iallreduce(pair[i].send.data, pair[i].recv.data, COUNT, MPI_INT, MPI_SUM, comm, &request[i]) ==
-                   MPI_SUCCESS,
+        expect(MPI_Iallreduce(pair[i].send.data, pair[i].recv.data, COUNT, MPI_INT, MPI_SUM, comm,
+                              &request[i]) == MPI_SUCCESS,
                "MPI_Iallreduce failed");
     expect(MPI_Allreduce(pair[REQUESTS].send.data, pair[REQUESTS].recv.data, COUNT, MPI_INT, MPI_SUM, comm) ==
                MPI_SUCCESS,
@@ -108,7 +108,8 @@ static void live(MPI_Group group, const char *name)
 
     state.failures = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        expect(MPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm) == MPI_SUCCESS,
+        expect(MPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm) ==
+                   MPI_SUCCESS,
                "MPI_Comm_create_from_group failed");
         MPI_Comm_rank(comm, &state.rank);
         MPI_Comm_size(comm, &state.size);

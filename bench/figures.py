@@ -125,7 +125,7 @@ def read_targets(path):
 
 # Merging: one line for each call.
 
-LINE_KEY = ("collective", "form", "buffers", "type", "op", "in_place", "ranks", "bytes")
+LINE_KEY = ("collective", "form", "buffers", "type", "op", "in_place", "ranks", "in_a_row", "bytes")
 
 
 def order_of(key):
@@ -138,6 +138,7 @@ def order_of(key):
 def merge(rows, targets):
     lines = {}
     for row in rows:
+        row = {"in_a_row": 1} | row
         line = lines.setdefault(tuple(row[key] for key in LINE_KEY), {"times": {}, "wrong": []})
         line["times"][row["library"]] = row
         if row.get("check") == "WRONG":
@@ -260,4 +261,5 @@ def groups_of(lines):
 def title_of(line):
     words = [line["collective"], f"{line['type']} {line['op']}", line["form"], f"{line['ranks']} ranks"]
     words += ["in place"] if line["in_place"] else []
+    words += [f"{line['in_a_row']} calls in a row"] if line["in_a_row"] > 1 else []
     return ", ".join(words + (["host buffers"] if line["buffers"] == "host" else []))

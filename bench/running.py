@@ -114,7 +114,10 @@ def gpu_count():
     listed = output_of("nvidia-smi", "-L") or ""
     count = len(re.findall(r"^GPU \d+:", listed, re.MULTILINE))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return count if visible is None else min(count, len([name for name in visible.split(",") if name]))
+    if visible is None:
+        return count
+    names = re.sub(r"(^|,)-.*", "", visible)  # -1 ends the list
+    return min(count, len([name for name in names.split(",") if name]))
 
 
 def on_host(arguments):

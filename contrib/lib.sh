@@ -65,6 +65,11 @@ logged() {
     return "$status"
 }
 
+# absolute FOLDER: its name as it holds in any folder. What is none stays as it is, for its user to complain about.
+absolute() {
+    (unset CDPATH && cd "$1" 2>/dev/null && pwd) || echo "$1"
+}
+
 # --- Packages
 
 as_root() {

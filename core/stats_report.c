@@ -140,6 +140,13 @@ void gpucoll_stats_print(const struct gpucoll_stats_source *source, FILE *out)
     free(entries);
 }
 
+/* With a point for whatever locale the application has set. */
+static void print_json_us(const char *name, double us, FILE *out)
+{
+    const unsigned long long ns = us > 0 ? (unsigned long long)(us * 1000 + 0.5) : 0;
+    fprintf(out, ", \"%s\": %llu.%03llu", name, ns / 1000, ns % 1000);
+}
+
 static void print_json_row(const struct gpucoll_stats_source *source, const struct gpucoll_stats_entry *entry,
                            FILE *out)
 {
@@ -155,9 +162,11 @@ static void print_json_row(const struct gpucoll_stats_source *source, const stru
     } else if (key->way == GPUCOLL_WAY_STAGED) {
         fprintf(out, "\"why\": \"%s\", ", gpucoll_reason_text((enum gpucoll_reason)key->detail));
     }
-    fprintf(out, "\"calls\": %llu, \"bytes\": %llu, \"waiting_us\": %.3f, \"running_us\": %.3f}",
-            (unsigned long long)entry->calls, (unsigned long long)entry->bytes, entry->waiting_us,
-            entry->running_us);
+    fprintf(out, "\"calls\": %llu, \"bytes\": %llu", (unsigned long long)entry->calls,
+            (unsigned long long)entry->bytes);
+    print_json_us("waiting_us", entry->waiting_us, out);
+    print_json_us("running_us", entry->running_us, out);
+    fputs("}", out);
 }
 
 void gpucoll_stats_print_json(const struct gpucoll_stats_source *source, FILE *out)

@@ -41,6 +41,11 @@ AC_DEFUN([GPUCOLL_CHECK_OMPI], [
 
 AC_DEFUN([GPUCOLL_FIND_MPICC], [
     AS_IF([test "x$with_ompi" = xno], [AC_MSG_ERROR([--without-ompi is spelled --disable-mpi])])
+    # Where it is goes into env.sh and the module file, which are read in other folders.
+    AS_CASE([$with_ompi], [yes|/*], [],
+        [gpucoll_ompi_prefix=`cd "$with_ompi" 2>/dev/null && pwd`
+         AS_IF([test -n "$gpucoll_ompi_prefix"], [with_ompi=$gpucoll_ompi_prefix],
+             [AC_MSG_ERROR([--with-ompi=$with_ompi: no such folder])])])
     AS_IF([test "x$with_ompi" = xyes], [gpucoll_mpi_path=$PATH], [gpucoll_mpi_path=$with_ompi/bin])
     # Distributions let several MPIs provide mpicc: take the first that is Open MPI's.
     AC_CACHE_CHECK([for Open MPI's mpicc], [ac_cv_path_MPICC], [

@@ -181,6 +181,13 @@ static int answer(struct info *info, char **argv)
     return section ? !print_section(info, section) : find_option(argv[0])->run(info, argv);
 }
 
+/* Tuning forks, which a process that has started the driver for another answer must not. */
+static bool comes_first(const char *text)
+{
+    const struct option *option = find_option(text);
+    return option != NULL && option->run == info_tune;
+}
+
 void info_print_wrapped_on(const char *text, int indent, int width)
 {
     int before = 0;
@@ -243,8 +250,10 @@ int main(int argc, char **argv)
     for (int i = 0; argc < 2 && i < SECTIONS; i++) {
         status |= !print_section(&info, &sections[i]);
     }
-    for (int i = 1; i < argc; i += check_option(&argv[i], &settings)) {
-        status |= answer(&info, &argv[i]);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 1; i < argc; i += check_option(&argv[i], &settings)) {
+            status |= comes_first(argv[i]) == (pass == 0) ? answer(&info, &argv[i]) : 0;
+        }
     }
     return written(status);
 }

@@ -38,8 +38,8 @@ bool info_gpus(struct info *info)
                gpu->pci, gpu->mps ? ", under MPS" : "");
     }
     if (list.count > 1 && print_unreachable(&list) > 0) {
-        printf("  Collectives over these pairs are staged through host memory (docs/troubleshooting.md, "
-               "peer-unreachable).\n");
+        printf("  Collectives over these pairs go through shared host memory, by shm and cpu_reduce "
+               "(docs/troubleshooting.md, no-peer-access).\n");
     } else if (list.count > 1) {
         printf("  All have peer access to each other.\n");
     }

@@ -263,12 +263,15 @@ bool gpucoll_config_parse_size(const char *text, uint64_t *bytes)
     return true;
 }
 
+/* As Open MPI does. */
 static bool parse_bool(const char *text, bool *value)
 {
-    static const char *const words[] = {"false", "0", "no", "off", "true", "1", "yes", "on"};
-    for (int i = 0; i < 8; i++) {
-        if (strcasecmp(text, words[i]) == 0) {
-            *value = i >= 4;
+    static const char *const words[] = {"false", "f", "no",  "n", "disabled", "0",
+                                        "true",  "t", "yes", "y", "enabled",  "1"};
+    enum { WORDS = sizeof words / sizeof words[0] };
+    for (int i = 0; i < WORDS; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *value = i >= WORDS / 2;
             return true;
         }
     }

@@ -404,7 +404,7 @@ static char *load(struct reader *reader, const char *path)
     char *text = malloc(room + 1);
     while (text != NULL) {
         used += fread(text + used, 1, room - used, file);
-        if (used < room || room > FILE_LIMIT) {
+        if (used < room || room >= FILE_LIMIT) {
             break;
         }
         room *= 2;

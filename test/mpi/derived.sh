@@ -23,6 +23,7 @@ derived derived_native '[1-9][0-9]* native ([0-9]* bytes), 0 declined, 0 staged'
 derived derived_native_hosts '[1-9][0-9]* native ([0-9]* bytes), 0 declined, 0 staged' --mca coll_gpucoll_hosts 2 "$PROGRAMS/derived" --quick
 derived derived_without_memory '.* [1-9][0-9]* staged' --mca coll_gpucoll_pack_bytes 0 "$PROGRAMS/derived" --quick
 derived derived_little_memory '[1-9][0-9]* native' --mca coll_gpucoll_pack_bytes 64K "$PROGRAMS/derived" --quick
+derived derived_vast_memory '[1-9][0-9]* native ([0-9]* bytes), 0 declined' --mca coll_gpucoll_pack_bytes 1T "$PROGRAMS/derived" --quick
 derived derived_hosts_without_memory '.* [1-9][0-9]* staged' --mca coll_gpucoll_hosts 2 --mca coll_gpucoll_pack_bytes 0 "$PROGRAMS/derived" --quick
 derived derived_irregular '0 native.* 1 staged' "$PROGRAMS/derived" --irregular
 exit 0

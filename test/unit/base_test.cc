@@ -155,15 +155,19 @@ TEST(config, bad_text_is_refused_and_changes_nothing)
 
 TEST(config, booleans_have_words)
 {
-    for (const char *word : {"true", "1", "yes", "ON"}) {
+    for (const char *word : {"true", "1", "yes", "y", "t", "enabled"}) {
         gpucoll_config config = defaults();
         EXPECT_EQ(gpucoll_config_set(&config, "sync_device", word), GPUCOLL_OK);
         EXPECT_TRUE(config.sync_device) << word;
     }
-    for (const char *word : {"false", "0", "no", "Off"}) {
+    for (const char *word : {"false", "0", "no", "n", "f", "disabled"}) {
         gpucoll_config config = defaults();
         EXPECT_EQ(gpucoll_config_set(&config, "enable", word), GPUCOLL_OK);
         EXPECT_FALSE(config.enable) << word;
+    }
+    for (const char *word : {"off", "TRUE", "", "2"}) { /* nor does Open MPI take these, but for a number that is not 0 */
+        gpucoll_config config = defaults();
+        EXPECT_EQ(gpucoll_config_set(&config, "enable", word), GPUCOLL_ERR_INVALID) << word;
     }
 }
 

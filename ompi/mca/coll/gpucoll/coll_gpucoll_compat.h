@@ -68,6 +68,18 @@ static inline gpucoll_displs gpucoll_displs_of(const gpucoll_displ *array)
 #define GPUCOLL_COPY_ATTR_MORE , __attribute__((unused)) MPI_Comm newcomm
 #endif
 
+/* This process's place in its job, where no MPI_COMM_WORLD says it: with sessions, which 4.1 has not. */
+static inline void gpucoll_job_place(uint32_t *rank, uint32_t *ranks)
+{
+#if OMPI_MAJOR_VERSION >= 5
+    *rank = opal_process_info.my_name.vpid;
+    *ranks = opal_process_info.num_procs;
+#else
+    (void)rank;
+    (void)ranks;
+#endif
+}
+
 /* 16-bit floats: a C type from 5.0 on, only Fortran's REAL*2 before. A row of a table indexed by the types of
  * ompi/mca/op. */
 #if OMPI_MAJOR_VERSION >= 5

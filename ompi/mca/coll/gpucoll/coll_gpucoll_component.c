@@ -122,28 +122,41 @@ static const char *text_of(const struct gpucoll_config_row *row)
 {
     char name[96];
     const mca_base_var_t *var = NULL;
-    snprintf(name, sizeof name, "OMPI_MCA_coll_gpucoll_%s", row->name);
-    const char *text = getenv(name);
     const int index = mca_base_var_find("ompi", "coll", "gpucoll", row->name);
-    if (text != NULL || index < 0 || mca_base_var_get(index, &var) != OPAL_SUCCESS ||
-        var->mbv_source != MCA_BASE_VAR_SOURCE_FILE || var->mbv_file_value == NULL) {
-        return text;
+    if (index < 0 || mca_base_var_get(index, &var) != OPAL_SUCCESS) {
+        return NULL;
     }
-    return ((const mca_base_var_file_value_t *)var->mbv_file_value)->mbvfv_value;
+    switch (var->mbv_source) {
+    case MCA_BASE_VAR_SOURCE_COMMAND_LINE:
+    case MCA_BASE_VAR_SOURCE_ENV:
+        snprintf(name, sizeof name, "OMPI_MCA_coll_gpucoll_%s", row->name);
+        return getenv(name);
+    case MCA_BASE_VAR_SOURCE_FILE:
+    case MCA_BASE_VAR_SOURCE_OVERRIDE:
+        return var->mbv_file_value != NULL
+                   ? ((const mca_base_var_file_value_t *)var->mbv_file_value)->mbvfv_value
+                   : NULL;
+    default:
+        return NULL;
+    }
 }
 
 /* Open MPI reads a number as far as it understands it, without a word: "abc" is 0, which for the timeout means for
- * ever. So the text of a number is checked as well. */
-static void check_number(const struct gpucoll_config_row *row)
+ * ever, and 1T is 1. So numbers are read from their text. */
+static void take_number(const struct gpucoll_config_row *row)
 {
     const char *text = text_of(row);
-    struct gpucoll_config probe = component->config;
-    if (text == NULL || gpucoll_config_set(&probe, row->name, text) == GPUCOLL_OK) {
+    struct gpucoll_config read = component->config;
+    if (text == NULL) {
         return;
     }
-    gpucoll_help(&component->log, "bad-parameter", row->name, text, row->values, row->initial);
-    if (gpucoll_config_set(&probe, row->name, row->initial) == GPUCOLL_OK) {
-        component->config = probe;
+    gpucoll_status status = gpucoll_config_set(&read, row->name, text);
+    if (status != GPUCOLL_OK) {
+        gpucoll_help(&component->log, "bad-parameter", row->name, text, row->values, row->initial);
+        status = gpucoll_config_set(&read, row->name, row->initial);
+    }
+    if (status == GPUCOLL_OK) {
+        component->config = read;
     }
 }
 
@@ -155,7 +168,7 @@ static bool take_config(void)
     for (int i = 0; i < gpucoll_config_row_count; i++) {
         const struct gpucoll_config_row *row = &gpucoll_config_rows[i];
         if (row->type == GPUCOLL_CONFIG_INT || row->type == GPUCOLL_CONFIG_SIZE) {
-            check_number(row);
+            take_number(row);
         }
     }
     gpucoll_config_check(&component->config, &component->log);
@@ -191,9 +204,9 @@ static void drop_config(void)
 static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
     (void)enable_progress_threads;
-    component->log.verbosity = component->registered.verbose;
-    if (!take_config() ||
-        gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
+    const bool taken = take_config();
+    component->log.verbosity = component->config.verbose;
+    if (!taken || gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     component->accel = gpucoll_context_accel(component->context);
@@ -204,6 +217,7 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
     if (enable_mpi_threads) {
         gpucoll_context_expect(component->context, "libnccl.so");
     }
+    gpucoll_job_place(&component->rank, &component->ranks);
     gpucoll_summary_open();
     gpucoll_log(&component->log, GPUCOLL_LOG_SETUP, "version %s, accelerator %s", GPUCOLL_VERSION,
                 component->accel != NULL ? component->accel->ops->name : "none");

@@ -55,7 +55,7 @@ static void tell_ahead(struct gpucoll_cluster *cluster, uint64_t call, enum gpuc
                        enum gpucoll_reason reason)
 {
     gpucoll_cluster_hear(cluster);
-    if (cluster->alarmed || cluster->told) {
+    if (cluster->told || (cluster->alarmed && cluster->alarm.call <= call)) {
         return; /* nobody waits for it, and nobody will tell this rank */
     }
     gpucoll_cluster_reap(cluster);
@@ -195,6 +195,9 @@ gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
         }
     } else {
         status = gpucoll_watchdog_failed(request, missing, status);
+        if (status != GPUCOLL_ERR_MISMATCH) {
+            return status; /* to end it may take seconds: the others are told first (gpucoll_watchdog_abandon) */
+        }
     }
     gpucoll_span_end(request->span);
     request->span = NULL;

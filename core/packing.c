@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/sizes.h"
 #include "core/context.h"
 #include "core/exchange.h"
 #include "core/layout.h"
@@ -145,7 +146,7 @@ void gpucoll_packing_note(struct gpucoll_packing *packing, bool sends, const str
     gpucoll_layout_retain(run->layout);
     *noted = *run;
     noted->at = same ? first->at : packing->bytes;
-    packing->bytes += same ? 0 : (run->bytes + place_align - 1) / place_align * place_align;
+    packing->bytes += same ? 0 : gpucoll_round_up(run->bytes, place_align);
 }
 
 static struct gpucoll_packed_run packed_run(const struct end *end, const void *base, uint32_t rank)

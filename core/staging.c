@@ -3,6 +3,7 @@
 #include <sched.h>
 #include "core/agreement.h"
 #include "core/base/clock.h"
+#include "core/base/sizes.h"
 #include "core/watchdog.h"
 
 size_t gpucoll_staging_bytes(const struct gpucoll_config *config)
@@ -15,7 +16,7 @@ uint64_t gpucoll_staging_chunk(uint64_t bytes, uint64_t parts, uint64_t longest,
     const uint64_t least_bytes = 128 << 10;
     uint64_t chunk = bytes / parts;
     chunk = chunk < least_bytes ? least_bytes : chunk > longest ? longest : chunk;
-    chunk = (chunk + GPUCOLL_SHARE_ALIGN - 1) / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
+    chunk = gpucoll_round_up(chunk, GPUCOLL_SHARE_ALIGN);
     return chunk < room ? chunk : room / GPUCOLL_SHARE_ALIGN * GPUCOLL_SHARE_ALIGN;
 }
 

@@ -6,6 +6,7 @@
  *
  * The pieces go whether or not all hosts can run the call; if one cannot, or has none, they are of no use.
  */
+#include "core/base/sizes.h"
 #include "core/cluster/cluster_call.h"
 
 #include <string.h>
@@ -124,7 +125,7 @@ static bool is_carried(const struct gpucoll_cluster_call *call)
 /* Of memory of the accelerator, for what goes out or comes in of one call; whole cache lines. */
 static size_t room_bytes(const struct gpucoll_cluster *cluster)
 {
-    return (cluster->carry + 63) / 64 * 64;
+    return gpucoll_round_up(cluster->carry, 64);
 }
 
 /* The two rooms in host memory that belong to a call. They are free again when the ring's entry is. In the first is what this rank brings,

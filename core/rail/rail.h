@@ -19,6 +19,7 @@
 #ifndef GPUCOLL_RAIL_H
 #define GPUCOLL_RAIL_H
 
+#include "core/base/sizes.h"
 #include "ucx_tl/net.h"
 
 enum gpucoll_rail_coll {
@@ -87,7 +88,7 @@ void gpucoll_rail_close(struct gpucoll_rail *rail);
 /* Where the second half of an exscan's data begins. */
 static inline uint64_t gpucoll_rail_second(uint64_t bytes)
 {
-    return (bytes + 63) / 64 * 64; /* on a cache line of its own: elements of every type are aligned */
+    return gpucoll_round_up(bytes, 64); /* on a cache line of its own: elements of every type are aligned */
 }
 
 /* May blocks lie apart from each other, on ranks where that is so: is every message of such a run a block, or a part of one? */

@@ -1,5 +1,6 @@
 #include "core/rail/rail_model.h"
 
+#include "core/base/sizes.h"
 #include "core/rail/rail_run.h"
 
 enum {
@@ -35,16 +36,11 @@ static uint64_t reduce_ns(uint64_t bytes)
     return bytes / 64 * REDUCE_NS_PER_KIB / 16;
 }
 
-static uint64_t larger_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint64_t gpucoll_rail_step_ns(uint64_t bytes, uint32_t reduces)
 {
     const uint64_t piece = bytes < GPUCOLL_RAIL_SEGMENT ? bytes : GPUCOLL_RAIL_SEGMENT;
     return LATENCY_NS + wire_ns(piece) + reduces * reduce_ns(piece) +
-           larger_of(wire_ns(bytes - piece), reduces * reduce_ns(bytes - piece));
+           gpucoll_larger(wire_ns(bytes - piece), reduces * reduce_ns(bytes - piece));
 }
 
 static uint64_t square_root(uint64_t of)
@@ -73,5 +69,5 @@ uint64_t gpucoll_rail_pipeline_ns(uint64_t bytes, uint32_t hops, uint32_t sends,
     const uint64_t piece = bytes < segment ? bytes : segment;
     const uint64_t first = hops * (LATENCY_NS + wire_ns(piece) + (reduces > 0 ? reduce_ns(piece) : 0));
     const uint64_t others = (bytes - piece + segment - 1) / segment * MESSAGE_NS + wire_ns(bytes - piece);
-    return first + larger_of(sends * others, reduces * reduce_ns(bytes - piece));
+    return first + gpucoll_larger(sends * others, reduces * reduce_ns(bytes - piece));
 }

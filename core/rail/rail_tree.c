@@ -10,6 +10,7 @@
  * In an allreduce all ranks are in the trees; sums go up, and results down. In a reduce or bcast the root stands above the roots of both trees, in
  * which are the other ranks.
  */
+#include "core/base/sizes.h"
 #include "core/rail/rail_model.h"
 #include "core/rail/rail_run.h"
 
@@ -107,8 +108,8 @@ static struct node node_of(const struct gpucoll_rail_run *run, bool rooted, int 
 static struct gpucoll_rail_range part_of(const struct gpucoll_rail_run *run, int tree)
 {
     const uint64_t bytes = run->args.bytes;
-    const uint64_t first = (bytes / 2 + GPUCOLL_RAIL_ALIGN - 1) / GPUCOLL_RAIL_ALIGN * GPUCOLL_RAIL_ALIGN;
-    const uint64_t half = first < bytes ? first : bytes;
+    const uint64_t first = gpucoll_round_up(bytes / 2, GPUCOLL_RAIL_ALIGN);
+    const uint64_t half = gpucoll_smaller(first, bytes);
     if (tree == 0) {
         return (struct gpucoll_rail_range){0, half, 0};
     }

@@ -95,8 +95,7 @@ void gpucoll_pool_put(struct gpucoll_accel *accel, void *memory)
     struct block *block = (struct block *)memory - 1;
     struct block *excess = NULL;
     if (block->bytes > kept_cap_bytes) { /* alone: what else is kept stays */
-        block->next = NULL;
-        free_list(accel, block);
+        accel->ops->host_free(accel, block);
         return;
     }
     pthread_mutex_lock(&pool.lock);

@@ -17,18 +17,22 @@ const char *gpucoll_twoshot_ll128_unusable(const struct gpucoll_plan_input *inpu
     return NULL;
 }
 
-/* What a hop takes longer where lines of several peers are waited for (plans of 4 H100). */
+/* What a hop takes longer where lines of several peers are waited for (plans of 4 H100); and that they come later by so much of the bytes' time, at most
+ * so long, as far as it is not what CTAs take to store them (plans of 4 H100 and of 4 H200). */
 static const double several_us = 0.3;
+static const struct gpucoll_share late = {.share = 1.2, .most_us = 0.9};
 
 void gpucoll_twoshot_ll128_shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     /* Not rounded to whole lines, so that a prediction has no steps. */
     const double flags = (double)(GPUCOLL_LINE_PACKS + 1) / GPUCOLL_LINE_PACKS;
+    const double stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes;
     const struct gpucoll_lines lines = {
         .hops = 2,
         .hop_us = input->model->hop_us + (input->nranks > 2 ? several_us : 0),
         .packed = (double)input->bytes,
-        .stored = flags * 2 * (input->nranks - 1) / input->nranks * (double)input->bytes,
+        .stored = stored,
+        .longer_us = input->nranks > 2 ? gpucoll_model_share_us(input, stored, late) : 0,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,
         .together = input->nranks - 1,
         .kernel = GPUCOLL_KERNEL_TWOSHOT_LL128,

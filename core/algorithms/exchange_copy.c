@@ -11,7 +11,7 @@
 static const double own_us = 6;
 
 /* A single copy: so much of its bytes' time, and no more than so long, is not seen (plans of 2 H100 and of 2 H200). */
-static const double pair_share = 0.6, pair_us = 3;
+static const struct gpucoll_share of_pair = {.share = 0.6, .most_us = 3};
 
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
@@ -21,14 +21,15 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
      * several, the copy within the GPU takes its whole time; beside others it is half hidden. */
     const bool scatters = input->coll == GPUCOLL_SCATTER || input->coll == GPUCOLL_SCATTERV;
     const double within = gathers || input->coll == GPUCOLL_BCAST ? 0
-                          : scatters || peers == 1                ? own_us / 2
+                          : scatters && peers > 1                 ? own_us / 8
+                          : peers == 1                            ? own_us / 2
                                                                   : own_us;
     const double leaves = (double)peers * (double)input->bytes;
     /* A batch takes the host about as long as a single copy; that a driver before CUDA 12.8 has none is not asked for. */
     const unsigned calls = gathers || gpucoll_turns(input) == 1 ? 1 : peers;
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, calls, 0) + within;
     if (peers == 1) {
-        plan->predicted_us -= gpucoll_model_share_us(input, leaves, pair_share, pair_us);
+        plan->predicted_us -= gpucoll_model_share_us(input, leaves, of_pair);
     }
 }
 

@@ -10,7 +10,7 @@
 
 /* Where the root alone has a kernel no slowest one is waited for, and the links are taken one way only. (plans of 4 H200) */
 static const double one_kernel_us = 0.6;
-static const double one_way_share = 0.97;
+static const double one_way_share = 0.99;
 
 /* Does a crew that is idle in all steps but one wait long enough for its step of the next call, which does not come quite so soon? */
 static bool outlasts(const struct gpucoll_plan_input *input, unsigned steps, double step_us)

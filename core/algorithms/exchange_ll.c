@@ -19,8 +19,25 @@ static const struct several {
     double us;
 } moved = {0.8, 1.2}, from_root = {0.4, 0.7}, reduced = {1.3, 2.1};
 
-/* Between two ranks what is reduced comes later by so much of the words' time, at most so long (plans of 2 H100 and of 2 H200). */
-static const double pair_share = 0.2, most_pair_us = 0.5;
+/* What comes later than is counted here: between two ranks what is reduced (plans of 2 H100 and of 2 H200); of several what is moved, what a root alone
+ * sends, what all reduce, and what one reduces (plans of 4 H100 and of 4 H200). */
+static const struct gpucoll_share of_pair = {.share = 0.2, .most_us = 0.5}, late_moved = {1.5, 1.2, 0},
+                                  late_from_root = {1.3, 0.8, 0}, late_reduced = {0.9, 0.9, 0},
+                                  late_at_root = {1, 0.9, 0.5};
+
+static double late_us(const struct gpucoll_plan_input *input, double stored)
+{
+    const bool reduces = gpucoll_coll_reduces(input->coll);
+    if (input->nranks == 2) {
+        return reduces ? gpucoll_model_share_us(input, stored, of_pair) : 0;
+    }
+    if (reduces) {
+        return gpucoll_model_share_us(input, stored,
+                                      input->coll == GPUCOLL_REDUCE ? late_at_root : late_reduced);
+    }
+    return gpucoll_model_share_us(input, stored,
+                                  gpucoll_goes_from_root(input->coll) ? late_from_root : late_moved);
+}
 
 static double several_us(const struct gpucoll_plan_input *input, enum gpucoll_kernel kernel)
 {
@@ -41,9 +58,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const struct gpucoll_lines lines = {
         .hops = 1,
         .hop_us = input->model->hop_us + several_us(input, kernel),
-        .longer_us = input->nranks == 2 && gpucoll_coll_reduces(input->coll)
-                         ? gpucoll_model_share_us(input, stored, pair_share, most_pair_us)
-                         : 0,
+        .longer_us = late_us(input, stored),
         .packed = sent,
         .stored = stored,
         .cta_bandwidth = input->model->ll_cta_bandwidth,

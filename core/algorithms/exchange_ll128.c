@@ -23,38 +23,40 @@ static const double pair_hop_us = 1.6, several_hop_us = 2.4, one_by_one_hop_us =
 /* More of a crew: to one peer (plans of 2 H200), and where it moves to several (plans of 4 H100). */
 static const double pair_crew_us = 0.8, several_crew_us = 0.9;
 
-/* Between two ranks what is not reduced comes later by so much of the bytes' time, at most so long, both ways or from the root alone (halfway
- * between plans of 2 H100 and of 2 H200). */
-static const double pair_share = 0.6, most_pair_us = 2.2, most_from_root_us = 1;
+/* Between two ranks what is not reduced comes later, both ways or from the root alone (halfway between plans of 2 H100 and of 2 H200). */
+static const struct gpucoll_share of_pair = {.share = 0.6, .most_us = 2.2},
+                                  from_root = {.share = 0.6, .most_us = 1};
 
-/* Where one of two sends and the other reduces: how much of the bytes' time is not seen, at most so long; and how fast the first rank of a scan copies its
- * own part at the end (the same). */
-static const double one_way_share = 0.05, one_way_us = 1, kept_bandwidth = 1e12;
+/* Where one of two sends and the other reduces: what is not seen of the bytes' time, and how fast the first rank of a scan copies its own part at the end
+ * (the same). */
+static const struct gpucoll_share one_way = {.share = 0.05, .most_us = 1};
+static const double kept_bandwidth = 1e12;
 
-/* What several send at once comes sooner than it is reduced: by so much of the bytes' time beyond the first moments, and no more than so long. (plans of
- * 4 H100 and 4 H200) */
-static const double late_share = 0.9, late_after_us = 0.6, most_late_us = 2;
+/* What several send at once comes sooner than it is reduced; and what all only move comes later, too. (plans of 4 H100 and 4 H200) */
+static const struct gpucoll_share reduced = {.share = 0.9, .most_us = 2, .after_us = 0.15},
+                                  moved = {.share = 0.8, .most_us = 1};
 
 static double late_us(const struct gpucoll_plan_input *input, double sent)
 {
-    const double us = gpucoll_model_share_us(input, sent, late_share, late_after_us + most_late_us);
-    return us > late_after_us ? us - late_after_us : 0;
+    if (gpucoll_coll_reduces(input->coll)) {
+        return gpucoll_model_share_us(input, sent, reduced);
+    }
+    return gpucoll_goes_from_root(input->coll) ? 0 : gpucoll_model_share_us(input, sent, moved);
 }
 
-static double longer_us(const struct gpucoll_plan_input *input, double sent, bool one_by_one)
+static double longer_us(const struct gpucoll_plan_input *input, double sent)
 {
-    if (one_by_one) {
+    if (input->nranks > 2) {
         return late_us(input, sent);
     }
-    if (input->nranks == 2 && !gpucoll_coll_reduces(input->coll)) {
-        const double most_us = gpucoll_goes_from_root(input->coll) ? most_from_root_us : most_pair_us;
-        return gpucoll_model_share_us(input, sent, pair_share, most_us);
+    if (!gpucoll_coll_reduces(input->coll)) {
+        return gpucoll_model_share_us(input, sent, gpucoll_goes_from_root(input->coll) ? from_root : of_pair);
     }
     if (!gpucoll_goes_one_way(input)) {
         return 0;
     }
     const double kept = input->coll == GPUCOLL_SCAN ? (double)input->bytes / kept_bandwidth * 1e6 : 0;
-    return kept - gpucoll_model_share_us(input, sent, one_way_share, one_way_us);
+    return kept - gpucoll_model_share_us(input, sent, one_way);
 }
 
 /* Lines are loaded and stored several at once, so a CTA stores as much as to three peers, or to as many as there are; but where more than one
@@ -71,7 +73,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
         .hop_us = one_by_one  ? one_by_one_hop_us
                   : peers > 1 ? several_hop_us + (input->crew > 0 ? several_crew_us : 0)
                               : pair_hop_us + (input->crew > 0 ? pair_crew_us : 0),
-        .longer_us = longer_us(input, sent, one_by_one),
+        .longer_us = longer_us(input, sent),
         .packed = sent,
         .stored = sent,
         .cta_bandwidth = input->model->ll128_cta_bandwidth,

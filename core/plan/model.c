@@ -4,45 +4,48 @@
 #include <string.h>
 
 /* Of H100 and H200 alike, which have the same SMs and links: what one was measured for was right for the other. */
-static const struct gpucoll_model hopper = {
-    .agree_us = 0.5,
-    .launch_us = 10.4,
-    .ring_us = 3.6,
-    .crew_us = 0.7,
-    .hop_us = 0.5,
-    .fence_us = 3.0,
-    .ll_cta_bandwidth = 27.5e9,
-    .ll128_cta_bandwidth = 27.5e9,
-    .simple_cta_bandwidth = 20e9,
-    .link_share = 0.94,
-    /* docs/design-direct.md */
-    .bulk_cta_bandwidth = 48e9,
-    .bulk_us = 5.0,
-    .copy_us = 8.5,
-    .copy_each_us = 2.0,
-    .copy_hop_us = 8.0,
-    .copy_link_share = 1.08,
-    .barrier_us = 2.0,
-    /* Of PCIe 5 x16, as its specification promises; not measured. */
-    .host_copy_us = 8.0,
-    .host_bandwidth = 50e9,
-    .cpu_bandwidth = 12e9,
-};
+/* clang-format off */
+#define HOPPER                                                                                               \
+    .agree_us = 0.5,                                                                                         \
+    .launch_us = 10.4,                                                                                       \
+    .ring_us = 3.6,                                                                                          \
+    .crew_us = 0.7,                                                                                          \
+    .hop_us = 0.5,                                                                                           \
+    .fence_us = 3.0,                                                                                         \
+    .ll_cta_bandwidth = 27.5e9,                                                                              \
+    .ll128_cta_bandwidth = 27.5e9,                                                                           \
+    .simple_cta_bandwidth = 20e9,                                                                            \
+    .link_share = 0.94,                                                                                      \
+    /* docs/design-direct.md */                                                                              \
+    .bulk_cta_bandwidth = 48e9,                                                                              \
+    .bulk_us = 5.0,                                                                                          \
+    .copy_us = 8.5,                                                                                          \
+    .copy_each_us = 2.0,                                                                                     \
+    .copy_hop_us = 8.0,                                                                                      \
+    .copy_link_share = 1.08,                                                                                 \
+    .barrier_us = 2.0,                                                                                       \
+    /* Of PCIe 5 x16, as its specification promises; not measured. */                                        \
+    .host_copy_us = 8.0,                                                                                     \
+    .host_bandwidth = 50e9,                                                                                  \
+    .cpu_bandwidth = 12e9
+/* clang-format on */
+
+static const struct gpucoll_model h100 = {HOPPER, .arrive_us = 1.6};
+static const struct gpucoll_model h200 = {HOPPER, .arrive_us = 0.9};
 
 /* `source` names what the constants were fitted to: `gpucoll_info --tune` on a machine, or files under bench/results. */
 static const struct gpucoll_model_entry entries[] = {
     {
         .gpu = "H200",
         .whole_lines = true,
-        .source = "2 and 4 x NVIDIA H200, NVLink 4, small calls and crews on 2 and 4 x H100 "
-                  "(bench/results/plans-2xH200.json, plans-2xH100.json, plans-crews-4xH100.json)",
-        .model = &hopper,
+        .source = "2 and 4 x NVIDIA H200, NVLink 4 (bench/results/plans-4xH200.json, plans-2xH200.json)",
+        .model = &h200,
     },
     {
         .gpu = "H100 80GB HBM3",
         .whole_lines = true,
-        .source = "2 x NVIDIA H100 80GB HBM3, NVLink 4 (bench/results/plans-2xH100.json)",
-        .model = &hopper,
+        .source = "4 x NVIDIA H100 80GB HBM3, NVLink 4 (bench/results/plans-4xH100.json)",
+        .model = &h100,
     },
 };
 
@@ -107,6 +110,10 @@ static const struct gpucoll_model_constant constants[] = {
     MICROSECONDS(bulk, "what a launched kernel that reduces in bulk takes beside: until its first tile is "
                        "stored, and after its "
                        "last"),
+    MICROSECONDS(
+        arrive,
+        "at the end of a call in bulk by a lingering kernel: until what it has stored to several peers "
+        "has arrived"),
     MICROSECONDS(copy, "a call by copy engines: until the first copy begins, and after the last"),
     MICROSECONDS(copy_each, "of the host, for each copy, or batch of them, that it queues"),
     MICROSECONDS(copy_hop, "a chunk seen by the next rank's host, and its copies queued"),
@@ -312,10 +319,8 @@ double gpucoll_model_ring_us(const struct gpucoll_model *model, unsigned crew)
 
 double gpucoll_model_bulk_ring_us(const struct gpucoll_plan_input *input, unsigned crew)
 {
-    /* A fence of the system; 4 H100 (docs/design-direct.md). What went to one peer only has arrived sooner, and two hosts agree sooner (plans of
-     * 2 H200). */
-    const double arrive_us = 1.8, pair_us = 1.8;
-    return gpucoll_model_ring_us(input->model, crew) + arrive_us - (input->nranks == 2 ? pair_us : 0);
+    /* A fence of the system (docs/design-direct.md). What went to one peer only has arrived as soon as two hosts have agreed (plans of 2 H200). */
+    return gpucoll_model_ring_us(input->model, crew) + (input->nranks == 2 ? 0 : input->model->arrive_us);
 }
 
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us)
@@ -332,10 +337,11 @@ void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double pr
     plan->predicted_us = predicted_us;
 }
 
-double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double bytes, double share,
-                              double most_us)
+double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double bytes,
+                              struct gpucoll_share share)
 {
-    return least(share * bytes / input->bandwidth * 1e6, most_us);
+    const double us = share.share * bytes / input->bandwidth * 1e6 - share.after_us;
+    return us < 0 ? 0 : least(us, share.most_us);
 }
 
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,

@@ -26,6 +26,8 @@ struct gpucoll_model {
     double bulk_cta_bandwidth;   /* bytes/s of a message that one CTA of the bulk kernel reads and stores */
     double
         bulk_us; /* of that kernel, launched: until its first tile is stored, and after its last is asked for */
+    double
+        arrive_us; /* at the end of a lingering kernel's call in bulk: until what it has stored to several peers has arrived */
     double copy_us;         /* a call by copies, until the first has begun and after the last is complete */
     double copy_each_us;    /* of the host, for each copy, or batch of them, that it queues */
     double copy_hop_us;     /* a chunk seen by the next rank's host, and its copies queued */
@@ -118,9 +120,16 @@ double gpucoll_model_bulk_transfer_us(const struct gpucoll_plan_input *input, do
 /* Makes the plan one for a crew, if it takes less time so than by a launch. */
 void gpucoll_plan_offer_crew(struct gpucoll_plan *plan, unsigned crew, double predicted_us);
 
-/* Such a share of the microseconds in which `bytes` leave a rank, at most `most_us`: what is not seen of that time, or comes beside it. */
-double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double bytes, double share,
-                              double most_us);
+/* What is not seen of the time in which bytes leave a rank, or comes beside it: such a share of that time, without its first microseconds, and no more
+ * than so long. */
+struct gpucoll_share {
+    double share;
+    double most_us;
+    double after_us;
+};
+
+double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double bytes,
+                              struct gpucoll_share share);
 
 /* Microseconds of a call in which `leaves` bytes leave each rank by `copies` copies at a time, `hops` one after another. */
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,

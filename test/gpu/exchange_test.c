@@ -288,12 +288,45 @@ static void test_wait_once(struct exchange *exchange)
     gpus_report(ranks->gpus, passed, "a kernel waits for one call on %u ranks", ranks->size);
 }
 
+/* Two calls in a row and the time in which their crew leaves; says what went wrong. */
+static bool run_far_pair(struct exchange *exchange, const struct call *call, uint32_t calls_before)
+{
+    struct ranks *ranks = &exchange->ranks;
+    const struct rank *first = &ranks->rank[0];
+    uint64_t ended = 0;
+    bool passed = true;
+    for (int turn = 0; turn < 2; turn++) {
+        exchange_fill(exchange, GPUCOLL_FN_sum_u8);
+        ranks_begin(ranks);
+        const uint64_t pause = gpucoll_now_ns() - ended;
+        exchange_run(exchange, call);
+        ended = gpucoll_now_ns();
+        const bool heard = first->status->left != first->done - 1;
+        if (turn > 0 && !heard) {
+            printf("# %u calls later, %u us after the first: the second had to be launched\n", calls_before,
+                   (unsigned)(pause / 1000));
+            passed = false;
+        }
+        exchange_expect(exchange, GPUCOLL_FN_sum_u8, false);
+        if (!exchange_verify(exchange, call)) {
+            printf("# %u calls later: call %d has a wrong result\n", calls_before, turn);
+            passed = false;
+        }
+    }
+    spin(10000000);
+    if (first->status->left != first->done) {
+        printf("# %u calls later: %u us after call %x the crew says that it left after %x\n", calls_before,
+               (unsigned)((gpucoll_now_ns() - ended) / 1000), first->done, first->status->left);
+        passed = false;
+    }
+    return passed;
+}
+
 /* What the CTAs of a crew that left by itself have said to each other is no news to a crew that comes some 2^31 calls later. */
 static void test_far_numbers(struct exchange *exchange)
 {
     static const uint32_t calls_between[] = {0, 1u << 30, (1u << 31) + 2, 3u << 30, (1u << 31) - 2};
     struct ranks *ranks = &exchange->ranks;
-    const struct rank *first = &ranks->rank[0];
     struct call call = plan_lingering(exchange);
     bool passed = true;
     do {
@@ -307,16 +340,7 @@ static void test_far_numbers(struct exchange *exchange)
         for (uint32_t r = 0; r < ranks->size; r++) {
             ranks->rank[r].done += calls_between[i];
         }
-        for (int heard = 0; heard < 2; heard++) {
-            exchange_fill(exchange, GPUCOLL_FN_sum_u8);
-            ranks_begin(ranks);
-            exchange_run(exchange, &call);
-            passed &= heard == 0 || first->status->left != first->done - 1;
-            exchange_expect(exchange, GPUCOLL_FN_sum_u8, false);
-            passed &= exchange_verify(exchange, &call);
-        }
-        spin(10000000);
-        passed &= first->status->left == first->done;
+        passed &= run_far_pair(exchange, &call, calls_between[i]);
     }
     gpus_report(ranks->gpus, passed, "crews far apart on %u ranks", ranks->size);
 }

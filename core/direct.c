@@ -152,7 +152,8 @@ static struct gpucoll_export *take(struct gpucoll_request *request, uintptr_t be
                                    uint64_t fresh, uint64_t *id)
 {
     struct gpucoll_context *context = request->team->context;
-    *id = gpucoll_export_identify(&context->exports, request->gpu, (const void *)begin, end - begin);
+    *id = gpucoll_export_identify(&context->exports, request->gpu, request->places, (const void *)begin,
+                                  end - begin);
     return *id != 0 && *id == fresh ? NULL
                                     : gpucoll_export_take(&context->exports, &context->board, request->gpu,
                                                           *id, (const void *)begin, end - begin);

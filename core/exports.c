@@ -59,13 +59,26 @@ static uint64_t identify(struct gpucoll_device *device, uintptr_t begin, uint64_
     return first == last ? first : identify_several(device, begin, begin + bytes, last);
 }
 
-uint64_t gpucoll_export_identify(struct gpucoll_exports *exports, const struct gpucoll_gpu *gpu,
-                                 const void *pointer, uint64_t bytes)
+/* Is all of it in the one allocation `id`, which is exported, as `place` in it is? As in all but a buffer's first two uses. */
+static bool lies_in(struct gpucoll_exports *exports, uint64_t id, const void *place, const void *pointer,
+                    uint64_t bytes)
 {
+    const struct gpucoll_export *entry = id != 0 ? find(exports, id) : NULL;
+    return entry != NULL && entry->state == GPUCOLL_EXPORT_READY && holds(entry, place, 1) &&
+           holds(entry, pointer, bytes);
+}
+
+uint64_t gpucoll_export_identify(struct gpucoll_exports *exports, const struct gpucoll_gpu *gpu,
+                                 const struct gpucoll_place *places, const void *pointer, uint64_t bytes)
+{
+    for (int i = 0; i < GPUCOLL_PLACES; i++) {
+        if (lies_in(exports, places[i].id, places[i].pointer, pointer, bytes)) {
+            return places[i].id;
+        }
+    }
     const uint64_t first = id_at(gpu->device->accel, (uintptr_t)pointer);
-    const struct gpucoll_export *entry = first != 0 ? find(exports, first) : NULL;
-    if (entry != NULL && entry->state == GPUCOLL_EXPORT_READY && holds(entry, pointer, bytes)) {
-        return first; /* as in all but a buffer's first two uses */
+    if (lies_in(exports, first, pointer, pointer, bytes)) {
+        return first;
     }
     return identify(gpu->device, (uintptr_t)pointer, bytes, first);
 }

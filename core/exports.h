@@ -37,10 +37,18 @@ struct gpucoll_exports {
     uint64_t keys;
 };
 
+/* A place of which the driver has said to which allocation it belongs. NULL: none. */
+struct gpucoll_place {
+    const void *pointer;
+    uint64_t id;
+};
+enum { GPUCOLL_PLACES = 2 };
+
 /* What tells the allocation that holds device memory [pointer, pointer + bytes), bytes > 0, from all others of this process, freed ones too;
- * 0: nothing does. Of several it is made from the number of each, so that it changes with any of them. Caller serialises. */
+ * 0: nothing does. Of several it is made from the number of each, so that it changes with any of them. `places`, GPUCOLL_PLACES of them, the driver has
+ * been asked for since the call came, and is not asked again where they tell. Caller serialises. */
 uint64_t gpucoll_export_identify(struct gpucoll_exports *exports, const struct gpucoll_gpu *gpu,
-                                 const void *pointer, uint64_t bytes);
+                                 const struct gpucoll_place *places, const void *pointer, uint64_t bytes);
 /* The export of the allocation `id` that holds all of [pointer, pointer + bytes); its users are raised. NULL if there is none
  * (yet). Caller serialises. */
 struct gpucoll_export *gpucoll_export_take(struct gpucoll_exports *exports, struct gpucoll_board *board,

@@ -26,7 +26,7 @@ static uint32_t signature(const struct gpucoll_coll_args *args)
 }
 
 /* Are both buffers device memory of one GPU? Then `recv` describes it, and says whether one of them migrates. */
-static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_request *request,
+static bool on_one_device(struct gpucoll_accel *accel, struct gpucoll_request *request,
                           struct gpucoll_buffer *recv)
 {
     accel->ops->classify(accel, request->recv, recv);
@@ -35,6 +35,7 @@ static bool on_one_device(struct gpucoll_accel *accel, const struct gpucoll_requ
     }
     struct gpucoll_buffer send;
     accel->ops->classify(accel, request->send, &send);
+    request->places[1] = (struct gpucoll_place){request->send, send.id};
     recv->migrates |= send.migrates;
     return send.memory == GPUCOLL_MEMORY_DEVICE && send.device == recv->device;
 }
@@ -127,6 +128,7 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
         return on_device ? GPUCOLL_REASON_OVERLAP : GPUCOLL_REASON_MEMORY;
     }
     request->migrates = buffer.migrates;
+    request->places[0] = (struct gpucoll_place){pointer, buffer.id};
     if (context->config->sync_device && pointer != NULL &&
         context->accel->ops->synchronize(context->accel, pointer) != GPUCOLL_OK) {
         return GPUCOLL_REASON_GPU;

@@ -85,29 +85,30 @@ struct gpucoll_request {
 
     uint64_t call; /* its number in the team, from 1 */
     struct gpucoll_post post;
-    struct gpucoll_gpu *gpu;         /* NULL: declined by this rank */
-    struct gpucoll_lane *lane;       /* held to the end, from the post or from the offer on */
-    bool lanes_follow;               /* of some rank */
-    bool inboxes;                    /* it goes through the inboxes of all ranks (core/early.h); */
-    bool some_inboxes;               /* or not all have posted one, but some have */
-    bool early;                      /* its kernel was told before it was known whether it does */
-    bool offered;                    /* by this rank: a lane, or that it has none */
-    uint64_t short_since_ns;         /* lanes are short, and none is sure to come */
-    struct gpucoll_export *exported; /* what peers write to; held from post to end; NULL: none */
-    struct gpucoll_export *sourced;  /* likewise, what they read from */
-    bool room;                       /* as of a plan's call (core/plan/plan.h) */
-    enum gpucoll_direct direct;      /* how far the plan may reach into the application's buffers, */
-    enum gpucoll_direct mapped;      /* and for how far they are being mapped */
-    uint32_t arrived;                /* ranks below this one are known to have posted, or passed */
-    uint32_t looks;                  /* for those */
-    bool passed;                     /* some rank passes this call */
-    uint32_t barriers;               /* entered */
-    uint32_t connecting;             /* step of core/links.h */
+    struct gpucoll_gpu *gpu;   /* NULL: declined by this rank */
+    struct gpucoll_lane *lane; /* held to the end, from the post or from the offer on */
+    bool lanes_follow;         /* of some rank */
+    bool inboxes;              /* it goes through the inboxes of all ranks (core/early.h); */
+    bool some_inboxes;         /* or not all have posted one, but some have */
+    bool early;                /* its kernel was told before it was known whether it does */
+    bool offered;              /* by this rank: a lane, or that it has none */
+    uint64_t short_since_ns;   /* lanes are short, and none is sure to come */
+    struct gpucoll_place places[GPUCOLL_PLACES]; /* of its buffers, as its post has found them */
+    struct gpucoll_export *exported;             /* what peers write to; held from post to end; NULL: none */
+    struct gpucoll_export *sourced;              /* likewise, what they read from */
+    bool room;                                   /* as of a plan's call (core/plan/plan.h) */
+    enum gpucoll_direct direct; /* how far the plan may reach into the application's buffers, */
+    enum gpucoll_direct mapped; /* and for how far they are being mapped */
+    uint32_t arrived;           /* ranks below this one are known to have posted, or passed */
+    uint32_t looks;             /* for those */
+    bool passed;                /* some rank passes this call */
+    uint32_t barriers;          /* entered */
+    uint32_t connecting;        /* step of core/links.h */
     struct gpucoll_links *links;
     struct gpucoll_plan plan;
 
     enum gpucoll_company_kind
-        company; /* what beside it may hold up what it waits for: with any, its kernel has a gate */
+        company;       /* what beside it may hold up what it waits for: with any, its kernel has a gate */
     uint32_t stays_ns; /* how long a kernel of it waits for the next call if it lingers */
     bool apart; /* on some rank calls come too far apart for kernels to linger: the plan is one of launches */
     bool gated; /* as far as this rank's own thread knows, the kernel has a gate that is not passed */
@@ -118,7 +119,7 @@ struct gpucoll_request {
     uint64_t next_round;             /* used by algorithms that run in several kernels */
     uint32_t stage;
     struct gpucoll_patience drained; /* state DRAINING */
-    uint32_t moves; /* noticed or done for it by the host, so far: see gpucoll_watchdog_reset */
+    uint32_t moves;        /* noticed or done for it by the host, so far: see gpucoll_watchdog_reset */
     uint64_t moves_before; /* its team's, when it was last seen to wait behind earlier calls */
     bool in_barrier;
     struct gpucoll_packing *packing;     /* of one host; NULL: all blocks are contiguous */

@@ -288,6 +288,9 @@ static void test_wait_once(struct exchange *exchange)
     gpus_report(ranks->gpus, passed, "a kernel waits for one call on %u ranks", ranks->size);
 }
 
+/* Longer than the buffers of four GPUs take to be filled and looked through between two calls, 4.4 ms. */
+static const uint32_t linger_ns = 20000000;
+
 /* Two calls in a row and the time in which their crew leaves; says what went wrong. */
 static bool run_far_pair(struct exchange *exchange, const struct call *call, uint32_t calls_before)
 {
@@ -313,7 +316,7 @@ static bool run_far_pair(struct exchange *exchange, const struct call *call, uin
             passed = false;
         }
     }
-    spin(10000000);
+    spin(2 * linger_ns);
     if (first->status->left != first->done) {
         printf("# %u calls later: %u us after call %x the crew says that it left after %x\n", calls_before,
                (unsigned)((gpucoll_now_ns() - ended) / 1000), first->done, first->status->left);
@@ -335,7 +338,7 @@ static void test_far_numbers(struct exchange *exchange)
     } while (call.bytes < 2000);
     call.threads = 32; /* so that the first CTA alone does not suffice */
     call.ctas = 4;
-    call.linger_ns = 3000000;
+    call.linger_ns = linger_ns;
     for (size_t i = 0; i < sizeof(calls_between) / sizeof(calls_between[0]); i++) {
         for (uint32_t r = 0; r < ranks->size; r++) {
             ranks->rank[r].done += calls_between[i];

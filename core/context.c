@@ -51,6 +51,7 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     }
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->owing_lock, NULL);
+    pthread_mutex_init(&context->leaving_lock, NULL);
     gpucoll_gates_open(&context->gates, log);
     *out = context;
     return GPUCOLL_OK;
@@ -118,7 +119,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     }
     gpucoll_gates_close(&context->gates);
     if (context->net != NULL) {
-        gpucoll_clusters_settle(context, true);
+        gpucoll_clusters_end(context);
         context->net_ops->close(context->net);
     }
     for (int i = 0; i < GPUCOLL_BOARD_CARDS; i++) {
@@ -128,6 +129,7 @@ void gpucoll_context_destroy(struct gpucoll_context *context)
     gpucoll_board_close(&context->board);
     gpucoll_accel_close(context->accel);
     gpucoll_topology_free(context->topology);
+    pthread_mutex_destroy(&context->leaving_lock);
     pthread_mutex_destroy(&context->owing_lock);
     pthread_mutex_destroy(&context->lock);
     free(context);
@@ -187,8 +189,9 @@ bool gpucoll_context_has_net(const struct gpucoll_context *context)
 bool gpucoll_context_turn_net(struct gpucoll_context *context)
 {
     const bool moved = context->net_ops->progress(context->net);
+    gpucoll_spans_settle(context);
     if (__atomic_load_n(&context->owing, __ATOMIC_RELAXED) != NULL) {
-        gpucoll_clusters_settle(context, false);
+        gpucoll_clusters_settle(context);
     }
     return moved;
 }

@@ -48,7 +48,9 @@ struct gpucoll_context {
     bool net_ids_again;                   /* all have been: some may be in use */
     struct gpucoll_cluster *clusters;     /* that have some */
     struct gpucoll_cluster *owing;        /* that were freed (gpucoll_cluster_free), */
-    pthread_mutex_t owing_lock;           /* by this; taken before `lock` */
+    pthread_mutex_t owing_lock;           /* by this; taken before `lock` and `leaving_lock` */
+    struct gpucoll_span *leaving;         /* core/cluster/cluster_leave.c, */
+    pthread_mutex_t leaving_lock;         /* by this */
     bool gpu_failed[GPUCOLL_BOARD_CARDS]; /* by ordinal: binding was tried, said and not repeated */
 };
 

@@ -155,6 +155,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster/cluster_call.h \
 	core/cluster/cluster_carry.c \
 	core/cluster/cluster_families.c \
+	core/cluster/cluster_leave.c \
 	core/cluster/cluster_move.c \
 	core/cluster/cluster_ordered.c \
 	core/cluster/cluster_pack.c \

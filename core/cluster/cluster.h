@@ -131,11 +131,11 @@ struct gpucoll_cluster {
     char *
         carry_memory; /* of the accelerator: for each call of the ring what goes out and what comes back. NULL at first */
     struct gpucoll_span *spare;
-    struct gpucoll_span *leaving; /* that are through, but for messages of this rank that are on their way */
+    uint32_t leaving; /* spans that the context has yet to see off (core/cluster/cluster_leave.c); atomic */
     struct gpucoll_span
         *passing; /* of calls that this rank has passed or skipped and others have not told of, */
     struct gpucoll_span *passing_last; /* the oldest first */
-    struct gpucoll_cluster *owing;     /* once freed: the next of the context's that have some, */
+    struct gpucoll_cluster *owing;     /* once freed: the next of the context's that owe something, */
     uint64_t freed_ns;                 /* and when that was */
     struct gpucoll_span *late;         /* of barriers that were given up */
     struct gpucoll_span *greeting;     /* while the team is made */
@@ -180,11 +180,13 @@ gpucoll_status gpucoll_cluster_open(struct gpucoll_team *team,
 void gpucoll_cluster_greet(struct gpucoll_team *team, const struct gpucoll_cluster_end *ends);
 /* GPUCOLL_IN_PROGRESS, or how it ended. */
 gpucoll_status gpucoll_cluster_greeted(struct gpucoll_cluster *cluster) GPUCOLL_CHECKED;
-/* Harmless on NULL. What others have yet to tell of calls that this rank has passed is taken later: or else it would stay with the network, and
- * be taken in the end for what a team with the same ids is told. */
+/* Harmless on NULL. Waits for no other host. What others have yet to tell of calls that this rank has passed is taken later: or else it would stay
+ * with the network, and be taken in the end for what a team with the same ids is told. So does what this rank has told arrive later. */
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster);
-/* Takes what has come for those; `last`: no more is waited for. */
-void gpucoll_clusters_settle(struct gpucoll_context *context, bool last);
+/* Takes what has come for those, and frees what owes nothing any more. Any thread. */
+void gpucoll_clusters_settle(struct gpucoll_context *context);
+/* Before the network is closed: takes nothing any more, and waits a second, of all teams together, for what this rank has told. */
+void gpucoll_clusters_end(struct gpucoll_context *context);
 
 /* ---- small calls of hosts that are parts of one machine (core/cluster/cluster_small.c) ---- */
 
@@ -216,17 +218,27 @@ bool gpucoll_span_is_sent(struct gpucoll_span *span);
 /* The ranks that this one tells in a round, by number from 0 on; false past the last. In all rounds cluster->span_sends of them at
  * most. */
 bool gpucoll_span_told(const struct gpucoll_cluster *cluster, uint32_t round, uint32_t nth, uint32_t *rank);
-/* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives. */
+/* Gives it back, whether it is through or not; harmless on NULL. What this rank has told in one that is through still arrives; in another it is taken
+ * back, if its receiver lets it. Neither is waited for. */
 void gpucoll_span_end(struct gpucoll_span *span);
 
 /* Begins what gives up one that is not through. Of spans with which that is done before the first is given back, all together wait, if they have to,
  * no longer than one. */
 void gpucoll_span_begin_end(struct gpucoll_span *span);
+/* Ends by force what this rank has told in a span that is given back, then frees that: the connection to a process that does not answer is closed. */
+void gpucoll_span_tear(struct gpucoll_span *span);
 
 /* Turns the network's progress. To be called when a rank waits for ranks of its own host, too: others may wait for what it has sent. */
 void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
-/* Waits, not for ever, for messages of this rank that are on their way. */
-void gpucoll_cluster_leave(struct gpucoll_cluster *cluster);
+
+/* ---- spans that are given back while messages of this rank are on their way (core/cluster/cluster_leave.c) ---- */
+
+/* The context takes one over. */
+void gpucoll_span_leave(struct gpucoll_span *span);
+/* Frees those of which nothing is on its way any more. After the network's progress; any thread. */
+void gpucoll_spans_settle(struct gpucoll_context *context);
+/* Of all teams, before the network is closed: tears what is left. */
+void gpucoll_spans_end(struct gpucoll_context *context);
 
 /* Two bits of a channel. The last is of no span: it keeps the tags of core/cluster/cluster_pairs.h apart, which have the other 18 bits. */
 enum gpucoll_span_kind { GPUCOLL_SPAN_ONCE, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER, GPUCOLL_SPAN_PAIRS };
@@ -280,7 +292,9 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
 /* Is nothing of it on its way any more? */
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster);
-/* Neither listens nor tells any longer: begins that, and waits, a few seconds at most. */
+/* Listens no longer. */
+void gpucoll_cluster_close_ear(struct gpucoll_cluster *cluster);
+/* Nor tells: begins that, and waits, a few seconds at most, for what is not out. */
 void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster);
 void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster);
 

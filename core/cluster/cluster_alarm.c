@@ -89,11 +89,16 @@ bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster)
     return true;
 }
 
-void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster)
+void gpucoll_cluster_close_ear(struct gpucoll_cluster *cluster)
 {
     if (cluster->listens) {
-        cluster->ops->begin_cancel(cluster->net, &cluster->listener);
+        cluster->ops->cancel(cluster->net, &cluster->listener);
     }
+    cluster->listens = false;
+}
+
+void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster)
+{
     for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
         cluster->ops->begin_cancel(cluster->net, &cluster->alarms[i]);
     }
@@ -101,13 +106,9 @@ void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster)
 
 void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster)
 {
-    if (cluster->listens) {
-        cluster->ops->cancel(cluster->net, &cluster->listener);
-    }
     for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
         cluster->ops->cancel(cluster->net, &cluster->alarms[i]);
     }
-    cluster->listens = false;
     cluster->alarms_sent = 0;
     free(cluster->alarms);
     cluster->alarms = NULL;

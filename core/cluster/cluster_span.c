@@ -3,10 +3,8 @@
  */
 #include "core/cluster/cluster.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/base/clock.h"
 
 /* The hosts that this one sends to in a round, and receives from. */
 static uint32_t host_after(const struct gpucoll_cluster *cluster, uint32_t round)
@@ -268,62 +266,37 @@ void gpucoll_span_begin_end(struct gpucoll_span *span)
     }
 }
 
-static void cancel_sends(struct gpucoll_span *span)
-{
-    for (; span->sends > 0; span->sends--) {
-        span->cluster->ops->cancel(span->cluster->net, &span->sent[span->sends - 1]);
-    }
-}
-
 void gpucoll_span_end(struct gpucoll_span *span)
 {
     if (span == NULL) {
         return;
     }
     struct gpucoll_cluster *cluster = span->cluster;
-    if (span->round == cluster->rounds && !gpucoll_span_is_sent(span)) {
-        span->next = cluster->leaving;
-        cluster->leaving = span;
-        return;
+    if (span->round < cluster->rounds) {
+        gpucoll_span_begin_end(span);
+        for (uint32_t round = span->round; round < cluster->rounds; round++) {
+            cluster->ops->cancel(cluster->net, &span->received[round]);
+        }
     }
-    gpucoll_span_begin_end(span);
-    for (uint32_t round = span->round; round < cluster->rounds; round++) {
-        cluster->ops->cancel(cluster->net, &span->received[round]);
+    if (gpucoll_span_is_sent(span)) {
+        keep(span);
+    } else {
+        gpucoll_span_leave(span);
     }
-    cancel_sends(span);
-    keep(span);
+}
+
+void gpucoll_span_tear(struct gpucoll_span *span)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    for (; span->sends > 0; span->sends--) {
+        cluster->ops->cancel(cluster->net, &span->sent[span->sends - 1]);
+    }
+    free(span);
 }
 
 void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
 {
     cluster->ops->progress(cluster->net);
     gpucoll_cluster_hear(cluster);
-    for (struct gpucoll_span **link = &cluster->leaving; *link != NULL;) {
-        struct gpucoll_span *span = *link;
-        if (gpucoll_span_is_sent(span)) {
-            *link = span->next;
-            keep(span);
-        } else {
-            link = &span->next;
-        }
-    }
-}
-
-void gpucoll_cluster_leave(struct gpucoll_cluster *cluster)
-{
-    const uint64_t end = gpucoll_now_ns() + 1000000000u;
-    while ((cluster->leaving != NULL || !gpucoll_cluster_alarm_is_out(cluster)) && gpucoll_now_ns() < end) {
-        gpucoll_cluster_turn(cluster);
-        sched_yield();
-    }
-    for (struct gpucoll_span *span = cluster->leaving; span != NULL; span = span->next) {
-        gpucoll_span_begin_end(span);
-    }
-    gpucoll_cluster_begin_close_alarm(cluster);
-    while (cluster->leaving != NULL) {
-        struct gpucoll_span *span = cluster->leaving;
-        cluster->leaving = span->next;
-        cancel_sends(span);
-        keep(span);
-    }
+    gpucoll_spans_settle(cluster->context);
 }

@@ -3,6 +3,7 @@
  */
 #include "core/cluster/cluster.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,7 +342,7 @@ static void end_spans(struct gpucoll_span **list)
     }
 }
 
-/* All but the spans of calls that it has passed, and what they need. */
+/* All but what is told, by this rank and of calls that it has passed, and what that needs. */
 static void close_cluster(struct gpucoll_cluster *cluster)
 {
     end_spans(&cluster->late);
@@ -349,8 +350,7 @@ static void close_cluster(struct gpucoll_cluster *cluster)
     gpucoll_span_end(cluster->barrier);
     cluster->greeting = NULL;
     cluster->barrier = NULL;
-    gpucoll_cluster_leave(cluster);
-    gpucoll_cluster_close_alarm(cluster);
+    gpucoll_cluster_close_ear(cluster);
     give_shelf(cluster);
     gpucoll_rail_close(&cluster->rail);
     gpucoll_rail_close(&cluster->all);
@@ -368,8 +368,7 @@ static void close_cluster(struct gpucoll_cluster *cluster)
 
 static void bury(struct gpucoll_cluster *cluster)
 {
-    end_spans(&cluster->passing);
-    gpucoll_cluster_leave(cluster);
+    gpucoll_cluster_close_alarm(cluster);
     while (cluster->spare != NULL) {
         struct gpucoll_span *span = cluster->spare;
         cluster->spare = span->next;
@@ -393,14 +392,11 @@ static void bury(struct gpucoll_cluster *cluster)
     free(cluster);
 }
 
-/* Of a team that was given up nobody tells anything any more. */
+/* Is something of it under way, of this rank or to it? */
 static bool owes(struct gpucoll_cluster *cluster)
 {
-    if (cluster->passing == NULL) {
-        return false;
-    }
-    gpucoll_cluster_reap(cluster);
-    return cluster->passing != NULL && !cluster->alarmed && !cluster->told;
+    return cluster->passing != NULL || __atomic_load_n(&cluster->leaving, __ATOMIC_ACQUIRE) > 0 ||
+           !gpucoll_cluster_alarm_is_out(cluster);
 }
 
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
@@ -409,9 +405,13 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
         return;
     }
     struct gpucoll_context *context = cluster->context;
-    const bool later = owes(cluster);
+    gpucoll_cluster_reap(cluster);
+    if (cluster->alarmed || cluster->told) { /* of a team that was given up nobody tells anything any more */
+        end_spans(&cluster->passing);
+    }
     close_cluster(cluster);
-    if (!later) {
+    gpucoll_spans_settle(context);
+    if (!owes(cluster)) {
         bury(cluster);
         return;
     }
@@ -429,7 +429,7 @@ static bool waits_in_vain(const struct gpucoll_cluster *cluster)
     return timeout > 0 && gpucoll_now_ns() - cluster->freed_ns > timeout * 1000000000u;
 }
 
-void gpucoll_clusters_settle(struct gpucoll_context *context, bool last)
+void gpucoll_clusters_settle(struct gpucoll_context *context)
 {
     if (pthread_mutex_trylock(&context->owing_lock) != 0) {
         return; /* another thread is at it */
@@ -439,12 +439,49 @@ void gpucoll_clusters_settle(struct gpucoll_context *context, bool last)
         struct gpucoll_cluster *cluster = *link;
         gpucoll_cluster_turn(cluster);
         gpucoll_cluster_reap(cluster);
-        if (last || (cluster->passing == NULL && cluster->leaving == NULL) || waits_in_vain(cluster)) {
+        if (waits_in_vain(cluster)) {
+            end_spans(&cluster->passing);
+        }
+        if (!owes(cluster)) {
             __atomic_store_n(link, cluster->owing, __ATOMIC_RELAXED);
             bury(cluster);
         } else {
             link = &cluster->owing;
         }
+    }
+    pthread_mutex_unlock(&context->owing_lock);
+}
+
+/* Is something that this rank has told still on its way? Of all teams. */
+static bool tells(const struct gpucoll_context *context)
+{
+    bool any = __atomic_load_n(&context->leaving, __ATOMIC_RELAXED) != NULL;
+    for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL && !any; cluster = cluster->owing) {
+        any = !gpucoll_cluster_alarm_is_out(cluster);
+    }
+    return any;
+}
+
+void gpucoll_clusters_end(struct gpucoll_context *context)
+{
+    const uint64_t end = gpucoll_now_ns() + 1000000000u;
+    pthread_mutex_lock(&context->owing_lock);
+    for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL; cluster = cluster->owing) {
+        end_spans(&cluster->passing);
+    }
+    while (tells(context) && gpucoll_now_ns() < end) {
+        context->net_ops->progress(context->net);
+        gpucoll_spans_settle(context);
+        sched_yield();
+    }
+    for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL; cluster = cluster->owing) {
+        gpucoll_cluster_begin_close_alarm(cluster);
+    }
+    gpucoll_spans_end(context);
+    while (context->owing != NULL) {
+        struct gpucoll_cluster *cluster = context->owing;
+        context->owing = cluster->owing;
+        bury(cluster);
     }
     pthread_mutex_unlock(&context->owing_lock);
 }

@@ -35,6 +35,7 @@ struct gpucoll_net {
     Random random{0};
     int64_t until_failure = -1;
     bool dead = false;
+    bool still = false;
     bool direct = false;
     uint32_t undrained = 0;
     std::list<Posted> posted;
@@ -60,6 +61,7 @@ std::map<uint64_t, gpucoll_net *> ends;
 std::map<std::pair<gpucoll_net *, gpucoll_net *>, gpucoll_net_peer *> peers;
 std::set<gpucoll_net_memory *> memories;
 uint64_t direct_messages;
+uint64_t torn;
 
 using Lock = std::lock_guard<std::mutex>;
 
@@ -221,13 +223,25 @@ void cancel(gpucoll_net *net, gpucoll_net_message *message)
     message->status = GPUCOLL_ERR_SYSTEM;
     net->posted.remove_if([&](const Posted &posted) { return posted.message == message; });
     for (auto &end : ends) {
+        const size_t before = end.second->arrivals.size();
         end.second->arrivals.remove_if([&](const Arrival &arrival) { return arrival.message == message; });
+        torn += before - end.second->arrivals.size();
     }
 }
 
-/* Nothing waits here. */
-void begin_cancel(gpucoll_net *, gpucoll_net_message *)
+/* Its receiver is asked to drop it. */
+void begin_cancel(gpucoll_net *, gpucoll_net_message *message)
 {
+    Lock lock(mutex);
+    for (auto &end : ends) {
+        if (!end.second->still) {
+            end.second->arrivals.remove_if([&](const Arrival &arrival) {
+                const bool meant = arrival.message == message;
+                message->status = meant ? GPUCOLL_ERR_SYSTEM : message->status;
+                return meant;
+            });
+        }
+    }
 }
 
 void deliver(const Posted &posted, const Arrival &arrival)
@@ -249,6 +263,9 @@ bool progress(gpucoll_net *net)
 {
     Lock lock(mutex);
     bool moved = false;
+    if (net->still) {
+        return false;
+    }
     std::set<uint64_t> held; /* tags of which an earlier message is not taken yet */
     for (auto arrival = net->arrivals.begin(); arrival != net->arrivals.end();) {
         auto posted = std::find_if(net->posted.begin(), net->posted.end(),
@@ -363,6 +380,18 @@ void fake_net_kill(gpucoll_net *net)
 {
     Lock lock(mutex);
     net->dead = true;
+}
+
+void fake_net_stand_still(gpucoll_net *net, bool still)
+{
+    Lock lock(mutex);
+    net->still = still;
+}
+
+uint64_t fake_net_torn()
+{
+    Lock lock(mutex);
+    return torn;
 }
 
 FakeNetCount fake_net_count()

@@ -29,6 +29,10 @@ const gpucoll_net_ops *fake_net_failing(uint32_t sends);
 
 /* Its process is dead: what is sent to it fails, and its peers know. */
 void fake_net_kill(gpucoll_net *net);
+/* Its process stands still, or goes on: it takes nothing, nor drops what is taken back. */
+void fake_net_stand_still(gpucoll_net *net, bool still);
+/* Messages so far that were ended by force: a connection was closed for each. */
+uint64_t fake_net_torn();
 
 /* What there is of all ends. */
 struct FakeNetCount {

@@ -24,6 +24,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_failure_test.cc \
 	test/unit/cluster_flat_test.cc \
 	test/unit/cluster_lanes_test.cc \
+	test/unit/cluster_leave_test.cc \
 	test/unit/cluster_pairs_test.cc \
 	test/unit/cluster_reach_test.cc \
 	test/unit/cluster_scarce_test.cc \

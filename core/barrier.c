@@ -92,8 +92,8 @@ static gpucoll_status meet_hosts(struct gpucoll_team *team, uint32_t *missing)
     struct gpucoll_cluster *cluster = team->cluster;
     if (cluster->barrier == NULL) {
         const struct gpucoll_verdict here = {.host = cluster->host, .lowest = cluster->host};
-        cluster->barrier = gpucoll_span_start(
-            cluster, gpucoll_span_channel(GPUCOLL_SPAN_BARRIER, team->barriers), &here, NULL, false);
+        cluster->barrier =
+            gpucoll_span_start(cluster, GPUCOLL_SPAN_BARRIER, team->barriers, &here, NULL, false);
         if (cluster->barrier == NULL) {
             return GPUCOLL_ERR_NO_MEMORY;
         }

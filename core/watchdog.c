@@ -187,7 +187,13 @@ static gpucoll_status look_at_alarm(const struct gpucoll_request *call, bool any
     }
     const struct gpucoll_alarm *alarm = &cluster->alarm;
     const bool meant = !is_barrier(call) && alarm->call <= call->call;
-    return meant || any ? show_gave_up(call, alarm->rank, &alarm->missing) : GPUCOLL_IN_PROGRESS;
+    if (!meant && !any) {
+        return GPUCOLL_IN_PROGRESS;
+    }
+    return alarm->rank ==
+                   cluster->rank /* which found it when it was through: gpucoll_cluster_tell_unreached */
+               ? show_gone(call, alarm->missing.rank[0], "peer-lost")
+               : show_gave_up(call, alarm->rank, &alarm->missing);
 }
 
 /* The same of the ranks of this host. */

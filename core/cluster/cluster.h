@@ -41,15 +41,31 @@ enum gpucoll_finding {
 
 /* What a host, or some hosts together, bring to a call. Plain data, sent as bytes; hosts have one byte order. */
 struct gpucoll_verdict {
-    uint32_t found;      /* enum gpucoll_finding */
-    uint32_t reason;     /* enum gpucoll_reason, of the lowest host that declines, */
+    uint16_t found;      /* enum gpucoll_finding */
+    uint16_t reason;     /* enum gpucoll_reason, of the lowest host that declines, */
     uint32_t host;       /* which is this one */
     uint32_t signature;  /* of the lowest host of all, */
     uint32_t lowest;     /* which is this one, */
     uint32_t first_rank; /* and its first rank */
     uint32_t other;      /* rank of a host whose arguments differ */
+    uint32_t number;     /* of the span: tags have 13 bits of it */
     uint32_t carried;    /* bytes of the call that come along for each host of these; 0: none, or not of all */
     uint64_t bytes;      /* longest run of any rank */
+};
+
+/* Two bits of a channel. The last is of no span: it keeps the tags of core/cluster/cluster_pairs.h apart, which have the other 18 bits. */
+enum gpucoll_span_kind { GPUCOLL_SPAN_ONCE, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER, GPUCOLL_SPAN_PAIRS };
+/* Numbers of ONCE; the alarm is of no span either. */
+enum { GPUCOLL_ONCE_GREETING, GPUCOLL_ONCE_ALARM };
+static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)
+{
+    return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */
+}
+
+/* What is told to one rank. */
+struct gpucoll_span_message {
+    struct gpucoll_net_message message;
+    bool again; /* it has failed, and has been sent once more */
 };
 
 /* One round trip of all hosts: dissemination, log2 h rounds. What a rank of host a would tell host b goes to all ranks of b, each from
@@ -59,8 +75,14 @@ struct gpucoll_verdict {
 struct gpucoll_span {
     struct gpucoll_cluster *cluster;
     struct gpucoll_span *next; /* of those that are kept */
-    uint32_t channel;
-    uint32_t round; /* whose message is waited for */
+    enum gpucoll_span_kind kind;
+    uint64_t number;
+    bool ahead;      /* it has told all it had to tell at once, */
+    bool taken_back; /* or takes that back */
+    bool leaves;     /* the context's lock for these guards this: the context sees to what has been told, */
+    bool ended;      /* and then frees it. Else it is only told when that is done */
+    struct gpucoll_span *leaving; /* the next one of the context's */
+    uint32_t round;               /* whose message is waited for */
     uint32_t sent_rounds;
     struct gpucoll_verdict known;
     char *carried; /* by the own host: known.carried bytes, cluster->carry at most */
@@ -69,7 +91,7 @@ struct gpucoll_span {
     struct gpucoll_net_message received[GPUCOLL_SPAN_ROUNDS];
     uint64_t lingers_since_ns; /* 0: does not */
     uint32_t sends;
-    struct gpucoll_net_message sent[]; /* cluster->span_sends; then what the pointers point to */
+    struct gpucoll_span_message sent[]; /* cluster->span_sends; then what the pointers point to */
 };
 
 /* What a rank tells all others when the team is made. */
@@ -146,8 +168,10 @@ struct gpucoll_cluster {
     struct gpucoll_alarm incoming;       /* into this */
     bool alarmed;                        /* it has heard */
     struct gpucoll_alarm alarm;          /* this */
-    struct gpucoll_alarm outgoing;       /* its own, or the first it has heard, */
-    bool told;                           /* that, to whom it tells its spans, */
+    bool fails; /* a message of a call that this rank is through with has failed for good: atomic, */
+    struct gpucoll_alarm unreached; /* written after this */
+    struct gpucoll_alarm outgoing;  /* its own, or the first it has heard, */
+    bool told;                      /* that, to whom it tells its spans, */
     struct gpucoll_net_message
         *alarms;                  /* by these; there from the start: want of memory may be what is told */
     uint32_t alarms_sent;         /* so many */
@@ -203,17 +227,18 @@ void gpucoll_cluster_skip(struct gpucoll_request *request);
 
 /* Memory for the first, when a team is made: the greeting's, as others wait for it. False: none. */
 bool gpucoll_span_reserve(struct gpucoll_cluster *cluster);
-/* Starts a span. `channel` tells those under way apart: gpucoll_span_channel. With `ahead` this rank tells all it has to tell at once, which
- * is right if no other host can change it and nothing is carried. `carried`: verdict->carried bytes; NULL if these are none. NULL: out of memory. */
-struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
-                                        const struct gpucoll_verdict *verdict, const void *carried,
-                                        bool ahead);
+/* Starts a span. `kind` and `number` tell those under way apart. With `ahead` this rank tells all it has to tell at once, which is right if no
+ * other host can change it and nothing is carried; a message that fails then goes once more. `carried`: verdict->carried bytes; NULL if these are
+ * none. NULL: out of memory. */
+struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, enum gpucoll_span_kind kind,
+                                        uint64_t number, const struct gpucoll_verdict *verdict,
+                                        const void *carried, bool ahead);
 /* GPUCOLL_IN_PROGRESS while rank `*missing` has told nothing; GPUCOLL_OK, then span->known is of all hosts; or an error that has been
  * shown, also of a message of this rank, to rank `*missing`. Turns the network's progress. */
 gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing) GPUCOLL_CHECKED;
 /* Of one that is through, and in which all have carried: the span->known.carried bytes of a host. */
 const char *gpucoll_span_carried(const struct gpucoll_span *span, uint32_t host);
-/* Is nothing of what this rank has told on its way any more? */
+/* Is nothing of what this rank has told on its way any more? Not if it has failed. */
 bool gpucoll_span_is_sent(struct gpucoll_span *span);
 /* The ranks that this one tells in a round, by number from 0 on; false past the last. In all rounds cluster->span_sends of them at
  * most. */
@@ -225,29 +250,28 @@ void gpucoll_span_end(struct gpucoll_span *span);
 /* Begins what gives up one that is not through. Of spans with which that is done before the first is given back, all together wait, if they have to,
  * no longer than one. */
 void gpucoll_span_begin_end(struct gpucoll_span *span);
-/* Ends by force what this rank has told in a span that is given back, then frees that: the connection to a process that does not answer is closed. */
+/* Of one that nobody here waits in any more, by one thread at a time: as gpucoll_span_is_sent, but what has failed goes once more, by a new
+ * connection. What has failed twice counts as sent, and cluster->unreached tells of it, if somebody may still wait for it. */
+bool gpucoll_span_see_off(struct gpucoll_span *span);
+/* Of such a one: begins to take back what this rank has told, and ends that by force: the connection to a process that does not answer is closed. */
+void gpucoll_span_take_back(struct gpucoll_span *span);
 void gpucoll_span_tear(struct gpucoll_span *span);
 
 /* Turns the network's progress. To be called when a rank waits for ranks of its own host, too: others may wait for what it has sent. */
 void gpucoll_cluster_turn(struct gpucoll_cluster *cluster);
 
-/* ---- spans that are given back while messages of this rank are on their way (core/cluster/cluster_leave.c) ---- */
+/* ---- spans in which nobody waits, while messages of this rank are on their way (core/cluster/cluster_leave.c) ---- */
 
-/* The context takes one over. */
-void gpucoll_span_leave(struct gpucoll_span *span);
+/* The context sees to what has been told in one; `ended`: and takes it over. */
+void gpucoll_span_leave(struct gpucoll_span *span, bool ended);
+/* Of one with which that has been done: does the context still see to it? */
+bool gpucoll_span_leaves(struct gpucoll_span *span);
+/* The context takes it over, and back what has been told if it is not through. False: it has seen to it, and leaves it to the caller. */
+bool gpucoll_span_hand_over(struct gpucoll_span *span);
 /* Frees those of which nothing is on its way any more. After the network's progress; any thread. */
 void gpucoll_spans_settle(struct gpucoll_context *context);
 /* Of all teams, before the network is closed: tears what is left. */
 void gpucoll_spans_end(struct gpucoll_context *context);
-
-/* Two bits of a channel. The last is of no span: it keeps the tags of core/cluster/cluster_pairs.h apart, which have the other 18 bits. */
-enum gpucoll_span_kind { GPUCOLL_SPAN_ONCE, GPUCOLL_SPAN_CALL, GPUCOLL_SPAN_BARRIER, GPUCOLL_SPAN_PAIRS };
-/* Numbers of ONCE; the alarm is of no span either. */
-enum { GPUCOLL_ONCE_GREETING, GPUCOLL_ONCE_ALARM };
-static inline uint32_t gpucoll_span_channel(enum gpucoll_span_kind kind, uint64_t number)
-{
-    return (uint32_t)kind << 18 | (uint32_t)(number & 0x1fff) << 5; /* five bits for the round */
-}
 
 /* The last barrier was given up, if there is one still. What others tell of it, who enter it later, is waited for on: or else it would be taken
  * for what they tell of the next one whose number is the same in 13 bits. `next` is the number of the one that begins. */
@@ -290,6 +314,8 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
 /* Tells other hosts that this rank completes no call of the team from `call` on, unless it has told them what it has heard. */
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
+/* Tells cluster->unreached in the same way, if there is something. This rank hears it, too: then it gives up what the others do. */
+void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster);
 /* Is nothing of it on its way any more? */
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster);
 /* Listens no longer. */

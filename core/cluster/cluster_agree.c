@@ -31,7 +31,8 @@ void gpucoll_cluster_leave_barrier(struct gpucoll_cluster *cluster, uint64_t nex
     }
     while (*link != NULL) {
         struct gpucoll_span *span = *link;
-        if (gpucoll_span_test(span, &missing) == GPUCOLL_IN_PROGRESS && span->channel != channel) {
+        if (gpucoll_span_test(span, &missing) == GPUCOLL_IN_PROGRESS &&
+            gpucoll_span_channel(span->kind, span->number) != channel) {
             link = &span->next;
         } else {
             *link = span->next;
@@ -60,8 +61,7 @@ static void tell_ahead(struct gpucoll_cluster *cluster, uint64_t call, enum gpuc
     }
     gpucoll_cluster_reap(cluster);
     const struct gpucoll_verdict verdict = verdict_of(cluster, found, reason);
-    struct gpucoll_span *span =
-        gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, call), &verdict, NULL, true);
+    struct gpucoll_span *span = gpucoll_span_start(cluster, GPUCOLL_SPAN_CALL, call, &verdict, NULL, true);
     if (span != NULL) { /* without memory the others find out in time */
         *(cluster->passing != NULL ? &cluster->passing_last->next : &cluster->passing) = span;
         cluster->passing_last = span;
@@ -132,8 +132,8 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
     gpucoll_watchdog_reset(request);
     const void *carried = NULL;
     verdict.carried = status == GPUCOLL_OK ? gpucoll_carry_brought(request, &carried) : 0;
-    request->span = gpucoll_span_start(cluster, gpucoll_span_channel(GPUCOLL_SPAN_CALL, request->call),
-                                       &verdict, carried, request->passed);
+    request->span =
+        gpucoll_span_start(cluster, GPUCOLL_SPAN_CALL, request->call, &verdict, carried, request->passed);
     return request->span != NULL ? gpucoll_cluster_span(request) : GPUCOLL_ERR_NO_MEMORY;
 }
 

@@ -25,7 +25,7 @@ void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)
 
 static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm)
 {
-    cluster->told = true;
+    __atomic_store_n(&cluster->told, true, __ATOMIC_RELAXED); /* this thread alone writes it */
     cluster->outgoing = *alarm;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
@@ -76,6 +76,15 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
     if (!cluster->told) { /* else it would only repeat what it has told */
         tell(cluster, &alarm);
         cluster->ops->progress(cluster->net);
+    }
+}
+
+void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
+{
+    if (__atomic_load_n(&cluster->fails, __ATOMIC_ACQUIRE) && !cluster->told) {
+        cluster->alarm = cluster->unreached;
+        cluster->alarmed = true;
+        tell(cluster, &cluster->unreached);
     }
 }
 

@@ -1,26 +1,59 @@
 /*
- * Spans that this rank is through with, or has given up, while messages of its own are still on their way. They are the context's: nobody waits for
- * them, their team may be freed before they end, and whoever turns the network sees to them. Only before the network is closed are they ended by
- * force: that may close a connection, which other teams use, too.
+ * What this rank has told in spans in which it waits for nobody: it is through with them, or has given them up, or has told all it had to tell ahead.
+ * Messages that are still on their way then are the context's business: their team may be freed before they arrive, and whoever turns the network
+ * sees to them. One that fails goes once more, as its receiver may live: a connection is closed, too, to be rid of a message of another team.
+ * Fails that as well, the others are told to give the call up. Only before the network is closed are messages ended by force: that may close a
+ * connection, which other teams use, too.
  */
 #include "core/cluster/cluster.h"
 
 #include <stdlib.h>
 #include "core/context.h"
 
-void gpucoll_span_leave(struct gpucoll_span *span)
+void gpucoll_span_leave(struct gpucoll_span *span, bool ended)
 {
     struct gpucoll_context *context = span->cluster->context;
     pthread_mutex_lock(&context->leaving_lock);
     __atomic_fetch_add(&span->cluster->leaving, 1, __ATOMIC_RELAXED);
-    span->next = context->leaving;
+    span->leaves = true;
+    span->ended = ended;
+    span->leaving = context->leaving;
     __atomic_store_n(&context->leaving, span, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&context->leaving_lock);
 }
 
-/* With the lock held. Then its cluster may be freed, so this is the last that is done with that. */
-static void count_out(struct gpucoll_cluster *cluster)
+bool gpucoll_span_leaves(struct gpucoll_span *span)
 {
+    struct gpucoll_context *context = span->cluster->context;
+    pthread_mutex_lock(&context->leaving_lock);
+    const bool leaves = span->leaves;
+    pthread_mutex_unlock(&context->leaving_lock);
+    return leaves;
+}
+
+bool gpucoll_span_hand_over(struct gpucoll_span *span)
+{
+    struct gpucoll_context *context = span->cluster->context;
+    pthread_mutex_lock(&context->leaving_lock);
+    const bool leaves = span->leaves;
+    span->ended = true;
+    if (leaves && span->round < span->cluster->rounds) {
+        gpucoll_span_take_back(span);
+    }
+    pthread_mutex_unlock(&context->leaving_lock);
+    return leaves;
+}
+
+/* With the lock held: it has left. Then its cluster may be freed, so nothing comes after this. */
+static void drop(struct gpucoll_span **link)
+{
+    struct gpucoll_span *span = *link;
+    struct gpucoll_cluster *cluster = span->cluster;
+    __atomic_store_n(link, span->leaving, __ATOMIC_RELAXED);
+    span->leaves = false;
+    if (span->ended) {
+        free(span);
+    }
     __atomic_fetch_sub(&cluster->leaving, 1, __ATOMIC_RELEASE);
 }
 
@@ -31,14 +64,10 @@ void gpucoll_spans_settle(struct gpucoll_context *context)
         return; /* another thread is at it */
     }
     for (struct gpucoll_span **link = &context->leaving; *link != NULL;) {
-        struct gpucoll_span *span = *link;
-        if (gpucoll_span_is_sent(span)) {
-            struct gpucoll_cluster *cluster = span->cluster;
-            __atomic_store_n(link, span->next, __ATOMIC_RELAXED);
-            free(span);
-            count_out(cluster);
+        if (gpucoll_span_see_off(*link)) {
+            drop(link);
         } else {
-            link = &span->next;
+            link = &(*link)->leaving;
         }
     }
     pthread_mutex_unlock(&context->leaving_lock);
@@ -47,15 +76,12 @@ void gpucoll_spans_settle(struct gpucoll_context *context)
 void gpucoll_spans_end(struct gpucoll_context *context)
 {
     pthread_mutex_lock(&context->leaving_lock);
-    for (struct gpucoll_span *span = context->leaving; span != NULL; span = span->next) {
-        gpucoll_span_begin_end(span);
+    for (struct gpucoll_span *span = context->leaving; span != NULL; span = span->leaving) {
+        gpucoll_span_take_back(span);
     }
     while (context->leaving != NULL) {
-        struct gpucoll_span *span = context->leaving;
-        struct gpucoll_cluster *cluster = span->cluster;
-        __atomic_store_n(&context->leaving, span->next, __ATOMIC_RELAXED);
-        gpucoll_span_tear(span);
-        count_out(cluster);
+        gpucoll_span_tear(context->leaving);
+        drop(&context->leaving);
     }
     pthread_mutex_unlock(&context->leaving_lock);
 }

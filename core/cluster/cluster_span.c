@@ -65,7 +65,7 @@ static void join(struct gpucoll_verdict *known, const struct gpucoll_verdict *to
 
 static uint32_t tag_channel(const struct gpucoll_span *span, uint32_t round)
 {
-    return span->channel | round;
+    return gpucoll_span_channel(span->kind, span->number) | round;
 }
 
 /* Other hosts of which a rank has heard before this round. */
@@ -123,32 +123,57 @@ static void write_message(const struct gpucoll_span *span, uint32_t round, char 
     }
 }
 
-/* What hosts carry stays in the message: while known.carried is not 0 all have carried as much as this one, and so it is found there. */
-static void read_message(struct gpucoll_span *span, const char *message)
+/* What hosts carry stays in the message: while known.carried is not 0 all have carried as much as this one, and so it is found there. False: it is
+ * of a span long ago, and has come twice: a message that has failed at its sender, which sends it once more, may have arrived. */
+static bool read_message(struct gpucoll_span *span, const char *message)
 {
     struct gpucoll_verdict told;
     memcpy(&told, message, sizeof told);
+    if (told.number != span->known.number) {
+        return false;
+    }
     join(&span->known, &told);
+    return true;
+}
+
+/* What has been written for a round, which may have been long ago: so the message itself says how long it is. */
+static void send_to(const struct gpucoll_span *span, uint32_t round, uint32_t to,
+                    struct gpucoll_net_message *sent)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    const char *message = span->out + message_at(cluster, round);
+    const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
+    struct gpucoll_verdict told;
+    memcpy(&told, message, sizeof told);
+    cluster->ops->send(cluster->net, cluster->peers[to], tag, message,
+                       message_bytes(cluster, round, told.carried), NULL, sent);
 }
 
 static void send_round(struct gpucoll_span *span)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
     const uint32_t round = span->sent_rounds++;
-    const size_t bytes = message_bytes(cluster, round, span->known.carried);
-    char *message = span->out + message_at(cluster, round);
-    write_message(span, round, message);
+    write_message(span, round, span->out + message_at(cluster, round));
     for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-        const uint64_t tag = gpucoll_net_tag(cluster->span_id[to], cluster->rank, tag_channel(span, round));
-        cluster->ops->send(cluster->net, cluster->peers[to], tag, message, bytes, NULL,
-                           &span->sent[span->sends++]);
+        struct gpucoll_span_message *sent = &span->sent[span->sends++];
+        sent->again = false;
+        send_to(span, round, to, &sent->message);
     }
+}
+
+static void receive_round(struct gpucoll_span *span, uint32_t round)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    const uint64_t tag =
+        gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round), tag_channel(span, round));
+    cluster->ops->receive_up_to(cluster->net, tag, span->in + message_at(cluster, round),
+                                message_bytes(cluster, round, cluster->carry), &span->received[round]);
 }
 
 static struct gpucoll_span *new_span(struct gpucoll_cluster *cluster)
 {
     const size_t head =
-        sizeof(struct gpucoll_span) + cluster->span_sends * sizeof(struct gpucoll_net_message);
+        sizeof(struct gpucoll_span) + cluster->span_sends * sizeof(struct gpucoll_span_message);
     const size_t messages = message_at(cluster, cluster->rounds);
     struct gpucoll_span *span = calloc(1, head + 2 * messages + cluster->carry);
     if (span != NULL) {
@@ -166,9 +191,9 @@ bool gpucoll_span_reserve(struct gpucoll_cluster *cluster)
     return cluster->spare != NULL;
 }
 
-struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_t channel,
-                                        const struct gpucoll_verdict *verdict, const void *carried,
-                                        bool ahead)
+struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, enum gpucoll_span_kind kind,
+                                        uint64_t number, const struct gpucoll_verdict *verdict,
+                                        const void *carried, bool ahead)
 {
     struct gpucoll_span *span = cluster->spare;
     if (span != NULL) {
@@ -180,35 +205,46 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, uint32_
         }
     }
     span->next = NULL;
-    span->channel = channel;
+    span->kind = kind;
+    span->number = number;
+    span->ahead = ahead;
+    span->taken_back = false;
+    span->leaves = false;
     span->round = 0;
     span->sent_rounds = 0;
     span->sends = 0;
     span->lingers_since_ns = 0;
     span->known = *verdict;
+    span->known.number = (uint32_t)number;
     if (verdict->carried > 0) {
         memcpy(span->carried, carried, verdict->carried);
     }
     for (uint32_t round = 0; round < cluster->rounds; round++) {
-        const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round),
-                                             tag_channel(span, round));
-        cluster->ops->receive_up_to(cluster->net, tag, span->in + message_at(cluster, round),
-                                    message_bytes(cluster, round, cluster->carry), &span->received[round]);
+        receive_round(span, round);
     }
     do {
         send_round(span);
     } while (ahead && span->sent_rounds < cluster->rounds);
+    if (ahead && !gpucoll_span_see_off(span)) {
+        gpucoll_span_leave(span, false);
+    }
     return span;
 }
 
-/* A message of this rank that has failed: whoever should have had it waits in vain. Who has passed the call may have gone. */
+/* Does anybody wait for what this rank tells? Who has passed the call may have gone; ahead all tell who know by themselves. */
+static bool is_awaited(const struct gpucoll_span *span)
+{
+    return !span->ahead && span->known.found != GPUCOLL_FOUND_PASSED;
+}
+
+/* A message of this rank that has failed: whoever should have had it waits in vain. */
 static gpucoll_status find_failed(struct gpucoll_span *span, uint32_t *to)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
     uint32_t sends = 0;
-    for (uint32_t round = 0; round < cluster->rounds && span->known.found != GPUCOLL_FOUND_PASSED; round++) {
+    for (uint32_t round = 0; round < cluster->rounds && is_awaited(span); round++) {
         for (uint32_t nth = 0; gpucoll_span_told(cluster, round, nth, to) && sends < span->sends; nth++) {
-            const gpucoll_status status = cluster->ops->test(cluster->net, &span->sent[sends++]);
+            const gpucoll_status status = cluster->ops->test(cluster->net, &span->sent[sends++].message);
             if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
                 return status;
             }
@@ -222,7 +258,11 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
     struct gpucoll_cluster *cluster = span->cluster;
     gpucoll_cluster_turn(cluster);
     for (; span->round < cluster->rounds; span->round++) {
-        const gpucoll_status status = cluster->ops->test(cluster->net, &span->received[span->round]);
+        gpucoll_status status = cluster->ops->test(cluster->net, &span->received[span->round]);
+        if (status == GPUCOLL_OK && !read_message(span, span->in + message_at(cluster, span->round))) {
+            receive_round(span, span->round);
+            status = GPUCOLL_IN_PROGRESS;
+        }
         if (status != GPUCOLL_OK) {
             const gpucoll_status failed = find_failed(span, missing);
             if (failed != GPUCOLL_OK) {
@@ -231,7 +271,6 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
             *missing = teller(cluster, span->round);
             return status;
         }
-        read_message(span, span->in + message_at(cluster, span->round));
         if (span->sent_rounds == span->round + 1 && span->sent_rounds < cluster->rounds) {
             send_round(span);
         }
@@ -241,12 +280,77 @@ gpucoll_status gpucoll_span_test(struct gpucoll_span *span, uint32_t *missing)
 
 bool gpucoll_span_is_sent(struct gpucoll_span *span)
 {
-    struct gpucoll_cluster *cluster = span->cluster;
-    while (span->sends > 0 &&
-           cluster->ops->test(cluster->net, &span->sent[span->sends - 1]) != GPUCOLL_IN_PROGRESS) {
-        span->sends--;
+    const struct gpucoll_cluster *cluster = span->cluster;
+    if (span->ahead) {
+        return !gpucoll_span_leaves(span);
     }
-    return span->sends == 0;
+    bool sent = true;
+    for (uint32_t i = 0; i < span->sends && sent; i++) {
+        sent = cluster->ops->test(cluster->net, &span->sent[i].message) == GPUCOLL_OK;
+    }
+    return sent;
+}
+
+/* The round in which a message of this rank is told, and to whom. */
+static uint32_t find_receiver(const struct gpucoll_span *span, uint32_t message, uint32_t *to)
+{
+    uint32_t round = 0;
+    uint32_t nth = 0;
+    for (uint32_t i = 0;; i++, nth++) {
+        while (!gpucoll_span_told(span->cluster, round, nth, to)) {
+            round++;
+            nth = 0;
+        }
+        if (i == message) {
+            return round;
+        }
+    }
+}
+
+/* The call may be complete here: it is not where the message should have come to. */
+static void note_unreached(const struct gpucoll_span *span, uint32_t to)
+{
+    struct gpucoll_cluster *cluster = span->cluster;
+    if (is_awaited(span) && !__atomic_load_n(&cluster->fails, __ATOMIC_RELAXED)) {
+        cluster->unreached = (struct gpucoll_alarm){
+            /* Calls have not the numbers of barriers: none is given up for one, but who waits for long. */
+            .call = span->kind == GPUCOLL_SPAN_CALL ? span->number : UINT64_MAX,
+            .rank = cluster->rank,
+            .missing = {.gone = 1, .count = 1, .rank = {to}},
+        };
+        __atomic_store_n(&cluster->fails, true, __ATOMIC_RELEASE);
+    }
+}
+
+/* Is there nothing more to do for a message? */
+static bool is_off(struct gpucoll_span *span, uint32_t message)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    struct gpucoll_span_message *sent = &span->sent[message];
+    const gpucoll_status status = cluster->ops->test(cluster->net, &sent->message);
+    /* Of a team that was given up nobody waits for anything. */
+    const bool forgone = span->taken_back || __atomic_load_n(&cluster->told, __ATOMIC_RELAXED);
+    uint32_t to;
+    if (status == GPUCOLL_OK || status == GPUCOLL_IN_PROGRESS || forgone) {
+        return status != GPUCOLL_IN_PROGRESS;
+    }
+    const uint32_t round = find_receiver(span, message, &to);
+    if (sent->again) {
+        note_unreached(span, to);
+        return true;
+    }
+    sent->again = true;
+    send_to(span, round, to, &sent->message);
+    return false;
+}
+
+bool gpucoll_span_see_off(struct gpucoll_span *span)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < span->sends; i++) {
+        all &= is_off(span, i);
+    }
+    return all;
 }
 
 static void keep(struct gpucoll_span *span)
@@ -255,14 +359,31 @@ static void keep(struct gpucoll_span *span)
     span->cluster->spare = span;
 }
 
+void gpucoll_span_take_back(struct gpucoll_span *span)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    span->taken_back = true;
+    for (uint32_t i = 0; i < span->sends; i++) {
+        cluster->ops->begin_cancel(cluster->net, &span->sent[i].message);
+    }
+}
+
+void gpucoll_span_tear(struct gpucoll_span *span)
+{
+    const struct gpucoll_cluster *cluster = span->cluster;
+    for (uint32_t i = 0; i < span->sends; i++) {
+        cluster->ops->cancel(cluster->net, &span->sent[i].message);
+    }
+}
+
 void gpucoll_span_begin_end(struct gpucoll_span *span)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
     for (uint32_t round = span->round; round < cluster->rounds; round++) {
         cluster->ops->begin_cancel(cluster->net, &span->received[round]);
     }
-    for (uint32_t i = 0; i < span->sends; i++) {
-        cluster->ops->begin_cancel(cluster->net, &span->sent[i]);
+    if (!span->ahead) { /* else the context has it */
+        gpucoll_span_take_back(span);
     }
 }
 
@@ -278,20 +399,15 @@ void gpucoll_span_end(struct gpucoll_span *span)
             cluster->ops->cancel(cluster->net, &span->received[round]);
         }
     }
-    if (gpucoll_span_is_sent(span)) {
+    if (span->ahead) {
+        if (!gpucoll_span_hand_over(span)) {
+            keep(span);
+        }
+    } else if (gpucoll_span_is_sent(span)) {
         keep(span);
     } else {
-        gpucoll_span_leave(span);
+        gpucoll_span_leave(span, true);
     }
-}
-
-void gpucoll_span_tear(struct gpucoll_span *span)
-{
-    const struct gpucoll_cluster *cluster = span->cluster;
-    for (; span->sends > 0; span->sends--) {
-        cluster->ops->cancel(cluster->net, &span->sent[span->sends - 1]);
-    }
-    free(span);
 }
 
 void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
@@ -299,4 +415,5 @@ void gpucoll_cluster_turn(struct gpucoll_cluster *cluster)
     cluster->ops->progress(cluster->net);
     gpucoll_cluster_hear(cluster);
     gpucoll_spans_settle(cluster->context);
+    gpucoll_cluster_tell_unreached(cluster);
 }

@@ -270,8 +270,8 @@ static gpucoll_status connect_all(struct gpucoll_team *team, const struct gpucol
         return status;
     }
     const struct gpucoll_verdict hello = {.lowest = cluster->host, .host = cluster->host};
-    cluster->greeting = gpucoll_span_start(
-        cluster, gpucoll_span_channel(GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING), &hello, NULL, false);
+    cluster->greeting =
+        gpucoll_span_start(cluster, GPUCOLL_SPAN_ONCE, GPUCOLL_ONCE_GREETING, &hello, NULL, false);
     return cluster->greeting != NULL ? GPUCOLL_IN_PROGRESS : GPUCOLL_ERR_NO_MEMORY;
 }
 
@@ -456,7 +456,8 @@ void gpucoll_clusters_settle(struct gpucoll_context *context)
 static bool tells(const struct gpucoll_context *context)
 {
     bool any = __atomic_load_n(&context->leaving, __ATOMIC_RELAXED) != NULL;
-    for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL && !any; cluster = cluster->owing) {
+    for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL && !any;
+         cluster = cluster->owing) {
         any = !gpucoll_cluster_alarm_is_out(cluster);
     }
     return any;
@@ -466,15 +467,13 @@ void gpucoll_clusters_end(struct gpucoll_context *context)
 {
     const uint64_t end = gpucoll_now_ns() + 1000000000u;
     pthread_mutex_lock(&context->owing_lock);
-    for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL; cluster = cluster->owing) {
-        end_spans(&cluster->passing);
-    }
     while (tells(context) && gpucoll_now_ns() < end) {
         context->net_ops->progress(context->net);
         gpucoll_spans_settle(context);
         sched_yield();
     }
     for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL; cluster = cluster->owing) {
+        end_spans(&cluster->passing);
         gpucoll_cluster_begin_close_alarm(cluster);
     }
     gpucoll_spans_end(context);

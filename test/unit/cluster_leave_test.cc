@@ -1,6 +1,8 @@
 /*
  * What a rank has told other hosts and they have not taken yet when it is through with the call, or frees the team.
  */
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
@@ -22,6 +24,7 @@ const gpucoll_net_ops &own_net()
                   const struct gpucoll_net_place *place, gpucoll_net **net) {
         gpucoll_status status = fake_net.open(config, log, place, net);
         my_net = *net;
+        fake_net_lend(*net);
         return status;
     };
     return own;
@@ -111,6 +114,181 @@ TEST(cluster_leave, what_has_not_arrived_is_given_up_with_the_network)
             }
             rank.barrier();
             gpucoll_team_destroy(first);
+        },
+        false, &own_net());
+}
+
+/* ---- what fails ---- */
+
+namespace
+{
+/* Who waits that long has not been told. */
+const Settings patient = {{"timeout", "60"}};
+const std::chrono::seconds soon(25);
+
+/* The ends of the ranks. */
+class Ends
+{
+  public:
+    explicit Ends(Rank &rank)
+    {
+        gpucoll_net *mine = my_net;
+        rank.meeting.allgather(rank.number, &mine, all.data(), sizeof mine);
+    }
+    gpucoll_net *of(uint32_t rank) const { return all[rank]; }
+
+  private:
+    std::array<gpucoll_net *, 8> all{};
+};
+
+/* Tests it so often, which is enough for what can be done to be done. */
+gpucoll_status look_often(gpucoll_request *request)
+{
+    gpucoll_status status = GPUCOLL_IN_PROGRESS;
+    for (int looks = 0; looks < 2000 && status == GPUCOLL_IN_PROGRESS; looks++) {
+        status = gpucoll_test(request);
+        sched_yield();
+    }
+    return status;
+}
+
+/* Of two hosts. Rank 1 has told what it brings, and rank 0 is through with the call, when the connection is closed on which that is told to rank 1. */
+void break_when_rank_0_is_through(Rank &rank, const Ends &ends, bool arrives, int salt)
+{
+    Sum sum(rank, 10, salt);
+    gpucoll_request *request = nullptr;
+    if (rank.number == 1) {
+        ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+        ASSERT_EQ(look_often(request), GPUCOLL_IN_PROGRESS);
+    }
+    rank.barrier();
+    if (rank.number == 0) {
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+        EXPECT_TRUE(sum.right());
+        fake_net_break(ends.of(1), arrives);
+        for (int turn = 0; turn < 10; turn++) {
+            gpucoll_context_turn_net(rank.context); /* as MPI does that waits for something else */
+        }
+    }
+    rank.barrier();
+    if (rank.number == 1) {
+        ASSERT_EQ(look_often(request), GPUCOLL_OK);
+        EXPECT_TRUE(sum.right());
+    }
+}
+} // namespace
+
+TEST(cluster_leave, a_message_that_fails_when_its_sender_is_through_goes_once_more)
+{
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            const Ends ends(rank);
+            break_when_rank_0_is_through(rank, ends, false, 1);
+            sum_of(rank, 100);
+            EXPECT_TRUE(rank.log.topics().empty());
+            rank.barrier();
+        },
+        false, &own_net());
+}
+
+/* A call whose number has the same 13 bits does not take it for its own. */
+TEST(cluster_leave, a_message_that_has_arrived_twice_is_dropped)
+{
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            const Ends ends(rank);
+            rank.barrier();
+            const size_t before = fake_net_count().under_way;
+            rank.barrier();
+            break_when_rank_0_is_through(rank, ends, true, 1);
+            rank.barrier();
+            EXPECT_EQ(fake_net_count().under_way, before + 1);
+            rank.barrier();
+            for (int call = 0; call < 8192; call++) {
+                Sum sum(rank, 10, call);
+                ASSERT_EQ(rank.call(sum.args), GPUCOLL_OK);
+                ASSERT_TRUE(sum.right()) << "call " << call;
+            }
+            rank.barrier();
+            EXPECT_EQ(fake_net_count().under_way, before);
+            EXPECT_TRUE(rank.log.topics().empty());
+            rank.barrier();
+        },
+        false, &own_net());
+}
+
+/* Rank 0 passes the call: then it does not wait for the others either. They do for it. */
+TEST(cluster_leave, what_is_told_ahead_goes_once_more)
+{
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            const Ends ends(rank);
+            if (rank.number == 0) {
+                gpucoll_pass(rank.team);
+                fake_net_break(ends.of(1), false);
+                gpucoll_context_turn_net(rank.context);
+            }
+            rank.barrier();
+            Sum sum(rank, 10, 1);
+            if (rank.number == 1) {
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            }
+            rank.barrier();
+            sum_of(rank, 100);
+            EXPECT_TRUE(rank.log.topics().empty());
+        },
+        false, &own_net());
+}
+
+/* Of three hosts, rank 2 has told all it has to tell, and stands still; the others are through; and rank 0 cannot tell it what it brings. It hears of that
+ * by rank 1. */
+TEST(cluster_leave, what_fails_twice_is_told_to_all)
+{
+    on_hosts(
+        hosts_of({1, 1, 1}), patient,
+        [](Rank &rank) {
+            const Ends ends(rank);
+            Sum sum(rank, 10, 1);
+            gpucoll_request *request = nullptr;
+            if (rank.number != 0) {
+                ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+                ASSERT_EQ(look_often(request), GPUCOLL_IN_PROGRESS);
+                rank.barrier();
+                ASSERT_EQ(look_often(request), GPUCOLL_IN_PROGRESS);
+            } else {
+                rank.barrier();
+            }
+            rank.barrier();
+            if (rank.number == 0) {
+                fake_net_stand_still(ends.of(2), true);
+            }
+            rank.barrier();
+            if (rank.number == 0) {
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+                fake_net_cut(ends.of(0), ends.of(2));
+                fake_net_break(ends.of(2), false);
+                fake_net_stand_still(ends.of(2), false);
+            } else if (rank.number == 1) {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
+            }
+            rank.barrier();
+            const auto begin = Clock::now();
+            if (rank.number == 2) {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_PEER);
+            } else {
+                Sum next(rank, 10, 2);
+                EXPECT_EQ(rank.call(next.args), GPUCOLL_ERR_PEER);
+            }
+            EXPECT_LT(Clock::now() - begin, soon);
+            const std::string topic = rank.number == 0 ? "peer-lost" : "peer-gave-up";
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>{topic});
+            const std::string named = rank.number == 0 ? "rank 2" : "Missing ranks:  2\n";
+            EXPECT_NE(rank.log.text_of(topic).find(named), std::string::npos) << rank.log.text_of(topic);
+            EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            rank.barrier();
         },
         false, &own_net());
 }

@@ -36,6 +36,7 @@ struct gpucoll_net {
     int64_t until_failure = -1;
     bool dead = false;
     bool still = false;
+    bool lends = false;
     bool direct = false;
     uint32_t undrained = 0;
     std::list<Posted> posted;
@@ -60,6 +61,7 @@ uint64_t opened;
 std::map<uint64_t, gpucoll_net *> ends;
 std::map<std::pair<gpucoll_net *, gpucoll_net *>, gpucoll_net_peer *> peers;
 std::set<gpucoll_net_memory *> memories;
+std::set<std::pair<gpucoll_net *, gpucoll_net *>> cuts; /* from, to */
 uint64_t direct_messages;
 uint64_t torn;
 
@@ -81,6 +83,9 @@ void close_end(gpucoll_net *net)
     Lock lock(mutex);
     if (net != nullptr) {
         ends.erase(net->number);
+        for (auto cut = cuts.begin(); cut != cuts.end();) {
+            cut = cut->first == net || cut->second == net ? cuts.erase(cut) : std::next(cut);
+        }
         delete net;
     }
 }
@@ -171,7 +176,8 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
 {
     Lock lock(mutex);
     look_at(data, bytes, memory);
-    if (peer->to->dead || (net->until_failure >= 0 && net->until_failure-- == 0)) {
+    if (peer->to->dead || cuts.count({net, peer->to}) > 0 ||
+        (net->until_failure >= 0 && net->until_failure-- == 0)) {
         message->status = GPUCOLL_ERR_SYSTEM;
         return;
     }
@@ -180,7 +186,7 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
         arrival.late = net->random.below(2) == 0 ? 0 : net->random.below(20);
     }
     message->status = GPUCOLL_IN_PROGRESS;
-    if (net->random.below(2) == 0) {
+    if (net->random.below(2) == 0 && !net->lends) {
         arrival.copy = std::make_unique<char[]>(bytes);
         if (bytes > 0) {
             memcpy(arrival.copy.get(), data, bytes);
@@ -293,10 +299,10 @@ bool drained(gpucoll_net *net)
     return all;
 }
 
-bool lost(gpucoll_net *, const gpucoll_net_peer *peer)
+bool lost(gpucoll_net *net, const gpucoll_net_peer *peer)
 {
     Lock lock(mutex);
-    return peer->to->dead;
+    return peer->to->dead || cuts.count({net, peer->to}) > 0;
 }
 
 bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
@@ -386,6 +392,35 @@ void fake_net_stand_still(gpucoll_net *net, bool still)
 {
     Lock lock(mutex);
     net->still = still;
+}
+
+void fake_net_lend(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    net->lends = true;
+}
+
+void fake_net_break(gpucoll_net *net, bool arrives)
+{
+    Lock lock(mutex);
+    for (auto arrival = net->arrivals.begin(); arrival != net->arrivals.end();) {
+        if (arrival->message == nullptr) {
+            ++arrival;
+            continue;
+        }
+        arrival->message->status = GPUCOLL_ERR_SYSTEM;
+        arrival->message = nullptr;
+        arrival->copy = std::make_unique<char[]>(arrival->bytes);
+        memcpy(arrival->copy.get(), arrival->from, arrival->bytes);
+        arrival->from = arrival->copy.get();
+        arrival = arrives ? std::next(arrival) : net->arrivals.erase(arrival);
+    }
+}
+
+void fake_net_cut(gpucoll_net *from, gpucoll_net *to)
+{
+    Lock lock(mutex);
+    cuts.insert({from, to});
 }
 
 uint64_t fake_net_torn()

@@ -31,6 +31,13 @@ const gpucoll_net_ops *fake_net_failing(uint32_t sends);
 void fake_net_kill(gpucoll_net *net);
 /* Its process stands still, or goes on: it takes nothing, nor drops what is taken back. */
 void fake_net_stand_still(gpucoll_net *net, bool still);
+/* From now on what this end sends is taken from the sender's memory, never sent from a copy. */
+void fake_net_lend(gpucoll_net *net);
+/* The connections to this end are closed, and made anew by what is sent then. What was under way and not copied fails at its sender; whether it `arrives`
+ * is another matter. */
+void fake_net_break(gpucoll_net *net, bool arrives);
+/* From now on what the one end sends to the other one fails. */
+void fake_net_cut(gpucoll_net *from, gpucoll_net *to);
 /* Messages so far that were ended by force: a connection was closed for each. */
 uint64_t fake_net_torn();
 

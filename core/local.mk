@@ -154,6 +154,7 @@ libgpucoll_la_SOURCES += \
 	core/cluster/cluster_call.c \
 	core/cluster/cluster_call.h \
 	core/cluster/cluster_carry.c \
+	core/cluster/cluster_drain.c \
 	core/cluster/cluster_families.c \
 	core/cluster/cluster_leave.c \
 	core/cluster/cluster_move.c \
@@ -192,6 +193,7 @@ libgpucoll_la_SOURCES += \
 	core/rail/rail_run.c \
 	core/rail/rail_run.h \
 	core/rail/rail_scan.c \
+	core/rail/rail_sent.c \
 	core/rail/rail_tree.c \
 	core/topology/build.h \
 	core/topology/discover.c \

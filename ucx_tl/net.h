@@ -49,7 +49,7 @@ struct gpucoll_net_place {
 struct gpucoll_net_message {
     gpucoll_status status; /* GPUCOLL_IN_PROGRESS until it is done */
     void *handle;          /* the network's, */
-    uint32_t tie;          /* and which of its ties has it */
+    uint32_t tie;          /* and which of its ties has it, below 8 */
 };
 
 struct gpucoll_net_ops {
@@ -87,9 +87,10 @@ struct gpucoll_net_ops {
     void (*begin_cancel)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Moves what is under way; true if something has happened. */
     bool (*progress)(struct gpucoll_net *net);
-    /* Has all left this process of what was sent, and is done, before the call? A message that is done may still have its end in a buffer here that waits for room
-     * in a socket, and goes on by somebody's progress: its receiver waits for that. Does not turn progress. */
-    bool (*drained)(struct gpucoll_net *net);
+    /* Has all left this process of what was sent to that peer by those of the network's ties (a bit for each, by the `tie` of messages), and is done,
+     * before the call? A message that is done may still have its end in a buffer here that waits for room in a socket, and goes on by somebody's
+     * progress: its receiver waits for that. Does not turn progress. */
+    bool (*drained)(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint32_t ties);
     /* Has the connection to the peer failed since the last connect, and nothing that was sent since gone out? What came from it may be lost,
      * too. Does not turn progress. */
     bool (*lost)(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);

@@ -284,6 +284,9 @@ void gpucoll_cluster_pass(struct gpucoll_team *team);
 /* The ranks of this host have agreed, with `status`, on a call of several hosts: how all hosts decide. As gpucoll_test. */
 gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request) GPUCOLL_CHECKED;
 gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_status status) GPUCOLL_CHECKED;
+
+/* ---- the end of a call (core/cluster/cluster_drain.c) ---- */
+
 /* The call is complete here, and other hosts wait for the end of what this rank has sent them: waits a little until it has left, for the
  * caller may not come back to MPI for long. GPUCOLL_IN_PROGRESS or GPUCOLL_OK. */
 gpucoll_status gpucoll_cluster_drain(struct gpucoll_request *request) GPUCOLL_CHECKED;

@@ -159,21 +159,6 @@ static bool is_small(const struct gpucoll_request *request)
            gpucoll_cluster_is_small(request->team->cluster, request->coll, request->bytes);
 }
 
-gpucoll_status gpucoll_cluster_drain(struct gpucoll_request *request)
-{
-    /* A socket takes more when a third of it is free: some MiB at the speed of a slow link. */
-    static const uint64_t most_ns = 10000000;
-    static const uint64_t longest_look_ns = 1000000;
-    const struct gpucoll_cluster *cluster = request->team->cluster;
-    if (cluster->ops->drained(cluster->net)) {
-        return GPUCOLL_OK;
-    }
-    request->state = GPUCOLL_DRAINING;
-    return gpucoll_patience_look(&request->drained, gpucoll_now_ns(), longest_look_ns) < most_ns
-               ? GPUCOLL_IN_PROGRESS
-               : GPUCOLL_OK;
-}
-
 gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
 {
     uint32_t missing = 0;

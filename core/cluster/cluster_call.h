@@ -103,7 +103,7 @@ struct gpucoll_posted_op {
 
 struct gpucoll_cluster_call {
     const struct gpucoll_cluster_family *family;
-    const struct gpucoll_cluster *cluster;
+    struct gpucoll_cluster *cluster;
     uint32_t index; /* of this rank on its host, */
     uint32_t size;  /* of so many */
     uint32_t root;

@@ -168,6 +168,7 @@ static void send(const struct gpucoll_cluster_call *call, const struct gpucoll_p
     message->state = GPUCOLL_PAIR_SENT;
     cluster->ops->send(cluster->net, cluster->peers[message->peer], tag, data, message->bytes, memory,
                        &message->message);
+    gpucoll_rail_note(&call->cluster->all, message->peer, &message->message);
 }
 
 static void receive(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,

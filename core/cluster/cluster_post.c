@@ -94,7 +94,7 @@ static bool note_parts(struct gpucoll_request *request, const struct gpucoll_col
 /* False: out of memory. */
 static bool note_call(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
-    const struct gpucoll_cluster *cluster = request->team->cluster;
+    struct gpucoll_cluster *cluster = request->team->cluster;
     struct gpucoll_cluster_call *call = calloc(1, sizeof *call);
     request->stages = call;
     if (call == NULL || !gpucoll_coll_has_buffers(args->coll)) {
@@ -405,6 +405,8 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
     }
     struct gpucoll_context *context = request->team->context;
     if (call->turn != 0) {
+        gpucoll_rail_forget(&request->team->cluster->rail); /* what has not left is not waited for any longer */
+        gpucoll_rail_forget(&request->team->cluster->all);
         request->team->cluster->ended++;
     }
     if (call->temp != NULL && !call->stopped) {

@@ -113,6 +113,9 @@ void gpucoll_rail_close(struct gpucoll_rail *rail)
     while (rail->ended != NULL) {
         gpucoll_rail_run_free(take(rail));
     }
+    free(rail->sent.ties);
+    free(rail->sent.ranks);
+    rail->sent = (struct gpucoll_rail_sent){0};
 }
 
 /* What is not the collective's is cleared, so that programs may look at it without asking. */

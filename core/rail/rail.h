@@ -42,6 +42,13 @@ enum gpucoll_rail_algorithm {
     GPUCOLL_RAIL_ORDERED /* of allreduce, reduce and reduce_scatter: sums in the order of ranks. Never what AUTO takes */
 };
 
+/* To whom a rail's runs have sent, and by which ties of the network (a bit for each). */
+struct gpucoll_rail_sent {
+    uint8_t *ties;   /* by rank; NULL: to nobody so far */
+    uint32_t *ranks; /* so many that are not 0 there */
+    uint32_t count;
+};
+
 struct gpucoll_rail {
     const struct gpucoll_net_ops *ops;
     struct gpucoll_net *net;
@@ -52,6 +59,7 @@ struct gpucoll_rail {
     uint32_t *peer_id;              /* by rank */
     uint32_t runs;                  /* started */
     struct gpucoll_rail_run *ended; /* kept with their memory for the next ones; NULL at first */
+    struct gpucoll_rail_sent sent;  /* since it was forgotten last */
 };
 
 struct gpucoll_rail_args {
@@ -82,6 +90,12 @@ gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing
 uint32_t gpucoll_rail_left(const struct gpucoll_rail_run *run);
 /* Gives up: no message touches `data` any more, the run is gone. Harmless on NULL. */
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run);
+/* Notes a message that has been started, to that rank of the rail; runs do so themselves. Without memory it is not noted, so nobody waits for it. */
+void gpucoll_rail_note(struct gpucoll_rail *rail, uint32_t to, const struct gpucoll_net_message *message);
+/* Has what was noted and is done left this process (`drained` of ucx_tl/net.h)? Forgets what has. */
+bool gpucoll_rail_drained(struct gpucoll_rail *rail);
+/* Forgets all that was noted. */
+void gpucoll_rail_forget(struct gpucoll_rail *rail);
 /* Frees what is kept for runs to come; none is under way. The rail may be used on. */
 void gpucoll_rail_close(struct gpucoll_rail *rail);
 

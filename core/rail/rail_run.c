@@ -292,7 +292,7 @@ static uint64_t tag_of(const struct gpucoll_rail_run *run, const struct gpucoll_
 
 static bool start_steps(struct gpucoll_rail_run *run, struct gpucoll_rail_queue *queue)
 {
-    const struct gpucoll_rail *rail = run->rail;
+    struct gpucoll_rail *rail = run->rail;
     const uint32_t before = queue->started;
     while (queue->started < queue->steps && queue->started - queue->finished < queue->window &&
            may_start(run, &run->steps[queue->next])) {
@@ -308,6 +308,7 @@ static bool start_steps(struct gpucoll_rail_run *run, struct gpucoll_rail_queue 
         } else {
             rail->ops->send(rail->net, rail->peer[queue->peer], tag_of(run, queue), data, step->bytes,
                             run->args.memory, &flight->message);
+            gpucoll_rail_note(rail, queue->peer, &flight->message);
         }
         queue->next = step->next;
         queue->started++;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include "test/unit/exchange_part.h"
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -289,6 +290,34 @@ TEST(cluster_leave, what_fails_twice_is_told_to_all)
             EXPECT_NE(rank.log.text_of(topic).find(named), std::string::npos) << rank.log.text_of(topic);
             EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
             rank.barrier();
+        },
+        false, &own_net());
+}
+
+/* ---- what has not left the process ---- */
+
+/* Of four hosts each tells two others what it brings. What other calls have sent to the third is not this one's business. */
+TEST(cluster_leave, a_call_waits_for_what_it_has_sent_itself)
+{
+    on_hosts(
+        hosts_of({1, 1, 1, 1}), {{"timeout", "60"}, {"rail_algorithm", "ring"}},
+        [](Rank &rank) {
+            const Ends ends(rank);
+            const auto expect_asked = [&](bool third) {
+                for (uint32_t distance = 1; distance < 4; distance++) {
+                    EXPECT_EQ(fake_net_asked(my_net, ends.of((rank.number + distance) % 4)),
+                              distance < 3 || third)
+                        << "rank " << rank.number << " of the one " << distance << " behind it";
+                }
+            };
+            for (int turn = 0; turn < 3; turn++) {
+                sum_of(rank, 10);
+                expect_asked(false);
+                check(rank, call_of({GPUCOLL_ALLTOALL, ALL_TO_ALL, true, true, false}, 100000));
+                expect_asked(true);
+            }
+            sum_of(rank, 100000); /* round the ring */
+            expect_asked(false);
         },
         false, &own_net());
 }

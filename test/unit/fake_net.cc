@@ -61,7 +61,10 @@ uint64_t opened;
 std::map<uint64_t, gpucoll_net *> ends;
 std::map<std::pair<gpucoll_net *, gpucoll_net *>, gpucoll_net_peer *> peers;
 std::set<gpucoll_net_memory *> memories;
-std::set<std::pair<gpucoll_net *, gpucoll_net *>> cuts; /* from, to */
+using Pairs = std::set<std::pair<gpucoll_net *, gpucoll_net *>>; /* from, to */
+Pairs cuts;
+Pairs sent;  /* something was */
+Pairs asked; /* whether it has left */
 uint64_t direct_messages;
 uint64_t torn;
 
@@ -83,8 +86,10 @@ void close_end(gpucoll_net *net)
     Lock lock(mutex);
     if (net != nullptr) {
         ends.erase(net->number);
-        for (auto cut = cuts.begin(); cut != cuts.end();) {
-            cut = cut->first == net || cut->second == net ? cuts.erase(cut) : std::next(cut);
+        for (Pairs *pairs : {&cuts, &sent, &asked}) {
+            for (auto pair = pairs->begin(); pair != pairs->end();) {
+                pair = pair->first == net || pair->second == net ? pairs->erase(pair) : std::next(pair);
+            }
         }
         delete net;
     }
@@ -176,6 +181,7 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
 {
     Lock lock(mutex);
     look_at(data, bytes, memory);
+    sent.insert({net, peer->to});
     if (peer->to->dead || cuts.count({net, peer->to}) > 0 ||
         (net->until_failure >= 0 && net->until_failure-- == 0)) {
         message->status = GPUCOLL_ERR_SYSTEM;
@@ -291,9 +297,14 @@ bool progress(gpucoll_net *net)
     return moved;
 }
 
-bool drained(gpucoll_net *net)
+bool drained(gpucoll_net *net, gpucoll_net_peer *peer, uint32_t ties)
 {
     Lock lock(mutex);
+    asked.insert({net, peer->to});
+    EXPECT_EQ(ties, 1u);
+    if (sent.count({net, peer->to}) == 0) {
+        return true;
+    }
     const bool all = net->undrained == 0;
     net->undrained -= !all;
     return all;
@@ -421,6 +432,12 @@ void fake_net_cut(gpucoll_net *from, gpucoll_net *to)
 {
     Lock lock(mutex);
     cuts.insert({from, to});
+}
+
+bool fake_net_asked(gpucoll_net *from, gpucoll_net *to)
+{
+    Lock lock(mutex);
+    return asked.erase({from, to}) > 0;
 }
 
 uint64_t fake_net_torn()

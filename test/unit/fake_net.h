@@ -38,6 +38,8 @@ void fake_net_lend(gpucoll_net *net);
 void fake_net_break(gpucoll_net *net, bool arrives);
 /* From now on what the one end sends to the other one fails. */
 void fake_net_cut(gpucoll_net *from, gpucoll_net *to);
+/* Has the one end been asked, since this was looked at last, whether what it has sent to the other one has left? */
+bool fake_net_asked(gpucoll_net *from, gpucoll_net *to);
 /* Messages so far that were ended by force: a connection was closed for each. */
 uint64_t fake_net_torn();
 

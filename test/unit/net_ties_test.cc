@@ -113,6 +113,24 @@ TEST_P(net_ties, threads_move_long_messages)
     }
 }
 
+/* A socket that is full is no other tie's business. */
+TEST_P(net_ties, what_has_not_left_has_so_by_a_tie)
+{
+    Message first(SHORT);
+    Message arrived(SHORT);
+    arrived.receive(b, tag_of(0, 0));
+    first.send(a, to_b, tag_of(0, 0));
+    ASSERT_TRUE(until(a, b, [&] { return ended(a, first) && ended(b, arrived); }));
+    std::deque<Message> sent;
+    do {
+        sent.emplace_back(4000);
+        sent.back().send(a, to_b, tag_of(0, 1));
+    } while (ops->drained(a.net, to_b, 1) && sent.size() < 100000);
+    EXPECT_FALSE(ops->drained(a.net, to_b, 1));
+    EXPECT_FALSE(ops->drained(a.net, to_b, 3));
+    EXPECT_TRUE(ops->drained(a.net, to_b, 2));
+}
+
 /* Who has given it up knows why, and may have said that. */
 TEST_P(net_ties, nothing_is_said_of_what_is_given_up)
 {

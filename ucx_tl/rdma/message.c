@@ -61,6 +61,7 @@ static void put_back(struct gpucoll_rdma_transfer *transfer)
     }
 }
 
+/* With the lock held. */
 static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
 {
     gpucoll_status status = GPUCOLL_OK;
@@ -75,6 +76,8 @@ static void end(struct gpucoll_rdma_transfer *transfer, ucs_status_t why)
     }
     if (status == GPUCOLL_OK && transfer->peer != NULL) {
         atomic_store_explicit(&transfer->peer->lost, false, memory_order_relaxed);
+        transfer->peer->undrained = true;
+        transfer->net->undrained = true;
     }
     atomic_store_explicit(&transfer->state, status, memory_order_release);
 }
@@ -132,7 +135,6 @@ static gpucoll_status finish(struct gpucoll_net *net, struct gpucoll_net_message
         show(net, transfer);
     }
     pthread_mutex_lock(&net->lock);
-    net->undrained = true;
     if (message->status == GPUCOLL_OK && transfer->peer != NULL) {
         transfer->peer->said = false; /* it is there again */
     }

@@ -46,7 +46,9 @@ struct gpucoll_net_peer {
     uint64_t asked_ns;                      /* at which net->turned, */
     bool silent;                            /* and longer ago than net->timeout: it has been said */
     unsigned uses;                          /* connects without their disconnect */
-    ucs_status_t why;                       /* of the failure */
+    bool undrained;   /* a message to it is done since the latest flush of the endpoint, */
+    void *flush;      /* UCX's request of which, while it is in progress */
+    ucs_status_t why; /* of the failure */
     struct gpucoll_net_address address;
 };
 
@@ -104,7 +106,7 @@ struct gpucoll_net {
     struct gpucoll_patience turned;       /* how long somebody has turned progress */
     uint64_t note;                        /* the tag of a message that its sender takes back */
     bool noted;                           /* there is one */
-    bool undrained;                       /* a message has ended since the latest flush, */
+    bool undrained;                       /* a message that was sent is done since the latest flush of all, */
     void *flush;                          /* UCX's request of which, while it is in progress */
     void *note_request;                   /* UCX's, of the receive that waits for one */
 };
@@ -120,7 +122,9 @@ void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, siz
 void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
                                 struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
-bool gpucoll_rdma_drained(struct gpucoll_net *net);
+bool gpucoll_rdma_drained(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint32_t ties);
+/* The same of all peers. */
+bool gpucoll_rdma_all_drained(struct gpucoll_net *net);
 bool gpucoll_rdma_lost(struct gpucoll_net *net, const struct gpucoll_net_peer *peer);
 bool gpucoll_rdma_gone(struct gpucoll_net *net, struct gpucoll_net_peer *peer);
 void gpucoll_rdma_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message);
@@ -167,7 +171,8 @@ void gpucoll_rdma_take_notes(struct gpucoll_net *net);
 bool gpucoll_rdma_drop(struct gpucoll_net *net, uint64_t tag, uint64_t mask);
 /* Ends everything that is under way, as a network that is closed does. */
 void gpucoll_rdma_cancel_all(struct gpucoll_net *net);
-/* Before UCX's worker goes. */
+/* Before the peer's endpoint is closed, and before UCX's worker goes. */
+void gpucoll_rdma_end_peer_flush(struct gpucoll_net_peer *peer);
 void gpucoll_rdma_end_flush(struct gpucoll_net *net);
 /* When UCX's worker is no more. */
 void gpucoll_rdma_free_transfers(struct gpucoll_net *net);

@@ -156,6 +156,7 @@ void gpucoll_rdma_close_endpoint(struct gpucoll_net_peer *peer)
         .flags = UCP_EP_CLOSE_FLAG_FORCE,
     };
     ucp_ep_h endpoint = peer->endpoint;
+    gpucoll_rdma_end_peer_flush(peer);
     peer->endpoint = NULL;
     peer->failing = false;
     if (endpoint != NULL) {

@@ -129,7 +129,8 @@ static void *run(void *arg)
         atomic_fetch_add_explicit(&tie->turns, 1, memory_order_relaxed);
         moved_ns = moved ? now : moved_ns;
         /* Messages end before all of them has left (ucx_tl/rdma/drain.c), and nobody else may turn this tie for long. */
-        if (atomic_load(&tie->messages) == 0 && now - moved_ns > awake_ns && one->drained(tie->net)) {
+        if (atomic_load(&tie->messages) == 0 && now - moved_ns > awake_ns &&
+            gpucoll_rdma_all_drained(tie->net)) {
             wait_for_messages(tie);
             moved_ns = gpucoll_now_ns();
         } else if (now - moved_ns > patience_ns) {

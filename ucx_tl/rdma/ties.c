@@ -409,12 +409,14 @@ static void begin_cancel(struct gpucoll_net *net, struct gpucoll_net_message *me
 
 /* ---- progress ---- */
 
-static bool drained(struct gpucoll_net *net)
+static bool drained(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint32_t which)
 {
     const struct ties *ties = ties_of(net);
     bool all = true;
     for (uint32_t i = 0; i < ties->count; i++) {
-        all &= one->drained(ties->tie[i].net);
+        if ((which >> i & 1) != 0) {
+            all &= one->drained(ties->tie[i].net, tied(peer)->peer[i], 1);
+        }
     }
     return all;
 }

@@ -23,6 +23,15 @@ static void read_topology(struct gpucoll_context *context)
     }
 }
 
+static void init_recursive(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const struct gpucoll_log *log,
                                       struct gpucoll_context **out)
 {
@@ -51,7 +60,8 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
     }
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->owing_lock, NULL);
-    pthread_mutex_init(&context->leaving_lock, NULL);
+    init_recursive(&context->leaving_lock);
+    context->leaving_end = &context->leaving;
     gpucoll_gates_open(&context->gates, log);
     *out = context;
     return GPUCOLL_OK;

@@ -49,8 +49,10 @@ struct gpucoll_context {
     struct gpucoll_cluster *clusters;     /* that have some */
     struct gpucoll_cluster *owing;        /* that were freed (gpucoll_cluster_free), */
     pthread_mutex_t owing_lock;           /* by this; taken before `lock` and `leaving_lock` */
-    struct gpucoll_span *leaving;         /* core/cluster/cluster_leave.c, */
-    pthread_mutex_t leaving_lock;         /* by this */
+    struct gpucoll_span *leaving;         /* core/cluster/cluster_leave.c, the oldest first, */
+    struct gpucoll_span **leaving_end;    /* where the next one goes; */
+    bool sees_off;                        /* they are being looked at, */
+    pthread_mutex_t leaving_lock;         /* by this, which is recursive */
     bool gpu_failed[GPUCOLL_BOARD_CARDS]; /* by ordinal: binding was tried, said and not repeated */
 };
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 #include "core/base/clock.h"
+#include "core/base/sizes.h"
+#include "core/exchange.h"
 #include "core/progress_thread.h"
 #include "core/request.h"
 #include "core/team.h"
@@ -57,10 +59,19 @@ static bool move_on(struct gpucoll_queue *queue)
     return changed;
 }
 
-/* Ranks that call together find each other at once: then the GPU is at work when the call returns. */
+/* How long to wait in the call for the others: of a long call a little of its time, a twentieth of that in which its bytes leave a GPU. */
+static uint64_t patience_of(const struct gpucoll_request *request)
+{
+    static const uint64_t least_ns = 10000, most_ns = 100000, bytes_a_ns = 300;
+    const uint64_t blocks = gpucoll_is_exchange(request->coll) ? request->team->size : 1;
+    return gpucoll_smaller(least_ns + request->bytes / (20 * bytes_a_ns) * blocks, most_ns);
+}
+
+/* Ranks that call together find each other at once: then the GPU is at work when the call returns. A kernel that comes behind one of the application's
+ * may have to wait for its end. */
 static void meet(struct gpucoll_queue *queue, const struct gpucoll_task *task)
 {
-    static const uint64_t patience_ns = 10000;
+    const uint64_t patience_ns = patience_of(task->request);
     const uint64_t begin = gpucoll_now_ns();
     do {
         move_on(queue);

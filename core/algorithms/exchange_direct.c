@@ -10,7 +10,7 @@
 
 /* Where the root alone has a kernel no slowest one is waited for, and the links are taken one way only. (plans of 4 H200) */
 static const double one_kernel_us = 0.6;
-static const double one_way_share = 0.99;
+static const double one_way_share = 0.99, pair_share = 0.97;
 
 /* Does a crew that is idle in all steps but one wait long enough for its step of the next call, which does not come quite so soon? */
 static bool outlasts(const struct gpucoll_plan_input *input, unsigned steps, double step_us)
@@ -46,7 +46,7 @@ void gpucoll_store_shape(const struct gpucoll_plan_input *input, unsigned steps,
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const bool one_way = gpucoll_goes_from_root(input->coll);
-    gpucoll_store_shape(input, 1, one_way ? one_way_share : 1, plan);
+    gpucoll_store_shape(input, 1, !one_way ? 1 : input->nranks == 2 ? pair_share : one_way_share, plan);
     if (one_way) {
         plan->predicted_us -= one_kernel_us;
         plan->launched_us -= plan->linger ? one_kernel_us : 0;

@@ -49,8 +49,8 @@ struct gpucoll_verdict {
     uint32_t first_rank; /* and its first rank */
     uint32_t other;      /* rank of a host whose arguments differ */
     uint32_t number;     /* of the span: tags have 13 bits of it */
-    uint32_t carried;    /* bytes of the call that come along for each host of these; 0: none, or not of all */
-    uint64_t bytes;      /* longest run of any rank */
+    uint32_t carried; /* bytes of the call that come along for each host of these; 0: none, or not of all */
+    uint64_t bytes;   /* longest run of any rank */
 };
 
 /* Two bits of a channel. The last is of no span: it keeps the tags of core/cluster/cluster_pairs.h apart, which have the other 18 bits. */
@@ -148,7 +148,8 @@ struct gpucoll_cluster {
     uint32_t rounds; /* of a span, */
     uint32_t span_sends;
     uint32_t carry; /* bytes of a call that each host can have go along with one; a multiple of 8 */
-    uint32_t shelf; /* of this rank, counted from 1; 0: none. Those of the host's ranks, if calls need them: */
+    uint32_t
+        shelf; /* of this rank, counted from 1; 0: none. Those of the host's ranks, if calls need them: */
     struct gpucoll_board_shelf *shelves[GPUCOLL_MAX_LOCAL];
     char *
         carry_memory; /* of the accelerator: for each call of the ring what goes out and what comes back. NULL at first */
@@ -317,6 +318,8 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
 /* Tells other hosts that this rank completes no call of the team from `call` on, unless it has told them what it has heard. */
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
+/* Is there something in cluster->unreached that has not been told? */
+bool gpucoll_cluster_has_unreached(const struct gpucoll_cluster *cluster);
 /* Tells cluster->unreached in the same way, if there is something. This rank hears it, too: then it gives up what the others do. */
 void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster);
 /* Is nothing of it on its way any more? */

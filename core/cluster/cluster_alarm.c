@@ -23,13 +23,15 @@ void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)
                           sizeof cluster->incoming, NULL, &cluster->listener);
 }
 
-static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm)
+/* A peer whose connection has failed is not told, unless it may live: `lost_too`. */
+static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm, bool lost_too)
 {
     __atomic_store_n(&cluster->told, true, __ATOMIC_RELAXED); /* this thread alone writes it */
     cluster->outgoing = *alarm;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-            if (cluster->peers[to] != NULL && !cluster->ops->lost(cluster->net, cluster->peers[to])) {
+            if (cluster->peers[to] != NULL &&
+                (lost_too || !cluster->ops->lost(cluster->net, cluster->peers[to]))) {
                 cluster->ops->send(cluster->net, cluster->peers[to], tag_to(cluster, to), &cluster->outgoing,
                                    sizeof cluster->outgoing, NULL, &cluster->alarms[cluster->alarms_sent++]);
             }
@@ -50,7 +52,7 @@ static void note(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *al
         cluster->alarm.call = alarm->call;
     }
     if (!cluster->told) {
-        tell(cluster, alarm);
+        tell(cluster, alarm, false);
     }
 }
 
@@ -74,17 +76,23 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
 {
     const struct gpucoll_alarm alarm = {.call = call, .rank = cluster->rank, .missing = *missing};
     if (!cluster->told) { /* else it would only repeat what it has told */
-        tell(cluster, &alarm);
+        tell(cluster, &alarm, false);
         cluster->ops->progress(cluster->net);
     }
 }
 
+bool gpucoll_cluster_has_unreached(const struct gpucoll_cluster *cluster)
+{
+    return __atomic_load_n(&cluster->fails, __ATOMIC_ACQUIRE) && !cluster->told;
+}
+
+/* The connection on which two messages have failed may be made once more: nobody else may be there to pass it on. */
 void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
 {
-    if (__atomic_load_n(&cluster->fails, __ATOMIC_ACQUIRE) && !cluster->told) {
+    if (gpucoll_cluster_has_unreached(cluster)) {
         cluster->alarm = cluster->unreached;
         cluster->alarmed = true;
-        tell(cluster, &cluster->unreached);
+        tell(cluster, &cluster->unreached, true);
     }
 }
 

@@ -124,7 +124,8 @@ static void write_message(const struct gpucoll_span *span, uint32_t round, char 
 }
 
 /* What hosts carry stays in the message: while known.carried is not 0 all have carried as much as this one, and so it is found there. False: it is
- * of a span long ago, and has come twice: a message that has failed at its sender, which sends it once more, may have arrived. */
+ * of a span long ago, and has come twice: a message that has failed at its sender, which sends it once more, may have arrived. (One of a later span with
+ * the same bits in its tag would be lost here: for that a rank has to be 8192 calls behind another that passes them all.) */
 static bool read_message(struct gpucoll_span *span, const char *message)
 {
     struct gpucoll_verdict told;

@@ -392,11 +392,11 @@ static void bury(struct gpucoll_cluster *cluster)
     free(cluster);
 }
 
-/* Is something of it under way, of this rank or to it? */
+/* Is something of it under way, of this rank or to it, or to be told yet? A span that has left has said before whether it failed. */
 static bool owes(struct gpucoll_cluster *cluster)
 {
     return cluster->passing != NULL || __atomic_load_n(&cluster->leaving, __ATOMIC_ACQUIRE) > 0 ||
-           !gpucoll_cluster_alarm_is_out(cluster);
+           gpucoll_cluster_has_unreached(cluster) || !gpucoll_cluster_alarm_is_out(cluster);
 }
 
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
@@ -458,7 +458,7 @@ static bool tells(const struct gpucoll_context *context)
     bool any = __atomic_load_n(&context->leaving, __ATOMIC_RELAXED) != NULL;
     for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL && !any;
          cluster = cluster->owing) {
-        any = !gpucoll_cluster_alarm_is_out(cluster);
+        any = gpucoll_cluster_has_unreached(cluster) || !gpucoll_cluster_alarm_is_out(cluster);
     }
     return any;
 }
@@ -470,6 +470,9 @@ void gpucoll_clusters_end(struct gpucoll_context *context)
     while (tells(context) && gpucoll_now_ns() < end) {
         context->net_ops->progress(context->net);
         gpucoll_spans_settle(context);
+        for (struct gpucoll_cluster *one = context->owing; one != NULL; one = one->owing) {
+            gpucoll_cluster_tell_unreached(one);
+        }
         sched_yield();
     }
     for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL; cluster = cluster->owing) {

@@ -8,11 +8,13 @@
 static bool reserve(struct gpucoll_rail *rail)
 {
     struct gpucoll_rail_sent *sent = &rail->sent;
-    if (sent->ties == NULL) {
+    if (sent->ranks == NULL) {
         sent->ranks = malloc(rail->size * sizeof *sent->ranks);
-        sent->ties = sent->ranks != NULL ? calloc(rail->size, sizeof *sent->ties) : NULL;
     }
-    return sent->ties != NULL;
+    if (sent->ties == NULL) {
+        sent->ties = calloc(rail->size, sizeof *sent->ties);
+    }
+    return sent->ranks != NULL && sent->ties != NULL;
 }
 
 void gpucoll_rail_note(struct gpucoll_rail *rail, uint32_t to, const struct gpucoll_net_message *message)

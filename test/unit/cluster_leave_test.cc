@@ -3,6 +3,7 @@
  */
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -330,6 +331,58 @@ TEST(cluster_leave, what_fails_twice_is_told_to_all)
             const std::string named = rank.number == 0 ? "rank 2" : "Missing ranks:  2\n";
             EXPECT_NE(rank.log.text_of(topic).find(named), std::string::npos) << rank.log.text_of(topic);
             EXPECT_EQ(rank.call(sum.args), GPUCOLL_DECLINED);
+            rank.barrier();
+        },
+        false, &own_net());
+}
+
+/* The same where rank 0 frees the team before it has told of that. */
+TEST(cluster_leave, what_fails_twice_is_told_although_the_team_is_freed)
+{
+    std::atomic<int> heard{0};
+    on_hosts(
+        hosts_of({1, 1, 1}), patient,
+        [&heard](Rank &rank) {
+            const Ends ends(rank);
+            Sum sum(rank, 10, 1);
+            gpucoll_request *request = nullptr;
+            if (rank.number != 0) {
+                tell(rank, sum, rank.number, &request);
+            }
+            rank.barrier();
+            if (rank.number == 0) {
+                fake_net_stand_still(ends.of(2), true);
+            }
+            rank.barrier();
+            if (rank.number == 0) {
+                EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+                fake_net_cut(ends.of(0), ends.of(2));
+                fake_net_break(ends.of(2), false);
+                fake_net_stand_still(ends.of(2), false);
+                /* Until both failures are found, which takes the fake network a second. */
+                for (const auto end = Clock::now() + std::chrono::seconds(2); Clock::now() < end;
+                     sched_yield()) {
+                    gpucoll_context_turn_net(rank.context);
+                }
+                gpucoll_team_destroy(std::exchange(rank.team, nullptr));
+            } else if (rank.number == 1) {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
+            }
+            rank.barrier();
+            if (rank.number == 2) {
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_PEER);
+            } else if (rank.number == 1) {
+                Sum next(rank, 10, 2);
+                EXPECT_EQ(rank.call(next.args), GPUCOLL_ERR_PEER);
+            }
+            if (rank.number != 0) {
+                EXPECT_EQ(rank.log.topics(), std::vector<std::string>{"peer-gave-up"});
+            }
+            heard += rank.number != 0;
+            while (heard < 2) {
+                gpucoll_context_turn_net(rank.context);
+                sched_yield();
+            }
             rank.barrier();
         },
         false, &own_net());

@@ -252,6 +252,22 @@ TEST(direct_buffers, stay_known_while_the_table_holds_them)
     });
 }
 
+/* Once peers have mapped them: whose memory it is and which allocation are one question. */
+TEST(direct_buffers, are_looked_up_once_a_call)
+{
+    on_threads(2, forced("copy"), [](Rank &rank) {
+        Sum sum(16500, 0);
+        for (int i = 0; i < 4; i++) {
+            sum.check(rank, false);
+        }
+        test_count_classified(rank.context);
+        sum.check(rank, false);
+        EXPECT_EQ(test_classified(), 2u);
+        sum.check(rank, true);
+        EXPECT_EQ(test_classified(), 3u);
+    });
+}
+
 TEST(direct_buffers, may_be_more_than_the_table_holds)
 {
     on_threads(2, forced("copy"), [](Rank &rank) {

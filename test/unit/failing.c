@@ -31,6 +31,30 @@ void test_unmappable(const void *place)
     atomic_store(&unmappable, (uintptr_t)place);
 }
 
+static _Thread_local unsigned classified;
+static _Thread_local const struct gpucoll_accel_ops *uncounted;
+
+static void count_classify(struct gpucoll_accel *accel, const void *pointer, struct gpucoll_buffer *buffer)
+{
+    classified++;
+    uncounted->classify(accel, pointer, buffer);
+}
+
+void test_count_classified(struct gpucoll_context *context)
+{
+    static _Thread_local struct gpucoll_accel_ops counting;
+    uncounted = context->accel->ops;
+    counting = *uncounted;
+    counting.classify = count_classify;
+    context->accel->ops = &counting;
+    classified = 0;
+}
+
+unsigned test_classified(void)
+{
+    return classified;
+}
+
 static gpucoll_status launch_nothing(struct gpucoll_stream *stream, const struct gpucoll_launch *launch)
 {
     (void)stream;

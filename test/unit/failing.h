@@ -14,6 +14,10 @@
 void test_heed_unmappable(struct gpucoll_context *context);
 void test_unmappable(const void *place); /* NULL: none */
 
+/* From now on it is counted in the calling thread how often this context asks whose memory an address is; the count so far. */
+void test_count_classified(struct gpucoll_context *context);
+unsigned test_classified(void);
+
 /* From now on the kernels that the process of this context launches do nothing, and are taken to be done. */
 void test_launch_nothing(struct gpucoll_context *context);
 

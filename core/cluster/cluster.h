@@ -318,11 +318,9 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
 /* Tells other hosts that this rank completes no call of the team from `call` on, unless it has told them what it has heard. */
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
-/* Is there something in cluster->unreached that has not been told? */
-bool gpucoll_cluster_has_unreached(const struct gpucoll_cluster *cluster);
 /* Tells cluster->unreached in the same way, if there is something. This rank hears it, too: then it gives up what the others do. */
 void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster);
-/* Is nothing of it on its way any more? */
+/* Is nothing of it on its way any more, or yet to be told? */
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster);
 /* Listens no longer. */
 void gpucoll_cluster_close_ear(struct gpucoll_cluster *cluster);

@@ -81,7 +81,7 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
     }
 }
 
-bool gpucoll_cluster_has_unreached(const struct gpucoll_cluster *cluster)
+static bool has_unreached(const struct gpucoll_cluster *cluster)
 {
     return __atomic_load_n(&cluster->fails, __ATOMIC_ACQUIRE) && !cluster->told;
 }
@@ -89,7 +89,7 @@ bool gpucoll_cluster_has_unreached(const struct gpucoll_cluster *cluster)
 /* The connection on which two messages have failed may be made once more: nobody else may be there to pass it on. */
 void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
 {
-    if (gpucoll_cluster_has_unreached(cluster)) {
+    if (has_unreached(cluster)) {
         cluster->alarm = cluster->unreached;
         cluster->alarmed = true;
         tell(cluster, &cluster->unreached, true);
@@ -98,6 +98,9 @@ void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
 
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster)
 {
+    if (has_unreached(cluster)) {
+        return false;
+    }
     for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
         if (cluster->ops->test(cluster->net, &cluster->alarms[i]) == GPUCOLL_IN_PROGRESS) {
             return false;

@@ -238,17 +238,31 @@ static bool is_awaited(const struct gpucoll_span *span)
     return !span->ahead && span->known.found != GPUCOLL_FOUND_PASSED;
 }
 
+/* The round in which a message of this rank is told, and to whom. */
+static uint32_t find_receiver(const struct gpucoll_span *span, uint32_t message, uint32_t *to)
+{
+    uint32_t round = 0;
+    uint32_t nth = 0;
+    for (uint32_t i = 0;; i++, nth++) {
+        while (!gpucoll_span_told(span->cluster, round, nth, to)) {
+            round++;
+            nth = 0;
+        }
+        if (i == message) {
+            return round;
+        }
+    }
+}
+
 /* A message of this rank that has failed: whoever should have had it waits in vain. */
 static gpucoll_status find_failed(struct gpucoll_span *span, uint32_t *to)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
-    uint32_t sends = 0;
-    for (uint32_t round = 0; round < cluster->rounds && is_awaited(span); round++) {
-        for (uint32_t nth = 0; gpucoll_span_told(cluster, round, nth, to) && sends < span->sends; nth++) {
-            const gpucoll_status status = cluster->ops->test(cluster->net, &span->sent[sends++].message);
-            if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
-                return status;
-            }
+    for (uint32_t i = 0; i < span->sends && is_awaited(span); i++) {
+        const gpucoll_status status = cluster->ops->test(cluster->net, &span->sent[i].message);
+        if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
+            find_receiver(span, i, to);
+            return status;
         }
     }
     return GPUCOLL_OK;
@@ -290,22 +304,6 @@ bool gpucoll_span_is_sent(struct gpucoll_span *span)
         sent = cluster->ops->test(cluster->net, &span->sent[i].message) == GPUCOLL_OK;
     }
     return sent;
-}
-
-/* The round in which a message of this rank is told, and to whom. */
-static uint32_t find_receiver(const struct gpucoll_span *span, uint32_t message, uint32_t *to)
-{
-    uint32_t round = 0;
-    uint32_t nth = 0;
-    for (uint32_t i = 0;; i++, nth++) {
-        while (!gpucoll_span_told(span->cluster, round, nth, to)) {
-            round++;
-            nth = 0;
-        }
-        if (i == message) {
-            return round;
-        }
-    }
 }
 
 /* The call may be complete here: it is not where the message should have come to. */

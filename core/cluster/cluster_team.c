@@ -396,7 +396,7 @@ static void bury(struct gpucoll_cluster *cluster)
 static bool owes(struct gpucoll_cluster *cluster)
 {
     return cluster->passing != NULL || __atomic_load_n(&cluster->leaving, __ATOMIC_ACQUIRE) > 0 ||
-           gpucoll_cluster_has_unreached(cluster) || !gpucoll_cluster_alarm_is_out(cluster);
+           !gpucoll_cluster_alarm_is_out(cluster);
 }
 
 void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
@@ -458,7 +458,7 @@ static bool tells(const struct gpucoll_context *context)
     bool any = __atomic_load_n(&context->leaving, __ATOMIC_RELAXED) != NULL;
     for (struct gpucoll_cluster *cluster = context->owing; cluster != NULL && !any;
          cluster = cluster->owing) {
-        any = gpucoll_cluster_has_unreached(cluster) || !gpucoll_cluster_alarm_is_out(cluster);
+        any = !gpucoll_cluster_alarm_is_out(cluster);
     }
     return any;
 }

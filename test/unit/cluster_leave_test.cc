@@ -196,6 +196,31 @@ void break_when_rank_0_is_through(Rank &rank, const Ends &ends, bool arrives, in
         EXPECT_TRUE(sum.right());
     }
 }
+
+/* Of three hosts, rank 2 has told all it has to tell, and stands still; the others are through; and rank 0 cannot tell it what it brings. Returns the
+ * call of rank 2. */
+gpucoll_request *cut_off_rank_2(Rank &rank, const Sum &sum)
+{
+    const Ends ends(rank);
+    gpucoll_request *request = nullptr;
+    if (rank.number != 0) {
+        tell(rank, sum, rank.number, &request); /* the second message when it has heard of rank 1 */
+    }
+    rank.barrier();
+    if (rank.number == 0) {
+        fake_net_stand_still(ends.of(2), true);
+    }
+    rank.barrier();
+    if (rank.number == 0) {
+        EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
+        fake_net_cut(ends.of(0), ends.of(2));
+        fake_net_break(ends.of(2), false);
+        fake_net_stand_still(ends.of(2), false);
+    } else if (rank.number == 1) {
+        EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
+    }
+    return request;
+}
 } // namespace
 
 TEST(cluster_leave, a_message_that_fails_when_its_sender_is_through_goes_once_more)
@@ -291,32 +316,14 @@ TEST(cluster_leave, what_is_told_ahead_goes_once_more)
         false, &own_net());
 }
 
-/* Of three hosts, rank 2 has told all it has to tell, and stands still; the others are through; and rank 0 cannot tell it what it brings. It hears of that
- * by rank 1. */
+/* Rank 2 hears of it by rank 1. */
 TEST(cluster_leave, what_fails_twice_is_told_to_all)
 {
     on_hosts(
         hosts_of({1, 1, 1}), patient,
         [](Rank &rank) {
-            const Ends ends(rank);
             Sum sum(rank, 10, 1);
-            gpucoll_request *request = nullptr;
-            if (rank.number != 0) {
-                tell(rank, sum, rank.number, &request); /* the second message when it has heard of rank 1 */
-            }
-            rank.barrier();
-            if (rank.number == 0) {
-                fake_net_stand_still(ends.of(2), true);
-            }
-            rank.barrier();
-            if (rank.number == 0) {
-                EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
-                fake_net_cut(ends.of(0), ends.of(2));
-                fake_net_break(ends.of(2), false);
-                fake_net_stand_still(ends.of(2), false);
-            } else if (rank.number == 1) {
-                EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
-            }
+            gpucoll_request *request = cut_off_rank_2(rank, sum);
             rank.barrier();
             const auto begin = Clock::now();
             if (rank.number == 2) {
@@ -343,30 +350,15 @@ TEST(cluster_leave, what_fails_twice_is_told_although_the_team_is_freed)
     on_hosts(
         hosts_of({1, 1, 1}), patient,
         [&heard](Rank &rank) {
-            const Ends ends(rank);
             Sum sum(rank, 10, 1);
-            gpucoll_request *request = nullptr;
-            if (rank.number != 0) {
-                tell(rank, sum, rank.number, &request);
-            }
-            rank.barrier();
+            gpucoll_request *request = cut_off_rank_2(rank, sum);
             if (rank.number == 0) {
-                fake_net_stand_still(ends.of(2), true);
-            }
-            rank.barrier();
-            if (rank.number == 0) {
-                EXPECT_EQ(rank.call(sum.args), GPUCOLL_OK);
-                fake_net_cut(ends.of(0), ends.of(2));
-                fake_net_break(ends.of(2), false);
-                fake_net_stand_still(ends.of(2), false);
                 /* Until both failures are found, which takes the fake network a second. */
                 for (const auto end = Clock::now() + std::chrono::seconds(2); Clock::now() < end;
                      sched_yield()) {
                     gpucoll_context_turn_net(rank.context);
                 }
                 gpucoll_team_destroy(std::exchange(rank.team, nullptr));
-            } else if (rank.number == 1) {
-                EXPECT_EQ(Rank::finish(request), GPUCOLL_OK);
             }
             rank.barrier();
             if (rank.number == 2) {

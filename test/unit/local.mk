@@ -62,6 +62,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/layout_test.cc \
 	test/unit/net_ends.h \
 	test/unit/net_process_test.cc \
+	test/unit/net_tcp_test.cc \
 	test/unit/net_test.cc \
 	test/unit/net_ties_test.cc \
 	test/unit/packed_once.c \

@@ -105,6 +105,32 @@ inline bool ended(Net &net, Message &message)
     return ops->test(net.net, &message) != GPUCOLL_IN_PROGRESS;
 }
 
+/* Sends in both directions; true if all went well. */
+inline bool exchange(Net &a, struct gpucoll_net_peer *to_b, Net &b, struct gpucoll_net_peer *to_a,
+                     size_t bytes)
+{
+    Message there(bytes, 1);
+    Message arrived(bytes);
+    Message back(bytes, 50);
+    Message returned(bytes);
+    arrived.receive(b, 100);
+    returned.receive(a, 101);
+    there.send(a, to_b, 100);
+    back.send(b, to_a, 101);
+    bool sent = until(a, b, [&] { return ended(a, there) && ended(b, back); });
+    sent = sent && there.status == GPUCOLL_OK && back.status == GPUCOLL_OK;
+    if (sent) {
+        until(a, b, [&] { return ended(b, arrived) && ended(a, returned); });
+    }
+    for (Message *message : {&there, &returned}) {
+        ops->cancel(a.net, message);
+    }
+    for (Message *message : {&back, &arrived}) {
+        ops->cancel(b.net, message);
+    }
+    return sent && there.data == arrived.data && back.data == returned.data;
+}
+
 #define OPEN(net)                                                                                            \
     if ((net).status == GPUCOLL_DECLINED && (net).log.topics().empty()) {                                    \
         GTEST_SKIP() << "no UCX: " << ((net).log.lines().empty() ? "" : (net).log.lines().back());           \

@@ -184,32 +184,6 @@ TEST_P(net, a_receive_that_is_cancelled_takes_nothing)
     EXPECT_TRUE(b.log.topics().empty());
 }
 
-/* Sends in both directions; true if all went well. */
-static bool exchange(Net &a, struct gpucoll_net_peer *to_b, Net &b, struct gpucoll_net_peer *to_a,
-                     size_t bytes)
-{
-    Message there(bytes, 1);
-    Message arrived(bytes);
-    Message back(bytes, 50);
-    Message returned(bytes);
-    arrived.receive(b, 100);
-    returned.receive(a, 101);
-    there.send(a, to_b, 100);
-    back.send(b, to_a, 101);
-    bool sent = until(a, b, [&] { return ended(a, there) && ended(b, back); });
-    sent = sent && there.status == GPUCOLL_OK && back.status == GPUCOLL_OK;
-    if (sent) {
-        until(a, b, [&] { return ended(b, arrived) && ended(a, returned); });
-    }
-    for (Message *message : {&there, &returned}) {
-        ops->cancel(a.net, message);
-    }
-    for (Message *message : {&back, &arrived}) {
-        ops->cancel(b.net, message);
-    }
-    return sent && there.data == arrived.data && back.data == returned.data;
-}
-
 TEST_P(net, a_send_that_is_cancelled_is_dropped_by_its_receiver)
 {
     struct gpucoll_net_peer *to_a = b.connect(a);
@@ -509,87 +483,6 @@ TEST_P(net, threads_share_one_end)
 
 INSTANTIATE_TEST_SUITE_P(devices, net, testing::Values("auto", "lo"),
                          [](const auto &info) { return std::string(info.param); });
-
-namespace
-{
-/* Two ends that are connected over TCP. */
-class net_tcp : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        OPEN(a);
-        OPEN(b);
-        to_b = a.connect(b);
-        ASSERT_TRUE(exchange(a, to_b, b, b.connect(a), 8));
-    }
-
-    Net a{"lo"};
-    Net b{"lo"};
-    struct gpucoll_net_peer *to_b = nullptr;
-};
-} // namespace
-
-/* Of the message that fills a socket a part stays behind, though UCX is done with it. */
-TEST_F(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
-{
-    ASSERT_TRUE(until(a, b, [&] { return ops->drained(a.net, to_b, 1); }));
-    std::deque<Message> sent;
-    bool stays = false;
-    while (!stays && sent.size() < 100000) {
-        sent.emplace_back(4000, static_cast<unsigned>(sent.size()));
-        sent.back().send(a, to_b, 7);
-        ASSERT_TRUE(ended(a, sent.back())) << "message " << sent.size();
-        stays = !ops->drained(a.net, to_b, 1);
-    }
-    EXPECT_TRUE(stays);
-    for (int turn = 0; turn < 1000; turn++) {
-        ops->progress(a.net);
-    }
-    EXPECT_FALSE(ops->drained(a.net, to_b, 1)) << "while nobody reads";
-    for (Message &message : sent) {
-        Message received(message.data.size());
-        received.receive(b, 7);
-        ASSERT_TRUE(until(a, b, [&] { return ended(b, received); }));
-        ASSERT_TRUE(received.data == message.data);
-    }
-    EXPECT_TRUE(until(a, b, [&] { return ops->drained(a.net, to_b, 1); }));
-    EXPECT_TRUE(a.log.topics().empty() && b.log.topics().empty());
-}
-
-/* Of what goes to another process nothing is to be waited for; nor does what comes in leave anything. */
-TEST_F(net_tcp, what_has_not_left_for_one_peer_has_nothing_to_do_with_another)
-{
-    Net c{"lo"};
-    OPEN(c);
-    struct gpucoll_net_peer *to_c = a.connect(c);
-    ASSERT_TRUE(exchange(a, to_c, c, c.connect(a), 8));
-    ASSERT_TRUE(until(a, c, [&] { return ops->drained(a.net, to_c, 1); }));
-    std::deque<Message> sent;
-    do {
-        sent.emplace_back(4000);
-        sent.back().send(a, to_b, 7);
-    } while (ops->drained(a.net, to_b, 1) && sent.size() < 100000);
-    EXPECT_FALSE(ops->drained(a.net, to_b, 1));
-    EXPECT_TRUE(ops->drained(a.net, to_c, 1));
-    ASSERT_TRUE(exchange(a, to_c, c, c.connect(a), 8));
-    EXPECT_TRUE(until(
-        a, c, [&] { return ops->drained(a.net, to_c, 1); }, 1));
-    EXPECT_FALSE(ops->drained(a.net, to_b, 1)) << "while nobody reads";
-}
-
-TEST_F(net_tcp, closes_while_something_has_not_left)
-{
-    std::deque<Message> sent;
-    do {
-        sent.emplace_back(4000);
-        sent.back().send(a, to_b, 7);
-    } while (ops->drained(a.net, to_b, 1) && sent.size() < 100000);
-    ops->disconnect(a.net, to_b);
-    ops->close(a.net);
-    a.net = nullptr;
-    EXPECT_TRUE(a.log.topics().empty());
-}
 
 TEST(net_devices, a_name_that_does_not_exist_is_named_with_those_that_do)
 {

@@ -111,6 +111,14 @@ struct gpucoll_alarm {
     struct gpucoll_missing missing; /* why */
 };
 
+/* An alarm on its way to some ranks. */
+struct gpucoll_telling {
+    struct gpucoll_telling *next;
+    struct gpucoll_alarm alarm;
+    uint32_t count;
+    struct gpucoll_net_message sent[];
+};
+
 /* Host memory for GPUCOLL_STAGE_SLOTS units, which the calls of a team use one after the other. */
 struct gpucoll_stage_memory {
     struct gpucoll_stage_memory *next;
@@ -171,12 +179,9 @@ struct gpucoll_cluster {
     struct gpucoll_alarm alarm;          /* this */
     bool fails; /* a message of a call that this rank is through with has failed for good: atomic, */
     struct gpucoll_alarm unreached; /* written after this */
-    struct gpucoll_alarm outgoing;  /* its own, or the first it has heard, */
-    bool told;                      /* that, to whom it tells its spans, */
-    struct gpucoll_net_message
-        *alarms;                  /* by these; there from the start: want of memory may be what is told */
-    uint32_t alarms_sent;         /* so many */
-    struct gpucoll_span *barrier; /* of the present barrier */
+    bool told;                      /* its own alarm, or the first it has heard, to whom it tells its spans */
+    struct gpucoll_telling *tellings;    /* the last one for that: want of memory may be what is told */
+    struct gpucoll_span *barrier;        /* of the present barrier */
     struct gpucoll_stage_memory *memory; /* all that was made, the largest first */
     uint64_t begun;                      /* calls that came to their stages, */
     uint64_t ended;                      /* and have left them */
@@ -311,6 +316,8 @@ bool gpucoll_carry_copies(const struct gpucoll_request *request);
 
 /* ---- giving up (core/cluster/cluster_alarm.c) ---- */
 
+/* Memory for what is told to those whom a rank tells its spans, when a team is made. False: none. */
+bool gpucoll_cluster_reserve_alarm(struct gpucoll_cluster *cluster);
 /* Begins to listen for alarms. */
 void gpucoll_cluster_listen(struct gpucoll_cluster *cluster);
 /* Takes those that have come; after the network's progress. */
@@ -318,6 +325,8 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
 /* Tells other hosts that this rank completes no call of the team from `call` on, unless it has told them what it has heard. */
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
+/* This rank gives the request up: tells those that may wait for it in its stages, as far as they are not told by the above. */
+void gpucoll_cluster_desert(const struct gpucoll_request *request, const struct gpucoll_missing *missing);
 /* Tells cluster->unreached in the same way, if there is something. This rank hears it, too: then it gives up what the others do. */
 void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster);
 /* Is nothing of it on its way any more, or yet to be told? */

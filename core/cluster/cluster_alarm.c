@@ -4,9 +4,12 @@
  * that after log2 h hops it has come to all hosts; it gives up in turn, which the ranks of its own host see on its board. Nobody waits for it,
  * and nothing depends on it: where a message is lost, time is what tells.
  *
+ * That way is one through ranks that may be through with the call, and then for long in no call of MPI. So a rank that ends a call also
+ * tells those that may wait for it in this call, which end it in turn: the word goes back along the way on which ranks wait for each other.
+ *
  * For that message every rank has a receive waiting, with a tag that names the receiver alone.
  */
-#include "core/cluster/cluster.h"
+#include "core/cluster/cluster_pairs.h"
 
 #include <stdlib.h>
 
@@ -23,18 +26,41 @@ void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)
                           sizeof cluster->incoming, NULL, &cluster->listener);
 }
 
+static struct gpucoll_telling *new_telling(struct gpucoll_cluster *cluster, uint32_t most)
+{
+    struct gpucoll_telling *telling = calloc(1, sizeof *telling + most * sizeof telling->sent[0]);
+    if (telling != NULL) {
+        telling->next = cluster->tellings;
+        cluster->tellings = telling;
+    }
+    return telling;
+}
+
+bool gpucoll_cluster_reserve_alarm(struct gpucoll_cluster *cluster)
+{
+    return new_telling(cluster, cluster->span_sends) != NULL;
+}
+
 /* A peer whose connection has failed is not told, unless it may live: `lost_too`. */
+static void tell_one(const struct gpucoll_cluster *cluster, struct gpucoll_telling *telling, uint32_t to,
+                     bool lost_too)
+{
+    struct gpucoll_net_peer *peer = cluster->peers[to];
+    if (peer != NULL && (lost_too || !cluster->ops->lost(cluster->net, peer))) {
+        cluster->ops->send(cluster->net, peer, tag_to(cluster, to), &telling->alarm, sizeof telling->alarm,
+                           NULL, &telling->sent[telling->count++]);
+    }
+}
+
+/* By the one telling that there is. */
 static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm, bool lost_too)
 {
+    struct gpucoll_telling *telling = cluster->tellings;
     __atomic_store_n(&cluster->told, true, __ATOMIC_RELAXED); /* this thread alone writes it */
-    cluster->outgoing = *alarm;
+    telling->alarm = *alarm;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-            if (cluster->peers[to] != NULL &&
-                (lost_too || !cluster->ops->lost(cluster->net, cluster->peers[to]))) {
-                cluster->ops->send(cluster->net, cluster->peers[to], tag_to(cluster, to), &cluster->outgoing,
-                                   sizeof cluster->outgoing, NULL, &cluster->alarms[cluster->alarms_sent++]);
-            }
+            tell_one(cluster, telling, to, lost_too);
         }
     }
 }
@@ -81,6 +107,58 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
     }
 }
 
+/* May a rank wait for this one, in what the call has between hosts after all have decided to run it? */
+static bool is_awaited(const struct gpucoll_request *request, uint32_t rank)
+{
+    struct gpucoll_cluster *cluster = request->team->cluster;
+    const struct gpucoll_cluster_call *call = request->stages;
+    if (call == NULL || call->turn == 0 || cluster->host_of[rank] == cluster->host) {
+        return false;
+    }
+    if (call->pairs != NULL) {
+        return gpucoll_pairs_are_left(call, rank);
+    }
+    const struct gpucoll_rail *rail = gpucoll_stage_rail(call, cluster);
+    const bool all = call->family->between == GPUCOLL_BETWEEN_RANKS;
+    return rail != NULL && (all || cluster->index_of[rank] == cluster->index_of[cluster->rank]) &&
+           gpucoll_rail_has_met(rail, all ? rank : cluster->host_of[rank]);
+}
+
+/* Of those alone that have not been told anyway. */
+static bool is_to_be_told(const struct gpucoll_request *request, uint32_t rank)
+{
+    const struct gpucoll_cluster *cluster = request->team->cluster;
+    for (uint32_t round = 0; round < cluster->rounds; round++) {
+        for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
+            if (to == rank) {
+                return false;
+            }
+        }
+    }
+    return is_awaited(request, rank);
+}
+
+void gpucoll_cluster_desert(const struct gpucoll_request *request, const struct gpucoll_missing *missing)
+{
+    struct gpucoll_cluster *cluster = request->team->cluster;
+    uint32_t most = 0;
+    for (uint32_t rank = 0; rank < cluster->size; rank++) {
+        most += is_to_be_told(request, rank);
+    }
+    struct gpucoll_telling *telling = most > 0 ? new_telling(cluster, most) : NULL;
+    if (telling == NULL) {
+        return; /* without memory time is what tells */
+    }
+    telling->alarm =
+        (struct gpucoll_alarm){.call = request->call, .rank = cluster->rank, .missing = *missing};
+    for (uint32_t rank = 0; rank < cluster->size; rank++) {
+        if (is_to_be_told(request, rank)) {
+            tell_one(cluster, telling, rank, false);
+        }
+    }
+    cluster->ops->progress(cluster->net);
+}
+
 static bool has_unreached(const struct gpucoll_cluster *cluster)
 {
     return __atomic_load_n(&cluster->fails, __ATOMIC_ACQUIRE) && !cluster->told;
@@ -96,13 +174,22 @@ void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
     }
 }
 
+static bool is_on_its_way(const struct gpucoll_cluster *cluster, struct gpucoll_telling *telling)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < telling->count; i++) {
+        any |= cluster->ops->test(cluster->net, &telling->sent[i]) == GPUCOLL_IN_PROGRESS;
+    }
+    return any;
+}
+
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster)
 {
     if (has_unreached(cluster)) {
         return false;
     }
-    for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
-        if (cluster->ops->test(cluster->net, &cluster->alarms[i]) == GPUCOLL_IN_PROGRESS) {
+    for (struct gpucoll_telling *telling = cluster->tellings; telling != NULL; telling = telling->next) {
+        if (is_on_its_way(cluster, telling)) {
             return false;
         }
     }
@@ -119,17 +206,21 @@ void gpucoll_cluster_close_ear(struct gpucoll_cluster *cluster)
 
 void gpucoll_cluster_begin_close_alarm(struct gpucoll_cluster *cluster)
 {
-    for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
-        cluster->ops->begin_cancel(cluster->net, &cluster->alarms[i]);
+    for (struct gpucoll_telling *telling = cluster->tellings; telling != NULL; telling = telling->next) {
+        for (uint32_t i = 0; i < telling->count; i++) {
+            cluster->ops->begin_cancel(cluster->net, &telling->sent[i]);
+        }
     }
 }
 
 void gpucoll_cluster_close_alarm(struct gpucoll_cluster *cluster)
 {
-    for (uint32_t i = 0; i < cluster->alarms_sent; i++) {
-        cluster->ops->cancel(cluster->net, &cluster->alarms[i]);
+    while (cluster->tellings != NULL) {
+        struct gpucoll_telling *telling = cluster->tellings;
+        cluster->tellings = telling->next;
+        for (uint32_t i = 0; i < telling->count; i++) {
+            cluster->ops->cancel(cluster->net, &telling->sent[i]);
+        }
+        free(telling);
     }
-    cluster->alarms_sent = 0;
-    free(cluster->alarms);
-    cluster->alarms = NULL;
 }

@@ -345,6 +345,24 @@ bool gpucoll_pairs_missing(const struct gpucoll_pairs *pairs, uint32_t *rank)
 
 /* ---- giving up ---- */
 
+static bool is_left(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
+                    uint32_t peer)
+{
+    const uint32_t step = (peer + call->cluster->rank) % call->cluster->size;
+    const uint64_t begun = step < side->step ? UINT64_MAX : step == side->step ? side->at : 0;
+    bool left = begun < run_bytes(call->pairs, side, peer);
+    for (uint64_t number = side->through; number < side->begun; number++) {
+        left |= side->messages[number % call->pairs->window].peer == peer;
+    }
+    return left;
+}
+
+bool gpucoll_pairs_are_left(const struct gpucoll_cluster_call *call, uint32_t rank)
+{
+    return is_far(call->cluster, rank) &&
+           (is_left(call, &call->pairs->out, rank) || is_left(call, &call->pairs->in, rank));
+}
+
 static void begin_cancel_side(const struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
 {
     const struct gpucoll_cluster *cluster = call->cluster;

@@ -86,8 +86,7 @@ gpucoll_status gpucoll_cluster_form(struct gpucoll_team *team, uint32_t hosts, u
     }
     sort_ranks(cluster);
     measure(cluster);
-    cluster->alarms = calloc(cluster->span_sends, sizeof *cluster->alarms);
-    if (cluster->alarms == NULL || !gpucoll_span_reserve(cluster)) {
+    if (!gpucoll_cluster_reserve_alarm(cluster) || !gpucoll_span_reserve(cluster)) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
     team->rank = cluster->index_of[cluster->rank];

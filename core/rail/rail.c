@@ -116,6 +116,8 @@ void gpucoll_rail_close(struct gpucoll_rail *rail)
     free(rail->sent.ties);
     free(rail->sent.ranks);
     rail->sent = (struct gpucoll_rail_sent){0};
+    free(rail->met);
+    rail->met = NULL;
 }
 
 /* What is not the collective's is cleared, so that programs may look at it without asking. */

@@ -90,6 +90,7 @@ static struct gpucoll_rail_queue *find_queue(struct gpucoll_rail_run *run, uint3
     }
     struct gpucoll_rail_queue *queue = &run->queues[run->nqueues++];
     *queue = (struct gpucoll_rail_queue){.peer = peer, .flow = flow, .receives = receives};
+    gpucoll_rail_meet(run->rail, peer);
     return queue;
 }
 

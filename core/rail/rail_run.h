@@ -119,6 +119,8 @@ gpucoll_status gpucoll_rail_run_begin(struct gpucoll_rail_run *run) GPUCOLL_CHEC
 /* Moves on what can move: GPUCOLL_IN_PROGRESS, or final. */
 gpucoll_status gpucoll_rail_run_move(struct gpucoll_rail_run *run) GPUCOLL_CHECKED;
 void gpucoll_rail_run_cancel(struct gpucoll_rail_run *run);
+/* Notes that a run has messages to that rank, or from it. */
+void gpucoll_rail_meet(struct gpucoll_rail *rail, uint32_t rank);
 /* A rank to or from which a message has failed; else one that a message is to come from; else one that has not taken what was sent; else the own. */
 uint32_t gpucoll_rail_run_missing(const struct gpucoll_rail_run *run);
 void gpucoll_rail_run_free(struct gpucoll_rail_run *run);

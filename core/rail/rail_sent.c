@@ -1,7 +1,8 @@
 /*
- * To whom a rail has sent: so that who is through waits for these messages to leave the process, and for no others.
+ * To whom a rail has sent: so that who is through waits for these messages to leave the process, and for no others. And with whom it has had to do at
+ * all: so that who gives up tells those who may wait for it.
  */
-#include "core/rail/rail.h"
+#include "core/rail/rail_run.h"
 
 #include <stdlib.h>
 
@@ -43,6 +44,21 @@ bool gpucoll_rail_drained(struct gpucoll_rail *rail)
     }
     sent->count = left;
     return left == 0;
+}
+
+void gpucoll_rail_meet(struct gpucoll_rail *rail, uint32_t rank)
+{
+    if (rail->met == NULL) {
+        rail->met = calloc(rail->size, sizeof *rail->met);
+    }
+    if (rail->met != NULL) { /* else it hears from others, or in time */
+        rail->met[rank] = true;
+    }
+}
+
+bool gpucoll_rail_has_met(const struct gpucoll_rail *rail, uint32_t rank)
+{
+    return rail->met != NULL && rail->met[rank];
 }
 
 void gpucoll_rail_forget(struct gpucoll_rail *rail)

@@ -2,6 +2,7 @@
  * Ranks of several hosts that bring lengths that do not fit: which of them are told before the call, and which only by a message, with the call at
  * work.
  */
+#include <thread>
 #include "test/unit/hosts.h"
 #include "test/unit/sum.h"
 
@@ -71,6 +72,47 @@ TEST(cluster_failure, a_length_that_a_message_tells_ends_the_call_on_all)
             expect_over(rank, status, rank.number == 0);
         });
     }
+}
+
+/* Whoever would pass it on may be through with the call, and stay away from MPI for long: who waits for a rank is told by that one itself. */
+TEST(cluster_failure, who_waits_for_a_rank_that_gives_up_is_told_by_it)
+{
+    on_hosts(
+        hosts_of({2, 2}), {{"timeout", "60"}, {"chunk", "4K"}},
+        [](Rank &rank) {
+            Sum first(rank, 100, 1);
+            EXPECT_EQ(rank.call(first.args), GPUCOLL_OK);
+            Blocks send(4, 500000);
+            Blocks recv(4, 500000);
+            for (uint32_t other = 0; other < 4; other++) {
+                send.blocks[other].bytes = rank.number == 3 && other == 0 ? 500000 : 0;
+                recv.blocks[other].bytes = rank.number == 0 && other == 3 ? 9000 : 0;
+            }
+            const gpucoll_status status = rank.call(args_of(GPUCOLL_ALLTOALLV, send, recv));
+            expect_over(rank, status, rank.number == 0); /* ranks 1 and 2 may have been through, or not */
+        },
+        false, fake_net_lending());
+}
+
+/* The same of a chain of hosts. */
+TEST(cluster_failure, who_waits_for_a_host_that_gives_up_is_told_by_it)
+{
+    std::atomic<uint32_t> through{0};
+    on_hosts(
+        hosts_of({1, 1, 1, 1, 1, 1}),
+        {{"timeout", "60"}, {"agree_hosts", "false"}, {"rail_algorithm", "ring"}},
+        [&](Rank &rank) {
+            Blocks send(1, 600000); /* three segments */
+            Blocks recv(1, rank.number == 5 ? 300000 : 600000);
+            while (rank.number == 5 && through < 4) {
+                std::this_thread::yield();
+            }
+            const gpucoll_status status = rank.call(args_of(GPUCOLL_BCAST, send, recv));
+            through++;
+            EXPECT_EQ(status == GPUCOLL_OK, rank.number < 4);
+            expect_over(rank, status, rank.number == 5);
+        },
+        false, fake_net_lending());
 }
 
 /* The same along a rail, where hosts do not agree before. */

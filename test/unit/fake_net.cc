@@ -381,6 +381,11 @@ const gpucoll_net_ops *fake_net_holding(uint32_t looks)
     return prepared<hold>();
 }
 
+const gpucoll_net_ops *fake_net_lending()
+{
+    return prepared<fake_net_lend>();
+}
+
 void fake_net_fail_send(gpucoll_net *net, uint32_t sends)
 {
     Lock lock(mutex);

@@ -33,6 +33,8 @@ void fake_net_kill(gpucoll_net *net);
 void fake_net_stand_still(gpucoll_net *net, bool still);
 /* From now on what this end sends is taken from the sender's memory, never sent from a copy. */
 void fake_net_lend(gpucoll_net *net);
+/* The network of which each end does so. */
+const gpucoll_net_ops *fake_net_lending();
 /* The connections to this end are closed, and made anew by what is sent then. What was under way and not copied fails at its sender; whether it `arrives`
  * is another matter. */
 void fake_net_break(gpucoll_net *net, bool arrives);

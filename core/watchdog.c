@@ -391,7 +391,7 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
     if (team->cluster != NULL) { /* first: to stop a call may take its time */
         if (is_error(request)) {
             gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
-            gpucoll_cluster_desert(request, &team->missing);
+            gpucoll_cluster_desert(request, first_given_up(request), &team->missing);
         }
         publish(request);
     }

@@ -325,8 +325,9 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster);
 /* Tells other hosts that this rank completes no call of the team from `call` on, unless it has told them what it has heard. */
 void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
                            const struct gpucoll_missing *missing);
-/* This rank gives the request up: tells those that may wait for it in its stages, as far as they are not told by the above. */
-void gpucoll_cluster_desert(const struct gpucoll_request *request, const struct gpucoll_missing *missing);
+/* After that: tells the same to those that may wait for this rank in the stages of the request, as far as they are not told by the above. */
+void gpucoll_cluster_desert(const struct gpucoll_request *request, uint64_t first,
+                            const struct gpucoll_missing *missing);
 /* Tells cluster->unreached in the same way, if there is something. This rank hears it, too: then it gives up what the others do. */
 void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster);
 /* Is nothing of it on its way any more, or yet to be told? */

@@ -163,6 +163,10 @@ gpucoll_status gpucoll_cluster_span(struct gpucoll_request *request)
 {
     uint32_t missing = 0;
     gpucoll_status status = gpucoll_span_test(request->span, &missing);
+    if (status == GPUCOLL_IN_PROGRESS && request->team->given_up) {
+        /* By an earlier call of this rank. The others know that, and do not tell it so. */
+        return gpucoll_watchdog_given_up(request->team);
+    }
     if (status == GPUCOLL_IN_PROGRESS) {
         return gpucoll_watchdog_far(request, missing, "waiting for what another host brings to the call");
     }

@@ -4,8 +4,9 @@
  * that after log2 h hops it has come to all hosts; it gives up in turn, which the ranks of its own host see on its board. Nobody waits for it,
  * and nothing depends on it: where a message is lost, time is what tells.
  *
- * That way is one through ranks that may be through with the call, and then for long in no call of MPI. So a rank that ends a call also
- * tells those that may wait for it in this call, which end it in turn: the word goes back along the way on which ranks wait for each other.
+ * That way is one through ranks that may be through with the call, and then for long in no call of this communicator. So a rank that ends a call
+ * also tells those that may wait for it in the call's stages, which end it in turn: the word goes back along the way on which ranks wait for each
+ * other. It does so, too, where the connection has failed: that may have been closed for the sake of another communicator, and the peer live.
  *
  * For that message every rank has a receive waiting, with a tag that names the receiver alone.
  */
@@ -107,53 +108,85 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
     }
 }
 
-/* May a rank wait for this one, in what the call has between hosts after all have decided to run it? */
-static bool is_awaited(const struct gpucoll_request *request, uint32_t rank)
+/* A rail has met those that its runs are with: with what is to be run yet, too. The last unit may be shorter, and go by another algorithm. */
+static void foresee(const struct gpucoll_cluster_call *call, struct gpucoll_rail *rail)
 {
-    struct gpucoll_cluster *cluster = request->team->cluster;
-    const struct gpucoll_cluster_call *call = request->stages;
-    if (call == NULL || call->turn == 0 || cluster->host_of[rank] == cluster->host) {
+    const uint64_t units[] = {call->next_rail, call->units - 1};
+    uint64_t *blocks = call->blocks != NULL ? calloc(rail->size, sizeof *blocks) : NULL;
+    const bool able = blocks != NULL || call->blocks == NULL;
+    for (int i = 0; i < 2 && able && call->next_rail < call->units; i++) {
+        struct gpucoll_rail_args args = {
+            .algorithm = gpucoll_rail_named(call->cluster->context->config->rail_algorithm),
+        };
+        const bool goes = call->family->rail(call, units[i], blocks, &args);
+        args.blocks = blocks;
+        if (goes) {
+            gpucoll_rail_foresee(rail, &args);
+        }
+    }
+    free(blocks);
+}
+
+/* May another host be in the stages of the call, which this rank gives up? */
+static bool has_stages(const struct gpucoll_cluster *cluster, const struct gpucoll_cluster_call *call)
+{
+    const bool alone = !cluster->context->config->agree_hosts; /* hosts enter them without this one */
+    return call != NULL && call->family != NULL && !call->carried && (call->turn != 0 || alone);
+}
+
+/* May a rank wait for this one in the call's stages? */
+static bool is_awaited(const struct gpucoll_cluster_call *call, const struct gpucoll_rail *rail,
+                       uint32_t rank)
+{
+    const struct gpucoll_cluster *cluster = call->cluster;
+    if (cluster->host_of[rank] == cluster->host) {
         return false;
     }
     if (call->pairs != NULL) {
         return gpucoll_pairs_are_left(call, rank);
     }
-    const struct gpucoll_rail *rail = gpucoll_stage_rail(call, cluster);
     const bool all = call->family->between == GPUCOLL_BETWEEN_RANKS;
     return rail != NULL && (all || cluster->index_of[rank] == cluster->index_of[cluster->rank]) &&
            gpucoll_rail_has_met(rail, all ? rank : cluster->host_of[rank]);
 }
 
-/* Of those alone that have not been told anyway. */
-static bool is_to_be_told(const struct gpucoll_request *request, uint32_t rank)
+/* Is it one of those that are told in any case? */
+static bool is_told(const struct gpucoll_cluster *cluster, uint32_t rank)
 {
-    const struct gpucoll_cluster *cluster = request->team->cluster;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
             if (to == rank) {
-                return false;
+                return !cluster->ops->lost(cluster->net, cluster->peers[rank]);
             }
         }
     }
-    return is_awaited(request, rank);
+    return false;
 }
 
-void gpucoll_cluster_desert(const struct gpucoll_request *request, const struct gpucoll_missing *missing)
+void gpucoll_cluster_desert(const struct gpucoll_request *request, uint64_t first,
+                            const struct gpucoll_missing *missing)
 {
     struct gpucoll_cluster *cluster = request->team->cluster;
+    const struct gpucoll_cluster_call *call = request->stages;
+    if (!has_stages(cluster, call)) {
+        return;
+    }
+    struct gpucoll_rail *rail = gpucoll_stage_rail(call, cluster);
+    if (rail != NULL) {
+        foresee(call, rail);
+    }
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < cluster->size; rank++) {
-        most += is_to_be_told(request, rank);
+        most += is_awaited(call, rail, rank);
     }
     struct gpucoll_telling *telling = most > 0 ? new_telling(cluster, most) : NULL;
     if (telling == NULL) {
         return; /* without memory time is what tells */
     }
-    telling->alarm =
-        (struct gpucoll_alarm){.call = request->call, .rank = cluster->rank, .missing = *missing};
+    telling->alarm = (struct gpucoll_alarm){.call = first, .rank = cluster->rank, .missing = *missing};
     for (uint32_t rank = 0; rank < cluster->size; rank++) {
-        if (is_to_be_told(request, rank)) {
-            tell_one(cluster, telling, rank, false);
+        if (is_awaited(call, rail, rank) && !is_told(cluster, rank)) {
+            tell_one(cluster, telling, rank, true);
         }
     }
     cluster->ops->progress(cluster->net);
@@ -176,11 +209,12 @@ void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
 
 static bool is_on_its_way(const struct gpucoll_cluster *cluster, struct gpucoll_telling *telling)
 {
-    bool any = false;
     for (uint32_t i = 0; i < telling->count; i++) {
-        any |= cluster->ops->test(cluster->net, &telling->sent[i]) == GPUCOLL_IN_PROGRESS;
+        if (cluster->ops->test(cluster->net, &telling->sent[i]) == GPUCOLL_IN_PROGRESS) {
+            return true;
+        }
     }
-    return any;
+    return false;
 }
 
 bool gpucoll_cluster_alarm_is_out(struct gpucoll_cluster *cluster)

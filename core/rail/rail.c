@@ -137,22 +137,40 @@ static struct gpucoll_rail_args normal(const struct gpucoll_rail_args *args)
     return result;
 }
 
-gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args,
-                                  struct gpucoll_rail_run **started)
+/* A run whose program is written; NULL: out of memory. */
+static struct gpucoll_rail_run *prepare(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args)
 {
-    const uint32_t number = rail->runs++;
     struct gpucoll_rail_run *run = take(rail);
-    *started = NULL;
     if (run == NULL) {
-        return GPUCOLL_ERR_NO_MEMORY;
+        return NULL;
     }
     gpucoll_rail_run_reset(run);
     run->rail = rail;
     run->args = normal(args);
-    run->number = number;
     if (rail->size > 1) {
         row_of(rail, &run->args)->program(run);
     }
+    return run;
+}
+
+void gpucoll_rail_foresee(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args)
+{
+    struct gpucoll_rail_run *run = prepare(rail, args);
+    if (run != NULL) {
+        keep(run);
+    }
+}
+
+gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args,
+                                  struct gpucoll_rail_run **started)
+{
+    const uint32_t number = rail->runs++;
+    struct gpucoll_rail_run *run = prepare(rail, args);
+    *started = NULL;
+    if (run == NULL) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
+    run->number = number;
     const gpucoll_status status = gpucoll_rail_run_begin(run);
     if (status != GPUCOLL_OK) {
         keep(run);

@@ -91,8 +91,10 @@ gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing
 uint32_t gpucoll_rail_left(const struct gpucoll_rail_run *run);
 /* Gives up: no message touches `data` any more, the run is gone. Harmless on NULL. */
 void gpucoll_rail_cancel(struct gpucoll_rail_run *run);
-/* Has any run of the rail had messages to that rank, or from it, and so may that one wait for this rank? */
+/* Has any run of the rail had messages to that rank, or from it, so that that one may wait for this rank? */
 bool gpucoll_rail_has_met(const struct gpucoll_rail *rail, uint32_t rank);
+/* As if such a run had been started: with whom it would be counts as met. */
+void gpucoll_rail_foresee(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args);
 /* Notes a message that has been started, to that rank of the rail; runs do so themselves. Without memory it is not noted, so nobody waits for it. */
 void gpucoll_rail_note(struct gpucoll_rail *rail, uint32_t to, const struct gpucoll_net_message *message);
 /* Has what was noted and is done left this process (`drained` of ucx_tl/net.h)? Forgets what has. */

@@ -92,7 +92,9 @@ def find_program(folder):
     info = None if folder else shutil.which("gpucoll_info")
     if info:
         folder = os.path.dirname(os.path.realpath(info))
-        places += [folder, os.path.join(folder, "..", "libexec", "gpucoll", "bench")]
+        places += [folder]
+        for installed in ("libexec", "lib*", "lib/*"): # with --libexecdir it may be any of them
+            places += glob.glob(os.path.join(folder, "..", installed, "gpucoll", "bench"))
     for place in places:
         # A build puts it one level up.
         for path in (os.path.join(place, "bench_compare"), os.path.join(os.path.dirname(place), "bench_compare")):

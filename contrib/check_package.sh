@@ -156,7 +156,7 @@ build_tarball() (
     mkdir -p "$package/build"
     flags=
     [ "$release" = yes ] || flags=$(quick_kernels)
-    options=(--prefix="$package/prefix" --libdir="$package/prefix/lib64" --enable-werror "$cuda_option")
+    options=(--prefix="$package/prefix" --libdir="$package/prefix/lib64" --libexecdir="$package/prefix/lib64" --enable-werror "$cuda_option")
     for name in "${own[@]}"; do
         own_library "$name" || return 1
         options+=("--with-$name=$package/$name")
@@ -188,6 +188,15 @@ component_is_found() {
     [ "$(installed_component "$copy")" = "$prefix/lib64/openmpi" ] || { echo "not found where env.sh says"; return 1; }
     sed -i "s|$prefix/lib64/openmpi|$package/nothing|g" "$copy/env.sh"
     [ -z "$(installed_component "$copy")" ] || { echo "found where there is none"; return 1; }
+}
+
+# So are the benchmarks, whose folder is not libexec here: by contrib/gpu_check, and by their own scripts from the gpucoll_info on PATH.
+programs_are_found() {
+    local prefix=$package/prefix
+    [ "$(installed_programs "$prefix")" = "$prefix/lib64/gpucoll" ] || { echo "found in $(installed_programs "$prefix")"; return 1; }
+    mkdir -p "$package/scripts" && cp "$prefix"/lib64/gpucoll/bench/*.py "$package/scripts/" &&
+        PATH=$prefix/bin:$PATH PYTHONPATH=$package/scripts python3 -c 'import running; print(running.find_program(None))' |
+        grep "^$prefix/bin/../lib64/gpucoll/bench/bench_compare$"
 }
 
 # environment_file PREFIX
@@ -289,6 +298,7 @@ installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
     version=$(made_with "$package/build" VERSION)
     attempt "component in lib64" logged "$logs/component.log" component_is_found || true
+    attempt "benchmarks in lib64" logged "$logs/programs.log" programs_are_found || true
     attempt "libraries that configure was told of" logged "$logs/own.log" own_libraries_are_loaded || true
     attempt "environment file" logged "$logs/env.log" use_installed environment_file "$package/prefix" || true
     if has_package lmod || need_packages environment-modules tcl; then

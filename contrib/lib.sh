@@ -269,6 +269,13 @@ made_with() {
     sed -n "s/^$2 = //p" "$1/Makefile"
 }
 
+# installed_programs PREFIX: the folder in which the benchmarks and tests of an installation are: libexec/gpucoll, or another by --libexecdir.
+installed_programs() {
+    local found=$1/libexec/gpucoll
+    [ -d "$found" ] || found=$(find -H "$1"/lib* -type d -path '*/gpucoll/bench' -printf '%h\n' -quit 2>/dev/null) || true
+    echo "${found:-$1/libexec/gpucoll}"
+}
+
 # installed_component PREFIX: the folder in which the component of an installation is: lib/openmpi, or another by --libdir. It is looked for, as
 # PREFIX may have been moved or copied; only where it was installed outside of PREFIX (--with-ompi-plugin-dir), env.sh tells. Empty if there is none.
 installed_component() {

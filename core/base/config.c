@@ -38,8 +38,8 @@ _Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM
 const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(enable, BOOL, "true", NULL, 1,
         "Whether gpucoll takes part at all; false leaves every call to the other components."),
-    ROW(priority, INT, "90", "0..100", 3,
-        "Priority of the component: the collectives go to the highest one."),
+    ROW(priority, INT, "95", "0..100", 3,
+        "Priority of the component: the collectives go to the highest one. (hcoll has 90.)"),
     ROW(verbose, INT, "0", "0..100", 1,
         "How much is said on standard error: 0 warnings, 1 what was found and chosen at set-up, 5 each new "
         "plan with the alternatives, 20 every call that runs natively or is staged."),
@@ -163,9 +163,9 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "and with MPI_THREAD_MULTIPLE all once NCCL is loaded in it; always; or never. A call does if it "
         "does on one rank. Such calls take some microseconds longer, and do not linger."),
     EQUAL(chunk, SIZE, "0", "0..1G", 5,
-        "Bytes of a chunk of the algorithms that go by copy engines, rounded up to 4K and at most what the "
-        "scratch area holds: small ones overlap earlier, large ones take fewer copies. 0 lets the plan "
-        "decide."),
+        "Bytes of a chunk of the algorithms whose protocol is copy, rounded up to 4K and at most what the "
+        "scratch area holds, and, up to 1M, of what goes between hosts at once along a rail or from rank to "
+        "rank: small ones overlap earlier, large ones take fewer copies. 0 lets the plan decide."),
     ROW(copy_queues, INT, "2", "1..4", 5,
         "Queues in which a reduction that goes by copy engines puts its copies by turns: copies in one go "
         "one "
@@ -194,8 +194,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "needs "
         "more is staged through host memory. 0 stages all of them."),
     EQUAL(nonblocking, BOOL, "true", NULL, 3,
-        "Whether nonblocking and persistent collectives run natively; else they are staged. The same on all "
-        "ranks."),
+        "Whether nonblocking and persistent collectives run natively; else they are staged."),
     ROW(progress_thread, BOOL, "true", NULL, 4,
         "Whether a thread of gpucoll moves nonblocking and persistent collectives on while the application "
         "computes; without it they move when the application calls MPI. It sleeps while there are none."),

@@ -26,7 +26,7 @@ TEST(config, defaults_are_the_rows)
 {
     gpucoll_config config = defaults();
     EXPECT_TRUE(config.enable);
-    EXPECT_EQ(config.priority, 90);
+    EXPECT_EQ(config.priority, 95);
     EXPECT_STREQ(config.accelerator, "auto");
     EXPECT_STREQ(config.host_memory, "device");
     EXPECT_EQ(config.max_ctas, 128);

@@ -8,6 +8,8 @@
  *   --mode=differ    a rank passes another count      --mode=none   nothing is wrong
  *   --mode=wait      no rank goes on, ever: the last one waits for a message, and in a second thread for a signal; the others wait for it
  *   --mode=late_team, late_staged: a rank comes late to the first call on a communicator, to a nonblocking one
+ *   --mode=first_killed, first_revoked: with fault tolerance, the first call on a communicator, a nonblocking one, meets a rank that kills itself
+ *                    before it, or one that revokes the communicator
  *   --mode=late_freed: it never comes to a nonblocking one, whose communicator is freed before the call fails
  */
 #include <pthread.h>
@@ -45,15 +47,19 @@ static int reduce(struct test_buffer *send, struct test_buffer *recv, int count)
     return code;
 }
 
-static void go_wrong(void)
+static void go_wrong(MPI_Comm comm)
 {
     printf("REPORT rank %d goes wrong\n", test.rank);
     fflush(stdout);
     test_sleep(0.2); /* it has to pass mpirun */
     if (strcmp(mode, "abort") == 0) {
         MPI_Abort(MPI_COMM_WORLD, 7);
-    } else if (strcmp(mode, "kill") == 0) {
+    } else if (strcmp(mode, "kill") == 0 || strcmp(mode, "first_killed") == 0) {
         raise(SIGKILL);
+    } else if (strcmp(mode, "first_revoked") == 0) {
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+        MPIX_Comm_revoke(comm);
+#endif
     } else if (strcmp(mode, "exit") == 0) {
         _Exit(0);
     } else if (strcmp(mode, "late") == 0) {
@@ -132,6 +138,10 @@ static const char *name_result(int code)
     if (class == MPI_ERR_PROC_FAILED)
         return "an error: MPI_ERR_PROC_FAILED";
 #endif
+#ifdef MPI_ERR_REVOKED
+    if (class == MPI_ERR_REVOKED)
+        return "an error: MPI_ERR_REVOKED";
+#endif
     return class == MPI_SUCCESS ? "success" : class == MPI_ERR_OTHER ? "an error: MPI_ERR_OTHER" : "an error";
 }
 
@@ -144,7 +154,8 @@ static bool has_gpucoll(void)
            (enable == NULL || strcmp(enable, "0") != 0);
 }
 
-static int handled; /* calls of the error handler: Open MPI 4.1 calls MPI_COMM_WORLD's instead for a collective's request */
+static int
+    handled; /* calls of the error handler: Open MPI 4.1 calls MPI_COMM_WORLD's instead for a collective's request */
 
 static void handle(MPI_Comm *comm, int *code, ...)
 {
@@ -167,6 +178,20 @@ static void fail_freed(const struct test_buffer *send, struct test_buffer *recv,
     if (code == MPI_SUCCESS || handled > 1)
         printf("REPORT rank %d: wrong result of a call that fails: %d, the handler was called %d times\n",
                test.rank, code, handled);
+}
+
+/* Does the first call on a communicator go wrong? */
+static bool is_first(void)
+{
+    return strncmp(mode, "first_", 6) == 0;
+}
+
+static int call_first(const struct test_buffer *send, struct test_buffer *recv, MPI_Comm comm)
+{
+    MPI_Request request;
+    int code = MPI_Iallreduce(send->data, recv->data, COUNT, MPI_FLOAT, MPI_SUM, comm, &request);
+
+    return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
 }
 
 /* Waits that gpucoll does not end, but tells of; or, of `late_freed`, ends. */
@@ -237,6 +262,7 @@ static void await_reports(int count)
 int main(int argc, char **argv)
 {
     struct test_buffer send, recv;
+    MPI_Comm comm = MPI_COMM_NULL;
     bool wrong, waits;
     int code;
 
@@ -254,12 +280,15 @@ int main(int argc, char **argv)
         if (code != MPI_SUCCESS)
             printf("REPORT rank %d: wrong result in round %d (%d)\n", test.rank, round, code);
     }
+    if (is_first())
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     if (waits)
         come_late(&send, &recv);
     if (wrong && !waits && strcmp(mode, "differ") != 0)
-        go_wrong();
+        go_wrong(comm);
     if (!waits && strcmp(mode, "none") != 0) {
         code = is_killed_inside() ? calls_until_killed(&send, &recv)
+               : is_first()       ? call_first(&send, &recv, comm)
                                   : reduce(&send, &recv, wrong ? COUNT / 2 : COUNT);
         printf("REPORT rank %d: the call returned %s\n", test.rank, name_result(code));
         report_device();

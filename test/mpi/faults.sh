@@ -138,8 +138,12 @@ if [ -n "${3:-}" ] && [[ survivors_are_told =~ $only ]]; then
 fi
 
 # With fault tolerance the error is that of MPI for it, though Open MPI does not know yet that the process has ended.
-if [ "$("$MPIRUN" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)" -ge 5 ] && [[ process_failed =~ $only ]] &&
+tolerant=
+if [ "$("$MPIRUN" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)" -ge 5 ] &&
     "$(dirname "$MPIRUN")/ompi_info" | grep -q 'FT MPI support: *yes'; then
+    tolerant=yes
+fi
+if [ -n "$tolerant" ] && [[ process_failed =~ $only ]]; then
     # There mpirun waits for the shell.
     if LINGER=8 told process_failed kill 60 --with-ft ulfm; then
         if [ "$(grep -c 'an error: MPI_ERR_PROC_FAILED' "$output")" -eq "$last" ]; then
@@ -149,6 +153,24 @@ if [ "$("$MPIRUN" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | 
         fi
     fi
     clean process_failed
+fi
+
+# failed_first NAME ERROR: nor does the first call on a communicator wait for its team for ever. Open MPI itself finds out that the process has ended.
+failed_first() {
+    local name=$1 error=$2
+    launch --mca coll_gpucoll_timeout 300 --with-ft ulfm "$PROGRAMS/faults" --mode="$name"
+    if timed_out || [ "$took" -gt 60 ]; then
+        fail "$name" "the job took $took seconds"
+    elif [ "$(grep -c "the call returned an error: $error" "$output")" -lt "$last" ]; then
+        fail "$name" "not all other ranks got $error"
+    else
+        pass "$name"
+    fi
+    clean "$name"
+}
+if [ -n "$tolerant" ]; then
+    [[ ! first_killed =~ $only ]] || failed_first first_killed MPI_ERR_PROC_FAILED
+    [[ ! first_revoked =~ $only ]] || failed_first first_revoked MPI_ERR_REVOKED
 fi
 
 # Of several ranks' messages Open MPI may show one only, and not all of them wait for the late rank itself.

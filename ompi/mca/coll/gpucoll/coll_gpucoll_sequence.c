@@ -59,11 +59,23 @@ static gpucoll_status begin(struct gpucoll_sequence *self)
                               &self->team);
 }
 
+static void drop_team(struct gpucoll_sequence *self)
+{
+    gpucoll_meeting_abort(self->module->meeting);
+    gpucoll_team_destroy(self->team);
+    self->team = NULL;
+}
+
 static gpucoll_status step(struct gpucoll_sequence *self)
 {
     gpucoll_status status = self->begun ? GPUCOLL_OK : begin(self);
     if (status == GPUCOLL_OK) {
         status = gpucoll_team_test(self->team);
+    }
+    /* A message of a rank that has failed, or of a communicator that was revoked, may stay under way for ever. */
+    if (status == GPUCOLL_IN_PROGRESS && gpucoll_comm_error(self->module->comm) != MPI_SUCCESS) {
+        drop_team(self);
+        return GPUCOLL_ERR_PEER;
     }
     if (status != GPUCOLL_OK && status != GPUCOLL_IN_PROGRESS) {
         self->team = NULL;
@@ -94,8 +106,9 @@ void gpucoll_sequence_heat(struct gpucoll_sequence *self)
 /* The ranks know what they are to each other. */
 static void settle(struct gpucoll_sequence *self, gpucoll_status status)
 {
-    self->error =
-        status == GPUCOLL_OK || status == GPUCOLL_DECLINED ? MPI_SUCCESS : gpucoll_mpi_error(status);
+    const bool failed = status != GPUCOLL_OK && status != GPUCOLL_DECLINED;
+    const int known = failed ? gpucoll_comm_error(self->module->comm) : MPI_SUCCESS; /* why */
+    self->error = !failed ? MPI_SUCCESS : known != MPI_SUCCESS ? known : gpucoll_mpi_error(status);
     if (status == GPUCOLL_OK) {
         gpucoll_expect_net();
         gpucoll_queue_open(&self->queue, mca_coll_gpucoll_component.context, self->team);
@@ -230,9 +243,7 @@ static void leave_queue(struct gpucoll_sequence *self)
     }
     *link = self->next;
     if (self->begun) {
-        gpucoll_meeting_abort(self->module->meeting);
-        gpucoll_team_destroy(self->team);
-        self->team = NULL;
+        drop_team(self);
     }
 }
 

@@ -59,6 +59,8 @@ static void go_wrong(MPI_Comm comm)
     } else if (strcmp(mode, "first_revoked") == 0) {
 #ifdef OMPI_HAVE_MPI_EXT_FTMPI
         MPIX_Comm_revoke(comm);
+#else
+        (void)comm;
 #endif
     } else if (strcmp(mode, "exit") == 0) {
         _Exit(0);

@@ -45,6 +45,7 @@ mpi_test_scripts = \
 	test/mpi/containers.sh \
 	test/mpi/derived.sh \
 	test/mpi/faults.sh \
+	test/mpi/han.sh \
 	test/mpi/init_only.sh \
 	test/mpi/loading.sh \
 	test/mpi/observe.sh \

@@ -24,7 +24,10 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
         }
     }
     if (self->calls.state != GPUCOLL_NATIVE_READY) {
-        return self->next.coll_barrier(comm, self->next.coll_barrier_module);
+        gpucoll_han_begin(self);
+        const int rc = self->next.coll_barrier(comm, self->next.coll_barrier_module);
+        gpucoll_han_end(self);
+        return rc;
     }
     struct gpucoll_queue *queue =
         &self->calls.queue; /* of nonblocking calls, which other threads may be at */

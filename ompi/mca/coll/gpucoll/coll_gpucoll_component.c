@@ -206,7 +206,8 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
     (void)enable_progress_threads;
     const bool taken = take_config();
     component->log.verbosity = component->config.verbose;
-    if (!taken || gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
+    if (!taken ||
+        gpucoll_context_create(&component->config, &component->log, &component->context) != GPUCOLL_OK) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     component->accel = gpucoll_context_accel(component->context);

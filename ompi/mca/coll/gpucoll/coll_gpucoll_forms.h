@@ -19,6 +19,7 @@
 #define COLL_GPUCOLL_FORMS_H
 
 #include "coll_gpucoll.h"
+#include "coll_gpucoll_han.h"
 #include "coll_gpucoll_later.h"
 #include "coll_gpucoll_native.h"
 #include "coll_gpucoll_operator.h"
@@ -52,18 +53,24 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     int function(GPUCOLL_LIST parameters, ompi_communicator_t *comm, mca_coll_base_module_t *module)         \
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
+        int rc;                                                                                              \
         if (!gpucoll_device_active()) {                                                                      \
-            return run;                                                                                      \
+            gpucoll_han_begin(self);                                                                         \
+            rc = run;                                                                                        \
+            gpucoll_han_end(self);                                                                           \
+            return rc;                                                                                       \
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
         call.name = #slot;                                                                                   \
         call.module = self;                                                                                  \
-        int rc = gpucoll_stage_begin(&call);                                                                 \
+        rc = gpucoll_stage_begin(&call);                                                                     \
         if (rc != OMPI_SUCCESS) {                                                                            \
             return rc;                                                                                       \
         }                                                                                                    \
         take(&call);                                                                                         \
+        gpucoll_han_begin(self);                                                                             \
         rc = run;                                                                                            \
+        gpucoll_han_end(self);                                                                               \
         return gpucoll_stage_end(&call, rc);                                                                 \
     }
 

@@ -4,6 +4,7 @@
  */
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_finalize.h"
+#include "coll_gpucoll_han.h"
 #include "coll_gpucoll_request.h"
 #include "coll_gpucoll_tag.h"
 #include "coll_gpucoll_warmup.h"
@@ -16,6 +17,7 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
 #undef GPUCOLL_SLOT
     self->comm = comm;
     self->tags_known = gpucoll_tags_known(self);
+    self->above_han = gpucoll_han_is_next(self);
     self->possible = OMPI_COMM_IS_INTRA(comm);
     self->calls.state = self->possible ? GPUCOLL_NATIVE_UNTRIED : GPUCOLL_NATIVE_OFF;
     /* In MPI_Init: attributes are deleted the latest first, so what the application has to do then is done while there are teams, on all ranks alike. */

@@ -14,9 +14,10 @@ static const size_t copy_cost_bytes = (size_t)256 << 10;
 /* What a further row of a copy of two dimensions costs, in the same measure: some nanoseconds, however narrow it is. */
 static const size_t row_cost_bytes = 128;
 
-/* Buffers whose pieces are further apart than this, in absolute addresses under MPI_BOTTOM, get address space
- * instead of memory. */
+/* Buffers whose pieces are further apart than this get address space instead of pinned memory: in absolute addresses under MPI_BOTTOM, or with so many
+ * times as much between them as they hold, like the faces of an array. To pin that much takes longer for each call than copies to pinned memory save. */
 static const size_t sparse_bytes = (size_t)1 << 30;
+static const size_t sparse_times = 4;
 
 /* By how much a host copy is moved away from where it would be taken for the other buffer. */
 static const size_t apart_bytes = 64;
@@ -70,6 +71,7 @@ static void mark(struct gpucoll_staged *buffer)
     ptrdiff_t high = !any_out || (any_in && in.high > out.high) ? in.high : out.high;
     buffer->low = !any_out || (any_in && in.low < out.low) ? in.low : out.low;
     buffer->memory_bytes = (size_t)(high - buffer->low);
+    buffer->data_bytes = (any_in ? in.bytes : 0) + (any_out ? out.bytes : 0);
 }
 
 static bool is_empty(const struct gpucoll_region *region)
@@ -107,13 +109,19 @@ static void *map_sparse(size_t bytes)
     return memory;
 }
 
+static bool is_sparse(const struct gpucoll_staged *buffer)
+{
+    const size_t bytes = buffer->memory_bytes;
+    return bytes > sparse_bytes && (buffer->user == MPI_BOTTOM || bytes / sparse_times > buffer->data_bytes);
+}
+
 static int alloc(struct gpucoll_staged *buffer, bool sparse)
 {
     if (buffer->memory_bytes == 0) {
         return OMPI_SUCCESS;
     }
     const size_t bytes = buffer->memory_bytes + buffer->spare_bytes;
-    buffer->mapped = sparse || (buffer->user == MPI_BOTTOM && bytes > sparse_bytes);
+    buffer->mapped = sparse || is_sparse(buffer);
     buffer->memory = buffer->mapped ? map_sparse(bytes) : gpucoll_pool_get(accel(), bytes);
     if (buffer->memory == NULL) {
         return MPI_ERR_NO_MEM;

@@ -19,6 +19,7 @@ struct gpucoll_staged {
     struct gpucoll_region out;
     ptrdiff_t low;       /* offset of the first byte of either region */
     size_t memory_bytes; /* 0: not staged */
+    size_t data_bytes;   /* of these, what is read and what is written */
     size_t spare_bytes;  /* of `memory` in front */
     void *memory;        /* with `spare_bytes` stands for user + low */
     bool mapped;         /* `memory` is a mapping of its own, not of the pool */

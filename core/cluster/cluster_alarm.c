@@ -155,8 +155,9 @@ static bool is_told(const struct gpucoll_cluster *cluster, uint32_t rank)
 {
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-            if (to == rank) {
-                return !cluster->ops->lost(cluster->net, cluster->peers[rank]);
+            if (to == rank) { /* unless tell_one left it out */
+                const struct gpucoll_net_peer *peer = cluster->peers[rank];
+                return peer == NULL || !cluster->ops->lost(cluster->net, peer);
             }
         }
     }

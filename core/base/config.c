@@ -39,7 +39,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(enable, BOOL, "true", NULL, 1,
         "Whether gpucoll takes part at all; false leaves every call to the other components."),
     ROW(priority, INT, "95", "0..100", 3,
-        "Priority of the component: the collectives go to the highest one. (hcoll has 90.)"),
+        "Priority of the component: the collectives go to the highest one; hcoll has 90."),
     ROW(verbose, INT, "0", "0..100", 1,
         "How much is said on standard error: 0 warnings, 1 what was found and chosen at set-up, 5 each new "
         "plan with the alternatives, 20 every call that runs natively or is staged."),

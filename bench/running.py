@@ -93,7 +93,7 @@ def find_program(folder):
     if info:
         folder = os.path.dirname(os.path.realpath(info))
         places += [folder]
-        for installed in ("libexec", "lib*", "lib/*"): # with --libexecdir it may be any of them
+        for installed in ("libexec", "lib*", "lib/*"):  # with --libexecdir it may be any of them
             places += glob.glob(os.path.join(folder, "..", installed, "gpucoll", "bench"))
     for place in places:
         # A build puts it one level up.

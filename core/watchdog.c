@@ -390,8 +390,9 @@ void gpucoll_watchdog_abandon(struct gpucoll_request *request)
     const struct gpucoll_team *team = request->team;
     if (team->cluster != NULL) { /* first: to stop a call may take its time */
         if (is_error(request)) {
-            gpucoll_cluster_alarm(team->cluster, first_given_up(request), &team->missing);
-            gpucoll_cluster_desert(request, first_given_up(request), &team->missing);
+            const uint64_t first = first_given_up(request);
+            gpucoll_cluster_alarm(team->cluster, first, &team->missing);
+            gpucoll_cluster_desert(request, first, &team->missing);
         }
         publish(request);
     }

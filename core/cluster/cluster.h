@@ -179,8 +179,8 @@ struct gpucoll_cluster {
     struct gpucoll_alarm alarm;          /* this */
     bool fails; /* a message of a call that this rank is through with has failed for good: atomic, */
     struct gpucoll_alarm unreached; /* written after this */
-    bool told;                      /* its own alarm, or the first it has heard, to whom it tells its spans */
-    struct gpucoll_telling *tellings;    /* the last one for that: want of memory may be what is told */
+    bool told; /* its own alarm, or the first it has heard: it has told that to those it tells its spans */
+    struct gpucoll_telling *tellings;    /* the last one is for that: want of memory may be what is told */
     struct gpucoll_span *barrier;        /* of the present barrier */
     struct gpucoll_stage_memory *memory; /* all that was made, the largest first */
     uint64_t begun;                      /* calls that came to their stages, */

@@ -112,15 +112,14 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
 static void foresee(const struct gpucoll_cluster_call *call, struct gpucoll_rail *rail)
 {
     const uint64_t units[] = {call->next_rail, call->units - 1};
+    if (call->next_rail >= call->units) {
+        return;
+    }
     uint64_t *blocks = call->blocks != NULL ? calloc(rail->size, sizeof *blocks) : NULL;
     const bool able = blocks != NULL || call->blocks == NULL;
-    for (int i = 0; i < 2 && able && call->next_rail < call->units; i++) {
-        struct gpucoll_rail_args args = {
-            .algorithm = gpucoll_rail_named(call->cluster->context->config->rail_algorithm),
-        };
-        const bool goes = call->family->rail(call, units[i], blocks, &args);
-        args.blocks = blocks;
-        if (goes) {
+    for (int i = 0; i < 2 && able; i++) {
+        struct gpucoll_rail_args args;
+        if (gpucoll_stage_rail_args(call, units[i], blocks, &args)) {
             gpucoll_rail_foresee(rail, &args);
         }
     }
@@ -180,6 +179,7 @@ void gpucoll_cluster_desert(const struct gpucoll_request *request, uint64_t firs
     for (uint32_t rank = 0; rank < cluster->size; rank++) {
         most += is_awaited(call, rail, rank);
     }
+    /* With room for those that are told: whether a connection is lost may change meanwhile. */
     struct gpucoll_telling *telling = most > 0 ? new_telling(cluster, most) : NULL;
     if (telling == NULL) {
         return; /* without memory time is what tells */

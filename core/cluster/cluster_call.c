@@ -251,11 +251,7 @@ static void prepare_rail(struct gpucoll_cluster_call *call, const struct gpucoll
     const uint64_t first = slot->unit % GPUCOLL_STAGE_SLOTS * (rail != NULL ? rail->size : 0);
     struct gpucoll_rail_args *args = &slot->rail;
     uint64_t *blocks = call->slot_blocks != NULL ? call->slot_blocks + first : NULL;
-    *args = (struct gpucoll_rail_args){
-        .algorithm = gpucoll_rail_named(cluster->context->config->rail_algorithm),
-    };
-    slot->goes = rail != NULL && call->family->rail(call, slot->unit, blocks, args);
-    args->blocks = blocks;
+    slot->goes = rail != NULL && gpucoll_stage_rail_args(call, slot->unit, blocks, args);
     slot->direct = slot->goes && call->memory != NULL && gpucoll_rail_keeps_blocks(rail, args);
     if (!slot->direct) {
         args->data = slot_memory(call, slot->unit);

@@ -218,6 +218,19 @@ static inline struct gpucoll_rail *gpucoll_stage_rail(const struct gpucoll_clust
     return cluster->on_rail && call->family->between == GPUCOLL_BETWEEN_RAILS ? &cluster->rail : NULL;
 }
 
+/* What a unit has to do along its rail, but for where its data is; false: nothing. `blocks`: one for each rank of the rail, where the call goes in
+ * blocks. */
+static inline bool gpucoll_stage_rail_args(const struct gpucoll_cluster_call *call, uint64_t unit,
+                                           uint64_t *blocks, struct gpucoll_rail_args *args)
+{
+    *args = (struct gpucoll_rail_args){
+        .algorithm = gpucoll_rail_named(call->cluster->context->config->rail_algorithm),
+    };
+    const bool goes = call->family->rail(call, unit, blocks, args);
+    args->blocks = blocks;
+    return goes;
+}
+
 /* A run of memory that holds what it was extended by. */
 struct gpucoll_extent {
     char *begin; /* NULL: nothing */

@@ -103,6 +103,11 @@ static uint32_t peer_in(const struct gpucoll_cluster *cluster, uint32_t step)
     return (step + cluster->size - cluster->rank) % cluster->size;
 }
 
+static uint32_t step_of(const struct gpucoll_cluster *cluster, uint32_t peer)
+{
+    return (peer + cluster->rank) % cluster->size;
+}
+
 /* Goes to the next message of a side; false: there is none. */
 static bool find_next(const struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)
 {
@@ -122,7 +127,7 @@ static bool is_read(const struct gpucoll_cluster_call *call, const struct gpucol
     const struct gpucoll_cluster *cluster = call->cluster;
     const struct gpucoll_pair_side *out = &call->pairs->out;
     const struct gpucoll_kernel_run *run = &call->pairs->runs[message->peer];
-    const uint32_t step = (message->peer + cluster->rank) % cluster->size;
+    const uint32_t step = step_of(cluster, message->peer);
     if (run->send_bytes == 0 || run->send != run->recv) {
         return true;
     }
@@ -348,7 +353,7 @@ bool gpucoll_pairs_missing(const struct gpucoll_pairs *pairs, uint32_t *rank)
 static bool is_left(const struct gpucoll_cluster_call *call, const struct gpucoll_pair_side *side,
                     uint32_t peer)
 {
-    const uint32_t step = (peer + call->cluster->rank) % call->cluster->size;
+    const uint32_t step = step_of(call->cluster, peer);
     const uint64_t begun = step < side->step ? UINT64_MAX : step == side->step ? side->at : 0;
     bool left = begun < run_bytes(call->pairs, side, peer);
     for (uint64_t number = side->through; number < side->begun; number++) {
@@ -359,8 +364,7 @@ static bool is_left(const struct gpucoll_cluster_call *call, const struct gpucol
 
 bool gpucoll_pairs_are_left(const struct gpucoll_cluster_call *call, uint32_t rank)
 {
-    return is_far(call->cluster, rank) &&
-           (is_left(call, &call->pairs->out, rank) || is_left(call, &call->pairs->in, rank));
+    return is_left(call, &call->pairs->out, rank) || is_left(call, &call->pairs->in, rank);
 }
 
 static void begin_cancel_side(const struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)

@@ -81,7 +81,7 @@ gpucoll_status gpucoll_pairs_move(struct gpucoll_cluster_call *call, bool *moved
 bool gpucoll_pairs_are_through(const struct gpucoll_pairs *pairs);
 /* A rank whose message is waited for, or that has not taken one. False: only copies are under way. */
 bool gpucoll_pairs_missing(const struct gpucoll_pairs *pairs, uint32_t *rank);
-/* Are messages between this rank and that one not through, so that that one may wait for them? */
+/* Are messages between this rank and that one, of another host, not through, so that that one may wait for them? */
 bool gpucoll_pairs_are_left(const struct gpucoll_cluster_call *call, uint32_t rank);
 /* No message touches memory any more. */
 void gpucoll_pairs_cancel(struct gpucoll_cluster_call *call);

@@ -404,9 +404,8 @@ void gpucoll_cluster_close(struct gpucoll_request *request)
         return;
     }
     struct gpucoll_context *context = request->team->context;
-    if (call->turn != 0) {
-        gpucoll_rail_forget(
-            &request->team->cluster->rail); /* what has not left is not waited for any longer */
+    if (call->turn != 0) { /* what has not left is not waited for any longer */
+        gpucoll_rail_forget(&request->team->cluster->rail);
         gpucoll_rail_forget(&request->team->cluster->all);
         request->team->cluster->ended++;
     }

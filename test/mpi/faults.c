@@ -156,8 +156,8 @@ static bool has_gpucoll(void)
            (enable == NULL || strcmp(enable, "0") != 0);
 }
 
-static int
-    handled; /* calls of the error handler: Open MPI 4.1 calls MPI_COMM_WORLD's instead for a collective's request */
+/* Calls of the error handler: Open MPI 4.1 calls MPI_COMM_WORLD's instead for a collective's request. */
+static int handled;
 
 static void handle(MPI_Comm *comm, int *code, ...)
 {

@@ -140,7 +140,7 @@ fi
 # With fault tolerance the error is that of MPI for it, though Open MPI does not know yet that the process has ended.
 tolerant=
 if [ "$("$MPIRUN" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)" -ge 5 ] &&
-    "$(dirname "$MPIRUN")/ompi_info" | grep -q 'FT MPI support: *yes'; then
+    "$ompi_info" | grep -q 'FT MPI support: *yes'; then
     tolerant=yes
 fi
 if [ -n "$tolerant" ] && [[ process_failed =~ $only ]]; then

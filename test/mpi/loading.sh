@@ -3,7 +3,6 @@
 set -u
 # shellcheck source=test/mpi/script.sh
 . "$(dirname "$0")/script.sh"
-ompi_info=$(dirname "$(command -v "$MPIRUN")")/ompi_info
 
 # good NAME COMMAND...: it prints cases and none of them failed.
 good() {

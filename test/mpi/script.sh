@@ -7,6 +7,8 @@ began=$LOGS/script.$$.began
 # The driver's and the kernel's first loading may cost seconds, and so may other programs on the machine.
 patience=120
 
+ompi_info=$(dirname "$(command -v "$MPIRUN")")/ompi_info
+
 trap 'rm -f "$output" "$began"' EXIT
 
 pass() { echo "PASS $1"; }

@@ -138,6 +138,13 @@ static inline int gpucoll_mpi_error(gpucoll_status status)
     }
 }
 
+/* Of a call that has failed: why, if collectives on the communicator cannot be completed any more. */
+static inline int gpucoll_call_error(ompi_communicator_t *comm, gpucoll_status status)
+{
+    const int error = gpucoll_comm_error(comm);
+    return error != MPI_SUCCESS ? error : gpucoll_mpi_error(status);
+}
+
 /* How many ranks a rank of `comm` exchanges with: itself included, or on an intercommunicator the other
  * group. */
 static inline int gpucoll_peers(ompi_communicator_t *comm)

@@ -24,9 +24,8 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
         }
     }
     if (self->calls.state != GPUCOLL_NATIVE_READY) {
-        gpucoll_han_begin(self);
-        const int rc = self->next.coll_barrier(comm, self->next.coll_barrier_module);
-        gpucoll_han_end(self);
+        int rc;
+        GPUCOLL_RUN_BELOW(self, rc, self->next.coll_barrier(comm, self->next.coll_barrier_module));
         return rc;
     }
     struct gpucoll_queue *queue =

@@ -55,9 +55,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         int rc;                                                                                              \
         if (!gpucoll_device_active()) {                                                                      \
-            gpucoll_han_begin(self);                                                                         \
-            rc = run;                                                                                        \
-            gpucoll_han_end(self);                                                                           \
+            GPUCOLL_RUN_BELOW(self, rc, run);                                                                \
             return rc;                                                                                       \
         }                                                                                                    \
         struct gpucoll_call call = description;                                                              \
@@ -68,9 +66,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
             return rc;                                                                                       \
         }                                                                                                    \
         take(&call);                                                                                         \
-        gpucoll_han_begin(self);                                                                             \
-        rc = run;                                                                                            \
-        gpucoll_han_end(self);                                                                               \
+        GPUCOLL_RUN_BELOW(self, rc, run);                                                                    \
         return gpucoll_stage_end(&call, rc);                                                                 \
     }
 

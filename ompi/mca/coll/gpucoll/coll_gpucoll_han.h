@@ -15,7 +15,7 @@ bool gpucoll_han_is_next(const gpucoll_module *self);
 void gpucoll_han_give_slots(gpucoll_module *self);
 void gpucoll_han_take_slots(gpucoll_module *self);
 
-/* Around a call of the next component's blocking functions. */
+/* Around calls of the next component's blocking functions. */
 static inline void gpucoll_han_begin(gpucoll_module *self)
 {
     if (self->above_han && self->han_runs++ == 0) {
@@ -29,5 +29,13 @@ static inline void gpucoll_han_end(gpucoll_module *self)
         gpucoll_han_take_slots(self);
     }
 }
+
+/* `rc` = `run`, which calls such functions of `self`. */
+#define GPUCOLL_RUN_BELOW(self, rc, run)                                                                     \
+    do {                                                                                                     \
+        gpucoll_han_begin(self);                                                                             \
+        (rc) = run;                                                                                          \
+        gpucoll_han_end(self);                                                                               \
+    } while (0)
 
 #endif

@@ -188,8 +188,7 @@ static void take_result(struct gpucoll_outer *outer)
         gpucoll_tally(&counters->native, 1);
         gpucoll_tally(&counters->native_bytes, gpucoll_native_bytes(&outer->call));
     }
-    int error = gpucoll_comm_error(outer->comm);
-    end(outer, status == GPUCOLL_OK ? MPI_SUCCESS : error != MPI_SUCCESS ? error : gpucoll_mpi_error(status));
+    end(outer, status == GPUCOLL_OK ? MPI_SUCCESS : gpucoll_call_error(outer->comm, status));
 }
 
 /* ---- the order ---- */

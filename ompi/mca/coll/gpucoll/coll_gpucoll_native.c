@@ -111,8 +111,7 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
         self->declined = gpucoll_declined_reason(self->calls.team);
         return OMPI_SUCCESS;
     }
-    error = error != MPI_SUCCESS ? error : gpucoll_comm_error(comm);
-    return error != MPI_SUCCESS ? error : gpucoll_mpi_error(status);
+    return error != MPI_SUCCESS ? error : gpucoll_call_error(comm, status);
 }
 
 /* Lists a buffer's blocks; false if one is neither one run of bytes nor has a layout. */

@@ -107,8 +107,7 @@ void gpucoll_sequence_heat(struct gpucoll_sequence *self)
 static void settle(struct gpucoll_sequence *self, gpucoll_status status)
 {
     const bool failed = status != GPUCOLL_OK && status != GPUCOLL_DECLINED;
-    const int known = failed ? gpucoll_comm_error(self->module->comm) : MPI_SUCCESS; /* why */
-    self->error = !failed ? MPI_SUCCESS : known != MPI_SUCCESS ? known : gpucoll_mpi_error(status);
+    self->error = failed ? gpucoll_call_error(self->module->comm, status) : MPI_SUCCESS;
     if (status == GPUCOLL_OK) {
         gpucoll_expect_net();
         gpucoll_queue_open(&self->queue, mca_coll_gpucoll_component.context, self->team);

@@ -24,10 +24,10 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_forms.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_gather.c \
-	ompi/mca/coll/gpucoll/coll_gpucoll_layout.c \
-	ompi/mca/coll/gpucoll/coll_gpucoll_layout.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_han.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_han.h \
+	ompi/mca/coll/gpucoll/coll_gpucoll_layout.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_layout.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_later.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_later.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_meeting.c \

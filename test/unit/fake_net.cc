@@ -49,7 +49,7 @@ struct gpucoll_net_memory {
 };
 
 struct gpucoll_net_peer {
-    gpucoll_net *to;
+    uint64_t to; /* the number of an end, which may have been closed since */
     uint32_t connects;
 };
 
@@ -59,9 +59,10 @@ namespace
 std::mutex mutex; /* of everything here: tests are after mistakes of others */
 uint64_t opened;
 std::map<uint64_t, gpucoll_net *> ends;
-std::map<std::pair<gpucoll_net *, gpucoll_net *>, gpucoll_net_peer *> peers;
+using Pair = std::pair<uint64_t, uint64_t>; /* numbers of ends: from, to */
+std::map<Pair, gpucoll_net_peer *> peers;
 std::set<gpucoll_net_memory *> memories;
-using Pairs = std::set<std::pair<gpucoll_net *, gpucoll_net *>>; /* from, to */
+using Pairs = std::set<Pair>;
 Pairs cuts;
 Pairs sent;  /* something was */
 Pairs asked; /* whether it has left */
@@ -86,11 +87,6 @@ void close_end(gpucoll_net *net)
     Lock lock(mutex);
     if (net != nullptr) {
         ends.erase(net->number);
-        for (Pairs *pairs : {&cuts, &sent, &asked}) {
-            for (auto pair = pairs->begin(); pair != pairs->end();) {
-                pair = pair->first == net || pair->second == net ? pairs->erase(pair) : std::next(pair);
-            }
-        }
         delete net;
     }
 }
@@ -107,13 +103,12 @@ gpucoll_status connect(gpucoll_net *net, const gpucoll_net_address *address, gpu
     Lock lock(mutex);
     uint64_t number = 0;
     memcpy(&number, address->data, sizeof number);
-    auto found = ends.find(number);
-    if (address->bytes != sizeof number || found == ends.end()) {
+    if (address->bytes != sizeof number || ends.count(number) == 0) {
         return GPUCOLL_ERR_UNSUPPORTED;
     }
-    gpucoll_net_peer *&known = peers[{net, found->second}];
+    gpucoll_net_peer *&known = peers[{net->number, number}];
     if (known == nullptr) {
-        known = new gpucoll_net_peer{found->second, 0};
+        known = new gpucoll_net_peer{number, 0};
     }
     known->connects++;
     *peer = known;
@@ -124,7 +119,7 @@ void disconnect(gpucoll_net *net, gpucoll_net_peer *peer)
 {
     Lock lock(mutex);
     if (--peer->connects == 0) {
-        peers.erase({net, peer->to});
+        peers.erase({net->number, peer->to});
         delete peer;
     }
 }
@@ -176,14 +171,22 @@ void look_at(const void *data, size_t bytes, const gpucoll_net_memory *memory)
     }
 }
 
+/* With the lock held: the end that can be reached, or NULL. */
+gpucoll_net *reached(const gpucoll_net *net, const gpucoll_net_peer *peer)
+{
+    const auto end = ends.find(peer->to);
+    const bool live = end != ends.end() && !end->second->dead && cuts.count({net->number, peer->to}) == 0;
+    return live ? end->second : nullptr;
+}
+
 void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
           gpucoll_net_memory *memory, gpucoll_net_message *message)
 {
     Lock lock(mutex);
     look_at(data, bytes, memory);
-    sent.insert({net, peer->to});
-    if (peer->to->dead || cuts.count({net, peer->to}) > 0 ||
-        (net->until_failure >= 0 && net->until_failure-- == 0)) {
+    sent.insert({net->number, peer->to});
+    gpucoll_net *to = reached(net, peer);
+    if (to == nullptr || (net->until_failure >= 0 && net->until_failure-- == 0)) {
         message->status = GPUCOLL_ERR_SYSTEM;
         return;
     }
@@ -201,7 +204,7 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
         arrival.message = nullptr;
         message->status = GPUCOLL_OK;
     }
-    peer->to->arrivals.push_back(std::move(arrival));
+    to->arrivals.push_back(std::move(arrival));
 }
 
 void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_memory *memory,
@@ -300,9 +303,9 @@ bool progress(gpucoll_net *net)
 bool drained(gpucoll_net *net, gpucoll_net_peer *peer, uint32_t ties)
 {
     Lock lock(mutex);
-    asked.insert({net, peer->to});
+    asked.insert({net->number, peer->to});
     EXPECT_EQ(ties, 1u);
-    if (sent.count({net, peer->to}) == 0) {
+    if (sent.count({net->number, peer->to}) == 0) {
         return true;
     }
     const bool all = net->undrained == 0;
@@ -313,7 +316,7 @@ bool drained(gpucoll_net *net, gpucoll_net_peer *peer, uint32_t ties)
 bool lost(gpucoll_net *net, const gpucoll_net_peer *peer)
 {
     Lock lock(mutex);
-    return peer->to->dead || cuts.count({net, peer->to}) > 0;
+    return reached(net, peer) == nullptr;
 }
 
 bool gone(gpucoll_net *net, gpucoll_net_peer *peer)
@@ -436,13 +439,13 @@ void fake_net_break(gpucoll_net *net, bool arrives)
 void fake_net_cut(gpucoll_net *from, gpucoll_net *to)
 {
     Lock lock(mutex);
-    cuts.insert({from, to});
+    cuts.insert({from->number, to->number});
 }
 
 bool fake_net_asked(gpucoll_net *from, gpucoll_net *to)
 {
     Lock lock(mutex);
-    return asked.erase({from, to}) > 0;
+    return asked.erase({from->number, to->number}) > 0;
 }
 
 uint64_t fake_net_torn()

@@ -242,13 +242,25 @@ static uint64_t limit_ns(const struct gpucoll_team *team, uint32_t missing)
     return far ? timeout_ns + timeout_ns / 8 : timeout_ns;
 }
 
+/* The first call of the team that this rank does not complete: none that has not ended does. `call`: of a team that has run none natively. */
+static uint64_t first_of(const struct gpucoll_team *team, uint64_t call)
+{
+    return team->active ? atomic_load_explicit(&team->board->agreed, memory_order_relaxed) + 1 : call;
+}
+
+/* Does no earlier call of the team go on? Whatever ends this one ends that as well, which all may be able to complete. */
+static bool is_oldest(const struct gpucoll_request *call)
+{
+    return first_of(call->team, call->call) >= call->call;
+}
+
 /* All of this after a second: who only is slow still gets to the end of its calls. */
 static gpucoll_status look_around(struct gpucoll_request *request, uint64_t now)
 {
     const struct gpucoll_request *call = whole(request);
     const bool any = now - request->looked_ns > suspicion_ns;
     gpucoll_status status = GPUCOLL_IN_PROGRESS;
-    if (any || call->team->cluster != NULL) {
+    if (any || (call->team->cluster != NULL && is_oldest(call))) {
         status = look_at_boards(call, any);
     }
     if (any && status == GPUCOLL_IN_PROGRESS) {
@@ -284,7 +296,7 @@ static gpucoll_status watch(struct gpucoll_request *request, uint32_t missing, c
         const bool ended = call->team->given_up && call->team->cluster == NULL && !call->team->inner;
         return ended ? gpucoll_watchdog_given_up(call->team) : GPUCOLL_IN_PROGRESS;
     }
-    gpucoll_status status = look_at_alarm(whole(request), false);
+    gpucoll_status status = is_oldest(call) ? look_at_alarm(call, false) : GPUCOLL_IN_PROGRESS;
     if (status != GPUCOLL_IN_PROGRESS || ++request->polls < polls_per_look) {
         return status;
     }
@@ -333,12 +345,6 @@ gpucoll_status gpucoll_watchdog_failed(struct gpucoll_request *request, uint32_t
 }
 
 /* ---- giving up ---- */
-
-/* The first call of the team that this rank does not complete: none that has not ended does. `call`: of a team that has run none natively. */
-static uint64_t first_of(const struct gpucoll_team *team, uint64_t call)
-{
-    return team->active ? atomic_load_explicit(&team->board->agreed, memory_order_relaxed) + 1 : call;
-}
 
 static uint64_t first_given_up(const struct gpucoll_request *request)
 {

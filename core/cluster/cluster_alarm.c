@@ -6,7 +6,9 @@
  *
  * That way is one through ranks that may be through with the call, and then for long in no call of this communicator. So a rank that ends a call
  * also tells those that may wait for it in the call's stages, which end it in turn: the word goes back along the way on which ranks wait for each
- * other. It does so, too, where the connection has failed: that may have been closed for the sake of another communicator, and the peer live.
+ * other.
+ *
+ * A message is sent also where the connection has failed: that may have been closed for the sake of another communicator, and the peer live.
  *
  * For that message every rank has a receive waiting, with a tag that names the receiver alone.
  */
@@ -42,26 +44,24 @@ bool gpucoll_cluster_reserve_alarm(struct gpucoll_cluster *cluster)
     return new_telling(cluster, cluster->span_sends) != NULL;
 }
 
-/* A peer whose connection has failed is not told, unless it may live: `lost_too`. */
-static void tell_one(const struct gpucoll_cluster *cluster, struct gpucoll_telling *telling, uint32_t to,
-                     bool lost_too)
+static void tell_one(const struct gpucoll_cluster *cluster, struct gpucoll_telling *telling, uint32_t to)
 {
     struct gpucoll_net_peer *peer = cluster->peers[to];
-    if (peer != NULL && (lost_too || !cluster->ops->lost(cluster->net, peer))) {
+    if (peer != NULL) {
         cluster->ops->send(cluster->net, peer, tag_to(cluster, to), &telling->alarm, sizeof telling->alarm,
                            NULL, &telling->sent[telling->count++]);
     }
 }
 
 /* By the one telling that there is. */
-static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm, bool lost_too)
+static void tell(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *alarm)
 {
     struct gpucoll_telling *telling = cluster->tellings;
     __atomic_store_n(&cluster->told, true, __ATOMIC_RELAXED); /* this thread alone writes it */
     telling->alarm = *alarm;
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-            tell_one(cluster, telling, to, lost_too);
+            tell_one(cluster, telling, to);
         }
     }
 }
@@ -79,7 +79,7 @@ static void note(struct gpucoll_cluster *cluster, const struct gpucoll_alarm *al
         cluster->alarm.call = alarm->call;
     }
     if (!cluster->told) {
-        tell(cluster, alarm, false);
+        tell(cluster, alarm);
     }
 }
 
@@ -90,10 +90,12 @@ void gpucoll_cluster_hear(struct gpucoll_cluster *cluster)
         if (status == GPUCOLL_IN_PROGRESS) {
             return;
         }
-        cluster->listens = false;
         if (status == GPUCOLL_OK) {
             note(cluster, &cluster->incoming);
-            gpucoll_cluster_listen(cluster);
+        }
+        gpucoll_cluster_listen(cluster);
+        if (status != GPUCOLL_OK) {
+            return; /* it lacks memory, perhaps: there may be some the next time */
         }
     }
 }
@@ -103,7 +105,7 @@ void gpucoll_cluster_alarm(struct gpucoll_cluster *cluster, uint64_t call,
 {
     const struct gpucoll_alarm alarm = {.call = call, .rank = cluster->rank, .missing = *missing};
     if (!cluster->told) { /* else it would only repeat what it has told */
-        tell(cluster, &alarm, false);
+        tell(cluster, &alarm);
         cluster->ops->progress(cluster->net);
     }
 }
@@ -126,11 +128,17 @@ static void foresee(const struct gpucoll_cluster_call *call, struct gpucoll_rail
     free(blocks);
 }
 
-/* May another host be in the stages of the call, which this rank gives up? */
-static bool has_stages(const struct gpucoll_cluster *cluster, const struct gpucoll_cluster_call *call)
+/* May another host be in the stages of the call, which this rank gives up? This one itself may not have heard of all hosts, others may. */
+static bool has_stages(const struct gpucoll_request *request)
 {
-    const bool alone = !cluster->context->config->agree_hosts; /* hosts enter them without this one */
-    return call != NULL && call->family != NULL && !call->carried && (call->turn != 0 || alone);
+    const struct gpucoll_cluster_call *call = request->stages;
+    if (call == NULL || call->family == NULL || call->carried) {
+        return false;
+    }
+    const bool alone = !request->team->context->config->agree_hosts; /* hosts enter them without this one */
+    const bool posted = request->state > GPUCOLL_QUEUED && request->gpu != NULL && !request->passed;
+    const bool declined = request->span != NULL && request->span->known.found != GPUCOLL_FOUND_ABLE;
+    return call->turn != 0 || alone || (posted && !declined && call->few == 0);
 }
 
 /* May a rank wait for this one in the call's stages? */
@@ -154,9 +162,8 @@ static bool is_told(const struct gpucoll_cluster *cluster, uint32_t rank)
 {
     for (uint32_t round = 0; round < cluster->rounds; round++) {
         for (uint32_t nth = 0, to; gpucoll_span_told(cluster, round, nth, &to); nth++) {
-            if (to == rank) { /* unless tell_one left it out */
-                const struct gpucoll_net_peer *peer = cluster->peers[rank];
-                return peer == NULL || !cluster->ops->lost(cluster->net, peer);
+            if (to == rank) {
+                return true;
             }
         }
     }
@@ -166,9 +173,11 @@ static bool is_told(const struct gpucoll_cluster *cluster, uint32_t rank)
 void gpucoll_cluster_desert(const struct gpucoll_request *request, uint64_t first,
                             const struct gpucoll_missing *missing)
 {
+    /* Before the stages there are no connections to those that wait in them, if there are any: to make so many is all that is spent on it. */
+    static const uint32_t most_strangers = 64;
     struct gpucoll_cluster *cluster = request->team->cluster;
     const struct gpucoll_cluster_call *call = request->stages;
-    if (!has_stages(cluster, call)) {
+    if (!has_stages(request)) {
         return;
     }
     struct gpucoll_rail *rail = gpucoll_stage_rail(call, cluster);
@@ -177,17 +186,18 @@ void gpucoll_cluster_desert(const struct gpucoll_request *request, uint64_t firs
     }
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < cluster->size; rank++) {
-        most += is_awaited(call, rail, rank);
+        most += is_awaited(call, rail, rank) && !is_told(cluster, rank);
     }
-    /* With room for those that are told: whether a connection is lost may change meanwhile. */
-    struct gpucoll_telling *telling = most > 0 ? new_telling(cluster, most) : NULL;
+    const bool strangers = call->turn == 0 && cluster->context->config->agree_hosts;
+    const bool too_many = strangers && most > most_strangers;
+    struct gpucoll_telling *telling = most > 0 && !too_many ? new_telling(cluster, most) : NULL;
     if (telling == NULL) {
-        return; /* without memory time is what tells */
+        return; /* time is what tells */
     }
     telling->alarm = (struct gpucoll_alarm){.call = first, .rank = cluster->rank, .missing = *missing};
     for (uint32_t rank = 0; rank < cluster->size; rank++) {
         if (is_awaited(call, rail, rank) && !is_told(cluster, rank)) {
-            tell_one(cluster, telling, rank, true);
+            tell_one(cluster, telling, rank);
         }
     }
     cluster->ops->progress(cluster->net);
@@ -204,7 +214,7 @@ void gpucoll_cluster_tell_unreached(struct gpucoll_cluster *cluster)
     if (has_unreached(cluster)) {
         cluster->alarm = cluster->unreached;
         cluster->alarmed = true;
-        tell(cluster, &cluster->unreached, true);
+        tell(cluster, &cluster->unreached);
     }
 }
 

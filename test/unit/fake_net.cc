@@ -37,6 +37,7 @@ struct gpucoll_net {
     bool dead = false;
     bool still = false;
     bool lends = false;
+    bool copies = false;
     bool direct = false;
     uint32_t undrained = 0;
     std::list<Posted> posted;
@@ -195,7 +196,7 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
         arrival.late = net->random.below(2) == 0 ? 0 : net->random.below(20);
     }
     message->status = GPUCOLL_IN_PROGRESS;
-    if (net->random.below(2) == 0 && !net->lends) {
+    if (net->copies || (net->random.below(2) == 0 && !net->lends)) {
         arrival.copy = std::make_unique<char[]>(bytes);
         if (bytes > 0) {
             memcpy(arrival.copy.get(), data, bytes);
@@ -382,6 +383,17 @@ const gpucoll_net_ops *fake_net_holding(uint32_t looks)
 {
     looks_to_hold = looks;
     return prepared<hold>();
+}
+
+static void copy_at_once(gpucoll_net *net)
+{
+    Lock lock(mutex);
+    net->copies = true;
+}
+
+const gpucoll_net_ops *fake_net_copying()
+{
+    return prepared<copy_at_once>();
 }
 
 const gpucoll_net_ops *fake_net_lending()

@@ -35,6 +35,8 @@ void fake_net_stand_still(gpucoll_net *net, bool still);
 void fake_net_lend(gpucoll_net *net);
 /* The network of which each end does so. */
 const gpucoll_net_ops *fake_net_lending();
+/* The network of which each end copies all that it sends. */
+const gpucoll_net_ops *fake_net_copying();
 /* The connections to this end are closed, and made anew by what is sent then. What was under way and not copied fails at its sender; whether it `arrives`
  * is another matter. */
 void fake_net_break(gpucoll_net *net, bool arrives);

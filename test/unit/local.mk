@@ -19,6 +19,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/barrier_call_test.cc \
 	test/unit/base_test.cc \
 	test/unit/bcast_bulk_test.cc \
+	test/unit/cluster_alarm_test.cc \
 	test/unit/cluster_carry_test.cc \
 	test/unit/cluster_differ_test.cc \
 	test/unit/cluster_failure_test.cc \

@@ -110,6 +110,17 @@ void test_sides_join(struct test_side *a, struct test_side *b, bool same_origin)
     set_origin(second);
 }
 
+void test_sides_part(struct test_side *a, struct test_side *b)
+{
+    struct test_buffer old = b->buffer;
+
+    if (a->buffer.base == NULL || old.base == NULL || a->origin != b->origin)
+        return;
+    test_buffer_make(&b->buffer, old.kind, old.bytes, (uintptr_t)old.data % TEST_GUARD_BYTES, false);
+    set_origin(b);
+    test_buffer_free(&old);
+}
+
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed)
 {
     if (block->count > 0)

@@ -38,6 +38,8 @@ void test_side_open_at(struct test_side *side, const struct test_block *blocks, 
 /* Gives the buffers of two sides, both TEST_HOST, TEST_DEVICE or TEST_POOL, one allocation; with `same_origin`, and if what they cover allows it,
  * MPI is told one address for both. */
 void test_sides_join(struct test_side *a, struct test_side *b, bool same_origin);
+/* Gives the second a new buffer if by chance MPI would be told one address for both. */
+void test_sides_part(struct test_side *a, struct test_side *b);
 /* From now on the buffer must hold the packed elements in this block. */
 void test_side_expect(struct test_side *side, const struct test_block *block, const unsigned char *packed);
 /* The value of the block does not matter; with `flags`, that of the bytes of each packed element whose flag

@@ -196,13 +196,17 @@ TEST_P(net, a_send_that_is_cancelled_is_dropped_by_its_receiver)
         until(
             a, b, [] { return false; }, 0.02);
         std::atomic<bool> stop{false};
+        std::atomic<bool> turns{false};
         std::thread other_process([&] {
             while (!stop) {
                 ops->progress(b.net);
-                std::this_thread::yield();
+                turns = true;
             }
         });
-        ops->cancel(a.net, never.get());
+        while (!turns) {
+            std::this_thread::yield();
+        }
+        ops->cancel(a.net, never.get()); /* it waits half a second for the other process to look */
         EXPECT_NE(never->status, GPUCOLL_IN_PROGRESS);
         never.reset();
         stop = true;

@@ -2,6 +2,7 @@
  * Statistics: what a call adds to, what the engine records, what a user is shown; and why calls were declined.
  */
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -67,8 +68,8 @@ std::string printed(const gpucoll_stats &stats, void (*print)(const gpucoll_stat
     return result;
 }
 
-/* Ten sums of 100 floats on two ranks, the second of which comes late to the first of them. */
-void ten_sums(Rank &rank, gpucoll_form form)
+/* Ten sums of 100 floats on two ranks, for the second of which the first `waits` in one of them. */
+void ten_sums(Rank &rank, gpucoll_form form, std::atomic<bool> &waits)
 {
     Buffer send(400);
     Buffer recv(400);
@@ -76,7 +77,13 @@ void ten_sums(Rank &rank, gpucoll_form form)
     gpucoll_coll_args args = reduce_all(GPUCOLL_SUM, GPUCOLL_FLOAT32, send.data(), recv.data(), 100);
     args.form = form;
     for (int i = 0; i < 10; i++) {
+        if (i == 5 && rank.number == 0) {
+            waits = true;
+        }
         if (i == 5 && rank.number == 1) {
+            while (!waits) {
+                std::this_thread::yield();
+            }
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
         EXPECT_EQ(rank.call(args), GPUCOLL_OK);
@@ -145,10 +152,11 @@ TEST(stats, what_a_full_table_leaves_out_is_counted)
 
 TEST(stats, engine_tells_waiting_from_running)
 {
-    on_threads(2, {}, [](Rank &rank) {
+    std::atomic<bool> waits{false};
+    on_threads(2, {}, [&waits](Rank &rank) {
         Stats stats = started();
         gpucoll_context_count_in(rank.context, stats.get());
-        ten_sums(rank, GPUCOLL_FORM_NONBLOCKING);
+        ten_sums(rank, GPUCOLL_FORM_NONBLOCKING, waits);
         std::vector<gpucoll_stats_entry> all = entries(*stats);
         ASSERT_EQ(all.size(), 1u);
         EXPECT_EQ(all[0].calls, 10u);
@@ -166,10 +174,11 @@ TEST(stats, engine_tells_waiting_from_running)
 
 TEST(stats, nothing_is_counted_until_asked)
 {
-    on_threads(2, {}, [](Rank &rank) {
+    std::atomic<bool> waits{false};
+    on_threads(2, {}, [&waits](Rank &rank) {
         Stats stats(new gpucoll_stats());
         gpucoll_context_count_in(rank.context, stats.get());
-        ten_sums(rank, GPUCOLL_FORM_BLOCKING);
+        ten_sums(rank, GPUCOLL_FORM_BLOCKING, waits);
         EXPECT_TRUE(entries(*stats).empty());
     });
 }

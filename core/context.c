@@ -59,7 +59,8 @@ gpucoll_status gpucoll_context_create(const struct gpucoll_config *config, const
         gpucoll_log(log, GPUCOLL_LOG_SETUP, "the cost model has constants of %s", config->tuning_file);
     }
     pthread_mutex_init(&context->lock, NULL);
-    pthread_mutex_init(&context->owing_lock, NULL);
+    init_recursive(&context->owing_lock);
+    context->owing_end = &context->owing;
     init_recursive(&context->leaving_lock);
     context->leaving_end = &context->leaving;
     gpucoll_gates_open(&context->gates, log);

@@ -44,12 +44,14 @@ struct gpucoll_context {
     const struct gpucoll_net_ops *net_ops;
     struct gpucoll_net *net; /* made with the first team of several hosts */
     bool net_failed;
-    uint32_t net_ids;                     /* handed out, for tags */
-    bool net_ids_again;                   /* all have been: some may be in use */
-    struct gpucoll_cluster *clusters;     /* that have some */
-    struct gpucoll_cluster *owing;        /* that were freed (gpucoll_cluster_free), */
-    pthread_mutex_t owing_lock;           /* by this; taken before `lock` and `leaving_lock` */
-    struct gpucoll_span *leaving;         /* core/cluster/cluster_leave.c, the oldest first, */
+    uint32_t net_ids;                   /* handed out, for tags */
+    bool net_ids_again;                 /* all have been: some may be in use */
+    struct gpucoll_cluster *clusters;   /* that have some */
+    struct gpucoll_cluster *owing;      /* that were freed (gpucoll_cluster_free), the first one first, */
+    struct gpucoll_cluster **owing_end; /* where the next one goes; */
+    bool settles;                       /* they are being looked at, */
+    pthread_mutex_t owing_lock;   /* by this, which is recursive; taken before `lock` and `leaving_lock` */
+    struct gpucoll_span *leaving; /* core/cluster/cluster_leave.c, the oldest first, */
     struct gpucoll_span **leaving_end;    /* where the next one goes; */
     bool sees_off;                        /* they are being looked at, */
     pthread_mutex_t leaving_lock;         /* by this, which is recursive */

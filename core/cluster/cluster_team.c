@@ -416,8 +416,8 @@ void gpucoll_cluster_free(struct gpucoll_cluster *cluster)
     }
     pthread_mutex_lock(&context->owing_lock);
     cluster->freed_ns = gpucoll_now_ns();
-    cluster->owing = context->owing;
-    __atomic_store_n(&context->owing, cluster, __ATOMIC_RELAXED);
+    __atomic_store_n(context->owing_end, cluster, __ATOMIC_RELAXED);
+    context->owing_end = &cluster->owing;
     pthread_mutex_unlock(&context->owing_lock);
 }
 
@@ -428,13 +428,26 @@ static bool waits_in_vain(const struct gpucoll_cluster *cluster)
     return timeout > 0 && gpucoll_now_ns() - cluster->freed_ns > timeout * 1000000000u;
 }
 
+/* With the lock held: it owes nothing any more. */
+static void let_go(struct gpucoll_context *context, struct gpucoll_cluster **link)
+{
+    struct gpucoll_cluster *cluster = *link;
+    __atomic_store_n(link, cluster->owing, __ATOMIC_RELAXED);
+    if (context->owing_end == &cluster->owing) {
+        context->owing_end = link;
+    }
+    bury(cluster);
+}
+
+/* What is said here may turn MPI's progress, which may free another team, or come back here: as with spans (core/cluster/cluster_leave.c). */
 void gpucoll_clusters_settle(struct gpucoll_context *context)
 {
     if (pthread_mutex_trylock(&context->owing_lock) != 0) {
         return; /* another thread is at it */
     }
-    struct gpucoll_cluster **link = &context->owing;
-    while (*link != NULL) {
+    const bool outermost = !context->settles;
+    context->settles = true;
+    for (struct gpucoll_cluster **link = &context->owing; outermost && *link != NULL;) {
         struct gpucoll_cluster *cluster = *link;
         gpucoll_cluster_turn(cluster);
         gpucoll_cluster_reap(cluster);
@@ -442,12 +455,12 @@ void gpucoll_clusters_settle(struct gpucoll_context *context)
             end_spans(&cluster->passing);
         }
         if (!owes(cluster)) {
-            __atomic_store_n(link, cluster->owing, __ATOMIC_RELAXED);
-            bury(cluster);
+            let_go(context, link);
         } else {
             link = &cluster->owing;
         }
     }
+    context->settles = !outermost;
     pthread_mutex_unlock(&context->owing_lock);
 }
 
@@ -480,9 +493,7 @@ void gpucoll_clusters_end(struct gpucoll_context *context)
     }
     gpucoll_spans_end(context);
     while (context->owing != NULL) {
-        struct gpucoll_cluster *cluster = context->owing;
-        context->owing = cluster->owing;
-        bury(cluster);
+        let_go(context, &context->owing);
     }
     pthread_mutex_unlock(&context->owing_lock);
 }

@@ -274,6 +274,39 @@ TEST(cluster_leave, a_message_may_fail_while_another_one_is_told)
         false, &own_net());
 }
 
+/* MPI may free another team then, which has told something as well. */
+TEST(cluster_leave, a_team_may_be_freed_while_another_one_settles)
+{
+    on_hosts(
+        hosts_of({1, 1}), patient,
+        [](Rank &rank) {
+            const Ends ends(rank);
+            gpucoll_team *other = nullptr;
+            ASSERT_EQ(rank.make_team(rank.meeting, 1, &other), GPUCOLL_OK);
+            fake_net_stand_still(my_net, rank.number == 1);
+            rank.barrier();
+            if (rank.number == 0) {
+                Sum sum(rank, 10, 1);
+                gpucoll_request *request = nullptr;
+                gpucoll_pass(other);
+                ASSERT_EQ(gpucoll_post(rank.team, &sum.args, &request), GPUCOLL_OK);
+                gpucoll_cancel(request);
+                gpucoll_team_destroy(std::exchange(rank.team, nullptr));
+                ASSERT_TRUE(test_keeps_teams(rank.context)); /* for its alarm */
+                /* Of what it brings to the call first, then of the alarm. */
+                when_said = [&] { when_said = [&] { gpucoll_team_destroy(std::exchange(other, nullptr)); }; };
+                fake_net_break(ends.of(1), false);
+                gpucoll_context_turn_net(rank.context);
+                EXPECT_TRUE(other == nullptr && when_said == nullptr);
+                EXPECT_TRUE(test_keeps_teams(rank.context));
+            }
+            rank.barrier();
+            fake_net_stand_still(my_net, false);
+            gpucoll_team_destroy(other);
+        },
+        false, &own_net());
+}
+
 /* A call whose number has the same 13 bits does not take it for its own. */
 TEST(cluster_leave, a_message_that_has_arrived_twice_is_dropped)
 {

@@ -298,10 +298,10 @@ static gpucoll_status end_rail(struct gpucoll_request *request, struct gpucoll_s
         request->moves += left - gpucoll_rail_left(slot->run);
         return status;
     }
-    slot->run = NULL; /* gone, however it ended */
-    if (status != GPUCOLL_OK) {
+    if (status != GPUCOLL_OK) { /* gpucoll_cluster_stop ends it, when the others have been told */
         return gpucoll_watchdog_failed(request, missing_rank(request->stages), status);
     }
+    slot->run = NULL;
     return slot->direct ? gpucoll_stage_flush(request->stages) : status;
 }
 

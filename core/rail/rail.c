@@ -186,13 +186,9 @@ gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing
     if (status != GPUCOLL_OK) {
         *missing = gpucoll_rail_run_missing(run);
     }
-    if (status == GPUCOLL_IN_PROGRESS) {
-        return status;
+    if (status == GPUCOLL_OK) {
+        keep(run);
     }
-    if (status != GPUCOLL_OK) {
-        gpucoll_rail_run_cancel(run);
-    }
-    keep(run);
     return status;
 }
 

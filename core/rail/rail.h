@@ -84,8 +84,8 @@ struct gpucoll_rail_run;
 /* GPUCOLL_OK and a run, or out of memory. */
 gpucoll_status gpucoll_rail_start(struct gpucoll_rail *rail, const struct gpucoll_rail_args *args,
                                   struct gpucoll_rail_run **run) GPUCOLL_CHECKED;
-/* GPUCOLL_IN_PROGRESS; anything else is final, and the run is gone. `*missing` is a rank that is waited for or, with an error, to or from
- * which a message failed. */
+/* GPUCOLL_IN_PROGRESS; GPUCOLL_OK, and the run is gone; or an error, and gpucoll_rail_cancel is to end it: that may take seconds, so there is time to
+ * tell others before. `*missing` is a rank that is waited for or, with an error, to or from which a message failed. */
 gpucoll_status gpucoll_rail_test(struct gpucoll_rail_run *run, uint32_t *missing) GPUCOLL_CHECKED;
 /* How much is left to do of a run that is under way, in steps of its program. */
 uint32_t gpucoll_rail_left(const struct gpucoll_rail_run *run);

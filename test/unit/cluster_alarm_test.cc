@@ -150,6 +150,75 @@ TEST(cluster_alarm, comes_to_who_has_heard_of_all_hosts_before)
         false, &counting_net());
 }
 
+namespace
+{
+thread_local uint32_t
+    sends_before_cancel; /* as many as were made when the first message was cancelled; 0: none was */
+
+void note_cancel(const gpucoll_net_message *message)
+{
+    if (sends_before_cancel == 0 && message->status == GPUCOLL_IN_PROGRESS) {
+        sends_before_cancel = sends_made;
+    }
+}
+
+const gpucoll_net_ops &watched_net()
+{
+    static gpucoll_net_ops watched = counting_net();
+    watched.open = fake_net_lending()->open;
+    watched.cancel = [](gpucoll_net *net, gpucoll_net_message *message) {
+        note_cancel(message);
+        fake_net.cancel(net, message);
+    };
+    watched.begin_cancel = [](gpucoll_net *net, gpucoll_net_message *message) {
+        note_cancel(message);
+        fake_net.begin_cancel(net, message);
+    };
+    return watched;
+}
+} // namespace
+
+/* To cancel what is under way may take seconds. */
+TEST(cluster_alarm, goes_out_before_messages_are_cancelled)
+{
+    on_hosts(
+        hosts_of({1, 1}), {{"timeout", "60"}, {"agree_hosts", "false"}},
+        [](Rank &rank) {
+            Buffer send(4000);
+            Buffer recv(9000);
+            const gpucoll_block sent = {0, 4000};
+            /* The hosts differ in what rank 0 sends. */
+            const gpucoll_block received[] = {{0, rank.number == 1 ? 5000u : 4000u}, {5000, 4000}};
+            gpucoll_coll_args args = {};
+            args.coll = GPUCOLL_ALLGATHERV;
+            args.type = GPUCOLL_UINT8;
+            args.send = send.data();
+            args.recv = recv.data();
+            args.send_blocks = &sent;
+            args.recv_blocks = received;
+            if (rank.number == 0) { /* it sends, and does not look until rank 1 is through */
+                gpucoll_request *request = nullptr;
+                sends_made = 0;
+                ASSERT_EQ(gpucoll_post(rank.team, &args, &request), GPUCOLL_OK);
+                while (sends_made == 0) {
+                    ASSERT_EQ(gpucoll_test(request), GPUCOLL_IN_PROGRESS);
+                }
+                rank.barrier();
+                rank.barrier();
+                EXPECT_EQ(Rank::finish(request), GPUCOLL_ERR_TIMEOUT);
+            } else {
+                rank.barrier();
+                sends_before_cancel = 0;
+                EXPECT_EQ(rank.call(args), GPUCOLL_ERR_MISMATCH);
+                EXPECT_GT(sends_before_cancel, 0u);
+                EXPECT_EQ(sends_before_cancel, sends_made);
+                rank.barrier();
+            }
+            rank.barrier();
+        },
+        false, &watched_net());
+}
+
 /* ---- what goes on ---- */
 
 /* The communicator is freed before all have come to its warm-up. */

@@ -78,6 +78,11 @@ class Hosts
                 left -= statuses[i] != GPUCOLL_IN_PROGRESS;
             }
         }
+        for (size_t i = 0; i < runs.size(); i++) {
+            if (statuses[i] != GPUCOLL_OK) {
+                gpucoll_rail_cancel(runs[i]);
+            }
+        }
         return statuses;
     }
 

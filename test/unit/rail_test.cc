@@ -263,8 +263,7 @@ TEST(rail_run, cancelled_in_the_middle)
                 for (uint32_t look = 0; look < looks; look++) {
                     const uint32_t rank = hosts.random.below(hosts.size);
                     uint32_t missing;
-                    ended[rank] =
-                        ended[rank] || gpucoll_rail_test(call.runs[rank], &missing) != GPUCOLL_IN_PROGRESS;
+                    ended[rank] = ended[rank] || gpucoll_rail_test(call.runs[rank], &missing) == GPUCOLL_OK;
                 }
                 for (uint32_t rank = 0; rank < hosts.size; rank++) {
                     if (!ended[rank]) {
@@ -293,21 +292,18 @@ TEST(rail_run, a_send_that_fails_ends_the_run)
                                                                   : call.args.root;
             fake_net_fail_send(hosts.rails[sender].net, coll == GPUCOLL_RAIL_BARRIER ? 1 : 2);
             call.start_all();
-            gpucoll_status status = GPUCOLL_IN_PROGRESS;
-            std::vector<bool> ended(hosts.size);
-            for (int look = 0; look < 100000 && status == GPUCOLL_IN_PROGRESS; look++) {
+            std::vector<gpucoll_status> statuses(hosts.size, GPUCOLL_IN_PROGRESS);
+            for (int look = 0; look < 100000 && statuses[sender] == GPUCOLL_IN_PROGRESS; look++) {
                 for (uint32_t rank = 0; rank < hosts.size; rank++) {
                     uint32_t missing;
-                    if (!ended[rank]) {
-                        const gpucoll_status now = gpucoll_rail_test(call.runs[rank], &missing);
-                        ended[rank] = now != GPUCOLL_IN_PROGRESS;
-                        status = rank == sender ? now : status;
+                    if (statuses[rank] == GPUCOLL_IN_PROGRESS) {
+                        statuses[rank] = gpucoll_rail_test(call.runs[rank], &missing);
                     }
                 }
             }
-            EXPECT_EQ(status, GPUCOLL_ERR_SYSTEM) << name_of(call, 200000);
+            EXPECT_EQ(statuses[sender], GPUCOLL_ERR_SYSTEM) << name_of(call, 200000);
             for (uint32_t rank = 0; rank < hosts.size; rank++) {
-                if (!ended[rank]) {
+                if (statuses[rank] != GPUCOLL_OK) {
                     gpucoll_rail_cancel(call.runs[rank]);
                 }
             }

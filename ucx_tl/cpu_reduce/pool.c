@@ -16,10 +16,12 @@ static const uint64_t eager_ns = 200000;
 static const uint64_t polite_ns = 400000;
 static const long nap_ns = 50000;
 
-/* `users` threads may look at `sum`, which a thread reads only after it has counted itself. */
+/* `users` threads may look at `sum`, which a thread reads only after it has counted itself. `taken` from the post until none looks at that sum any
+ * more: another one's users would be waited for, too. */
 struct post {
     _Alignas(64) _Atomic(const struct gpucoll_sum *) sum;
     _Atomic uint32_t users;
+    _Atomic bool taken;
 };
 
 struct worker {
@@ -136,6 +138,7 @@ struct gpucoll_pool *gpucoll_pool_open(int wanted, const struct gpucoll_cores_sh
     for (int i = 0; i < POSTS; i++) {
         atomic_init(&pool->posts[i].sum, NULL);
         atomic_init(&pool->posts[i].users, 0);
+        atomic_init(&pool->posts[i].taken, false);
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->posted, NULL);
@@ -180,8 +183,9 @@ void gpucoll_pool_close(struct gpucoll_pool *pool)
 int gpucoll_pool_post(struct gpucoll_pool *pool, const struct gpucoll_sum *sum)
 {
     for (int i = 0; pool != NULL && i < POSTS; i++) {
-        const struct gpucoll_sum *none = NULL;
-        if (atomic_compare_exchange_strong(&pool->posts[i].sum, &none, sum)) {
+        bool taken = false;
+        if (atomic_compare_exchange_strong(&pool->posts[i].taken, &taken, true)) {
+            atomic_store(&pool->posts[i].sum, sum);
             atomic_fetch_add(&pool->sums, 1);
             if (atomic_load(&pool->sleepers) > 0) {
                 pthread_mutex_lock(&pool->lock);
@@ -206,5 +210,6 @@ void gpucoll_pool_withdraw(struct gpucoll_pool *pool, int posted)
     while (atomic_load(&post->users) > 0) {
         sched_yield();
     }
+    atomic_store(&post->taken, false);
     atomic_fetch_sub(&pool->sums, 1);
 }

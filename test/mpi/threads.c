@@ -1,7 +1,8 @@
 /*
  * MPI_THREAD_MULTIPLE: several threads of every rank run collectives at once, each thread on its own
  * communicator, in orders and at speeds that differ between the ranks; and communicators come and go
- * meanwhile. Then all collectives in all forms, each thread in an order of its own, and many calls that pack.
+ * meanwhile. Then all collectives in all forms, each thread in an order of its own, many calls that pack, and
+ * types that all threads use.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -249,6 +250,62 @@ static void *gather_apart(void *arg)
     return NULL;
 }
 
+/* More types than the component keeps, which all threads use at once. */
+enum { SHARED = 80 };
+static MPI_Datatype shared_types[SHARED];
+static pthread_barrier_t together;
+
+/* Elements 0 and 2 + i of type i. */
+static void make_shared_types(void)
+{
+    pthread_barrier_init(&together, NULL, THREADS);
+    for (int i = 0; i < SHARED; i++) {
+        MPI_Type_vector(2, 1, 2 + i, MPI_FLOAT, &shared_types[i]);
+        MPI_Type_commit(&shared_types[i]);
+    }
+}
+
+static void free_shared_types(void)
+{
+    for (int i = 0; i < SHARED; i++)
+        MPI_Type_free(&shared_types[i]);
+    pthread_barrier_destroy(&together);
+}
+
+static void share_one_type(const struct worker *worker, struct test_buffer *buffer, int i, uint64_t key)
+{
+    const int root = i % test.size;
+    float image[SHARED + 2] = {0};
+
+    if (test.rank == root) {
+        image[0] = value(key, root, 0);
+        image[2 + i] = value(key, root, 1);
+    }
+    test_buffer_write(buffer, 0, image, sizeof image);
+    pthread_barrier_wait(&together);
+    test_ok(MPI_Bcast(buffer->data, 1, shared_types[i], root, worker->comm), "MPI_Bcast");
+    test_buffer_read(buffer, 0, image, sizeof image);
+    if (image[0] != value(key, root, 0) || image[2 + i] != value(key, root, 1) || image[1] != 0)
+        test_fail("thread %d: type %d arrives as %g, %g and %g", worker->number, i, image[0], image[1],
+                  image[2 + i]);
+}
+
+static void *share_types(void *arg)
+{
+    struct worker *worker = arg;
+    struct test_buffer buffer;
+
+    test_memory_thread();
+    test_buffer_make(&buffer, test_memory_kind(3), (SHARED + 2) * sizeof(float), 0, false);
+    for (int round = 0; round < worker->rounds / 10; round++)
+        for (int i = 0; i < SHARED; i++)
+            share_one_type(worker, &buffer, i,
+                           test_mix3(test.seed + 4, (uint64_t)worker->number, (uint64_t)round));
+    test_buffer_check(&buffer, "buffer");
+    test_buffer_free(&buffer);
+    return NULL;
+}
+
 static void test_threads(const char *name, void *(*body)(void *), const struct test_comm *world)
 {
     struct worker workers[THREADS];
@@ -282,6 +339,9 @@ int main(int argc, char **argv)
     test_threads("threads/own_communicators", work, &comms[0]);
     test_threads("threads/all_collectives", call_all, &comms[0]);
     test_threads("threads/packed", gather_apart, &comms[0]);
+    make_shared_types();
+    test_threads("threads/shared_types", share_types, &comms[0]);
+    free_shared_types();
     test_layouts_free();
     test_comms_free(comms, comm_count);
     return test_finish();

@@ -103,25 +103,32 @@ static int forget(MPI_Datatype type, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static int find_keyval(void)
+/* With the attribute's lock. One that is set once more is first deleted, and Open MPI frees it twice where two threads do so. */
+static bool set_attribute(ompi_datatype_t *type)
 {
-    pthread_mutex_lock(&attribute.lock);
-    if (attribute.keyval == MPI_KEYVAL_INVALID) {
-        (void)PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &attribute.keyval, NULL);
+    void *value;
+    int is_set = 0;
+    if (attribute.keyval == MPI_KEYVAL_INVALID &&
+        PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &attribute.keyval, NULL) != MPI_SUCCESS) {
+        return false;
     }
-    const int keyval = attribute.keyval;
-    pthread_mutex_unlock(&attribute.lock);
-    return keyval;
+    return PMPI_Type_get_attr(type, attribute.keyval, &value, &is_set) == MPI_SUCCESS &&
+           (is_set || PMPI_Type_set_attr(type, attribute.keyval, &cache) == MPI_SUCCESS);
 }
 
-/* Shall we be told when the type is freed? Without the cache's lock: who frees one holds Open MPI's lock of attributes when it takes that. */
+/* Shall we be told when the type is freed? Without the cache's lock: who frees one holds Open MPI's lock of attributes when it takes that. Nobody waits
+ * for the attribute's, as who comes from a function that deletes an attribute may hold Open MPI's, too: then a later call is told. */
 static bool will_be_told(ompi_datatype_t *type)
 {
     if (ompi_datatype_is_predefined(type)) {
         return true; /* it never is */
     }
-    const int keyval = find_keyval();
-    return keyval != MPI_KEYVAL_INVALID && PMPI_Type_set_attr(type, keyval, &cache) == MPI_SUCCESS;
+    if (pthread_mutex_trylock(&attribute.lock) != 0) {
+        return false;
+    }
+    const bool told = set_attribute(type);
+    pthread_mutex_unlock(&attribute.lock);
+    return told;
 }
 
 /* Takes a reference, unless another thread has been here first. */

@@ -297,7 +297,7 @@ static void *share_types(void *arg)
 
     test_memory_thread();
     test_buffer_make(&buffer, test_memory_kind(3), (SHARED + 2) * sizeof(float), 0, false);
-    for (int round = 0; round < worker->rounds / 10; round++)
+    for (int round = 0; round < worker->rounds / 20; round++)
         for (int i = 0; i < SHARED; i++)
             share_one_type(worker, &buffer, i,
                            test_mix3(test.seed + 4, (uint64_t)worker->number, (uint64_t)round));

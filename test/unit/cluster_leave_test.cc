@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <functional>
 #include <utility>
 #include "test/unit/exchange_part.h"
@@ -48,14 +47,6 @@ const gpucoll_net_ops &own_net()
         return status;
     };
     return own;
-}
-
-/* Of this thread, which looks again and again while it waits: who is kept from its core for long has not waited so long. */
-std::chrono::nanoseconds cpu_time()
-{
-    timespec now = {};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 /* Rank 1 stands still once it has told of these calls; then rank 0 passes them as well, is through, and frees the team: of what it has told a part

@@ -4,6 +4,7 @@
 #ifndef GPUCOLL_TEST_UNIT_H
 #define GPUCOLL_TEST_UNIT_H
 
+#include <chrono>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,9 @@ constexpr size_t amounts_divisor = 4;
 #else
 constexpr size_t amounts_divisor = 1;
 #endif
+
+/* Of this thread. Who looks again and again while it waits, and is kept from its core for long, has not waited so long. */
+std::chrono::nanoseconds cpu_time();
 
 /* A file of the source tree. */
 std::string source_file(const std::string &path);

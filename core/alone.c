@@ -83,9 +83,6 @@ static gpucoll_status begin(struct gpucoll_request *request)
     const bool comes =
         request->lane == NULL && gpucoll_gpu_lane_comes(request->gpu, &request->short_since_ns);
     const bool reserved = request->lane != NULL && gpucoll_packing_reserve(request, &received);
-    if (request->lane != NULL) { /* at once: others who lack a lane see that it comes back */
-        gpucoll_gpu_mark_running(request->lane);
-    }
     pthread_mutex_unlock(&context->lock);
     if (request->lane == NULL) {
         return comes ? GPUCOLL_IN_PROGRESS : decline(request, GPUCOLL_REASON_LANES);

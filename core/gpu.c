@@ -156,6 +156,7 @@ struct gpucoll_lane *gpucoll_gpu_take_last_lane(struct gpucoll_gpu *gpu)
 {
     for (uint32_t i = gpu->lane_count; i-- > 0;) {
         if (take(gpu, &gpu->lanes[i])) {
+            gpucoll_gpu_mark_running(&gpu->lanes[i]);
             return &gpu->lanes[i];
         }
     }

@@ -75,7 +75,8 @@ enum { GPUCOLL_EPOCHS_OF_A_CALL = 1 << 20 };
 struct gpucoll_lane *gpucoll_gpu_take_lane(struct gpucoll_gpu *gpu);
 /* The same, but NULL as well where it would be the last free one. */
 struct gpucoll_lane *gpucoll_gpu_take_lane_but_one(struct gpucoll_gpu *gpu);
-/* As gpucoll_gpu_take_lane, but of those that are free the last: a kernel of collectives may linger on the first. */
+/* As gpucoll_gpu_take_lane, for who waits for no other rank: so it counts as running at once. Of those that are free the last, as a kernel of
+ * collectives may linger on the first. */
 struct gpucoll_lane *gpucoll_gpu_take_last_lane(struct gpucoll_gpu *gpu);
 /* The call on the lane takes so many epochs more, those that follow its own. */
 static inline void gpucoll_gpu_spend_epochs(struct gpucoll_lane *lane, uint32_t epochs)

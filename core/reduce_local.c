@@ -101,9 +101,6 @@ static gpucoll_status begin(struct gpucoll_local *local)
     pthread_mutex_lock(&local->context->lock);
     local->lane = gpucoll_gpu_take_last_lane(local->gpu);
     const bool comes = local->lane == NULL && gpucoll_gpu_lane_comes(local->gpu, &local->short_since_ns);
-    if (local->lane != NULL) { /* at once: others who lack a lane see that it comes back */
-        gpucoll_gpu_mark_running(local->lane);
-    }
     pthread_mutex_unlock(&local->context->lock);
     if (local->lane == NULL) {
         return comes ? GPUCOLL_IN_PROGRESS : decline(local, GPUCOLL_REASON_LANES);

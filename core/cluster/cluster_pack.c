@@ -177,7 +177,6 @@ gpucoll_status gpucoll_cluster_move_packed(struct gpucoll_request *request, bool
         if (request->lane == NULL) {
             return gpucoll_watchdog_behind(request, request->team->rank, "waiting for a free lane");
         }
-        gpucoll_gpu_mark_running(request->lane);
         gpucoll_watchdog_reset(request);
         gpucoll_status status = gpucoll_packing_launch(request->stages->packing, request->lane, unpack);
         if (status != GPUCOLL_OK) {

@@ -13,10 +13,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace
 {
-/* Who waits that long has not been told. */
-const Settings patient = {{"timeout", "60"}};
-const std::chrono::seconds soon(25);
-
 /* Rank 0 gives a call up, of which each of the others is to hear. */
 void expect_told(Rank &rank)
 {

@@ -18,10 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace
 {
-/* Who waits that long has not been told. */
-const Settings patient = {{"timeout", "60"}};
-const std::chrono::seconds soon(25);
-
 /* What was said last, after why a message failed, names the call and these ranks. */
 void expect_named(Rank &rank, const std::string &missing)
 {

@@ -141,10 +141,6 @@ TEST(cluster_leave, what_has_not_arrived_is_given_up_with_the_network)
 
 namespace
 {
-/* Who waits that long has not been told. */
-const Settings patient = {{"timeout", "60"}};
-const std::chrono::seconds soon(25);
-
 /* The ends of the ranks. */
 class Ends
 {

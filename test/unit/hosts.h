@@ -4,8 +4,13 @@
 #ifndef GPUCOLL_TEST_HOSTS_H
 #define GPUCOLL_TEST_HOSTS_H
 
+#include <chrono>
 #include "test/unit/fake_net.h"
 #include "test/unit/ranks.h"
+
+/* Who waits as long as this timeout has not been told; who has been told ends soon. */
+const Settings patient = {{"timeout", "60"}};
+constexpr std::chrono::seconds soon(25);
 
 /* The host of each rank. */
 using Hosts = std::vector<uint32_t>;

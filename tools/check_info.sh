@@ -118,6 +118,10 @@ ends 0 'through host memory' --explain allreduce 64M --peer-access no
 ends 0 '^  choice: cpu by host' --explain allreduce 64M --peer-access no
 ends 0 '^  choice: pipes by host' --explain bcast 4M --ranks 4 --topology "$samples/dgx-h200.xml" --peer-access no
 ends 0 'links of 2.50 us and 13 GB/s or through host memory' --explain allreduce 64M --topology "$samples/pcie-4gpu.xml"
+ends 0 '^  choice: twoshot by ll128' --explain allreduce 256K --topology "$samples/dgx-a100.xml" --ranks 4
+ends 0 'bulk *cannot: .* a GPU that does not do so' --explain bcast 4M --topology "$samples/pcie-4gpu.xml"
+ends 0 '^  choice: twoshot by bulk' --explain allreduce 256K --topology "$samples/h200-4gpu.xml"
+ends 0 'each CTA has an SM while' --explain allreduce 256K
 ends 0 '4 ranks, links of 0.62 us and 354 GB/s$' --explain allreduce 64M --topology "$samples/h200-4gpu.xml"
 ends 0 'built in for ranks that share one' --explain allreduce 4M --topology "$samples/h200-4gpu.xml" --ranks 5
 says_nothing 'built in for NVIDIA H200' "GPUs that it has constants for"

@@ -50,6 +50,7 @@ struct info_machine {
     bool nvlink;      /* between the first two */
     bool shared;      /* by ranks that a query is about */
     bool peer_access; /* between all, as far as is known: a topology file does not say */
+    bool bulk;        /* all run kernels in bulk; also where their compute capability is not known */
     char name[96];
 };
 void info_machine(const struct info *info, struct info_machine *machine);

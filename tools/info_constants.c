@@ -38,6 +38,23 @@ static bool has_nvlink(const struct gpucoll_topology *topology, const struct gpu
     return link.kind == GPUCOLL_LINK_NVLINK;
 }
 
+/* As gpucoll_accel_ops.device_bulk says on the GPU itself: the thread block clusters of 9.0 on, and the shared memory that 9 and 10 have
+ * but 12 has not. */
+static bool has_bulk(unsigned compute)
+{
+    enum { UNKNOWN = 0, LEAST = 90, TOO_NEW = 110 };
+    return compute == UNKNOWN || (compute >= LEAST && compute < TOO_NEW);
+}
+
+static bool all_have_bulk(const struct gpucoll_topology *topology)
+{
+    bool bulk = true;
+    for (int i = 0; i < topology->gpu_count; i++) {
+        bulk &= has_bulk(topology->objects[topology->gpus[i]].compute);
+    }
+    return bulk;
+}
+
 static bool reach_each_other(const struct gpu_list *list)
 {
     for (int i = 0; i < list->count; i++) {
@@ -56,7 +73,7 @@ void info_machine(const struct info *info, struct info_machine *machine)
     char reason[512];
     struct gpucoll_topology *topology = NULL;
     bool stands_in = info->config.topology_file[0] != '\0';
-    *machine = (struct info_machine){.name = "no GPU", .peer_access = true};
+    *machine = (struct info_machine){.name = "no GPU", .peer_access = true, .bulk = true};
     if (!stands_in && !gpu_list_from_cuda(&list, reason, sizeof(reason))) {
         return;
     }
@@ -66,8 +83,12 @@ void info_machine(const struct info *info, struct info_machine *machine)
     const char *name = list.gpus[0].name;
     machine->gpus = list.count;
     machine->peer_access = stands_in || reach_each_other(&list);
+    for (int i = 0; i < list.count; i++) {
+        machine->bulk &= has_bulk((unsigned)(list.gpus[i].major * 10 + list.gpus[i].minor));
+    }
     if (stands_in) {
         machine->gpus = topology != NULL ? topology->gpu_count : 0;
+        machine->bulk = topology == NULL || all_have_bulk(topology);
         name = machine->gpus > 0 ? topology->objects[topology->gpus[0]].name : "no GPU";
     }
     snprintf(machine->name, sizeof(machine->name), "%s", name);

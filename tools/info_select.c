@@ -106,6 +106,8 @@ static void explain(const struct gpucoll_plan_input *input, const struct gpucoll
         printf(" %10.1f us   ", plan.predicted_us);
         print_shape(&plan);
     }
+    printf("  (each CTA has an SM while as many are free; two of 256 threads find room "
+           "on one)\n");
     const char *forced = input->config->algorithm[input->coll];
     const char *protocol = input->config->protocol;
     if (strcmp(forced, "auto") != 0 || strcmp(protocol, "auto") != 0) {
@@ -262,11 +264,14 @@ static void print_team(const struct query *query)
 
 static bool select_by(struct info *info, const char *option, const char *text)
 {
-    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32, .reach = GPUCOLL_DIRECT_BULK};
+    struct query query = {.op = GPUCOLL_SUM, .type = GPUCOLL_FLOAT32};
     struct gpucoll_plan_input *input = &query.input;
     struct gpucoll_model model;
     struct info_machine machine;
     info_machine(info, &machine);
+    const bool host = strcmp(info->config.accelerator, "host") == 0;
+    const bool described = info->config.topology_file[0] != '\0';
+    query.reach = machine.bulk || (host && !described) ? GPUCOLL_DIRECT_BULK : GPUCOLL_DIRECT_STORES;
     input->coll = GPUCOLL_ALLREDUCE;
     input->nranks =
         machine.gpus > 2 ? (uint32_t)machine.gpus : 2; /* one for each GPU; two where there are fewer */
@@ -274,7 +279,7 @@ static bool select_by(struct info *info, const char *option, const char *text)
     input->data_bytes = gpucoll_scratch_bytes(&info->config, gpucoll_accel_row(0));
     ask_transport(info, input);
     /* The host accelerator's devices reach each other whatever GPUs are here. */
-    query.peer_access = machine.peer_access || strcmp(info->config.accelerator, "host") == 0;
+    query.peer_access = machine.peer_access || host;
     ask_machine(info, &machine, &query);
     if (!info_query_parse(&query, option, text) || !ask_topology(info, &query, option, text)) {
         return false;

@@ -30,6 +30,7 @@ static const struct {
     SYMBOL(nvmlDeviceGetUUID, true),
     SYMBOL(nvmlDeviceGetPciInfo_v3, true),
     SYMBOL(nvmlDeviceGetMemoryInfo, true),
+    SYMBOL(nvmlDeviceGetCudaComputeCapability, true),
     SYMBOL(nvmlDeviceGetMaxPcieLinkGeneration, true),
     SYMBOL(nvmlDeviceGetMaxPcieLinkWidth, true),
     SYMBOL(nvmlDeviceGetMultiGpuBoard, true),

@@ -66,6 +66,7 @@ struct gpucoll_nvml {
     int (*nvmlDeviceGetUUID)(void *, char *, unsigned);
     int (*nvmlDeviceGetPciInfo_v3)(void *, struct gpucoll_nvml_pci *);
     int (*nvmlDeviceGetMemoryInfo)(void *, struct gpucoll_nvml_memory *);
+    int (*nvmlDeviceGetCudaComputeCapability)(void *, int *, int *);
     int (*nvmlDeviceGetMaxPcieLinkGeneration)(void *, unsigned *);
     int (*nvmlDeviceGetMaxPcieLinkWidth)(void *, unsigned *);
     int (*nvmlDeviceGetMultiGpuBoard)(void *, unsigned *);

@@ -192,6 +192,26 @@ static bool parse_lanes(void *field, size_t field_bytes, const char *text)
     return true;
 }
 
+/* "9.0", as tens. */
+static bool parse_compute(void *field, size_t field_bytes, const char *text)
+{
+    (void)field_bytes;
+    const size_t digits = strspn(text, "0123456789");
+    if (digits < 1 || digits > 2 || text[digits] != '.' || strspn(text + digits + 1, "0123456789") != 1 ||
+        text[digits + 2] != '\0') {
+        return false;
+    }
+    *(unsigned *)field = (unsigned)(atoi(text) * 10 + text[digits + 1] - '0');
+    return *(unsigned *)field >= 10;
+}
+
+static bool format_compute(const void *field, char *text, size_t bytes)
+{
+    const unsigned compute = *(const unsigned *)field;
+    snprintf(text, bytes, "%u.%u", compute / 10, compute % 10);
+    return compute > 0;
+}
+
 static bool format_unsigned(const void *field, char *text, size_t bytes)
 {
     snprintf(text, bytes, "%u", *(const unsigned *)field);
@@ -311,6 +331,7 @@ static const struct gpucoll_topology_value
     pci = {"a PCI address such as 0000:1b:00.0", parse_pci, format_pci},
     generation = {"a PCIe generation from 1 to 7", parse_generation, format_unsigned},
     lanes = {"a number of PCIe lanes from 1 to 32", parse_lanes, format_unsigned},
+    compute = {"a compute capability such as 9.0", parse_compute, format_compute},
     uuid = {"GPU- and 32 hexadecimal digits in groups of 8-4-4-4-12", parse_uuid, format_uuid},
     nic_kind = {"infiniband, roce, ethernet, virtual, bridge or "
                 "loopback",
@@ -330,6 +351,7 @@ static const struct gpucoll_topology_attribute
     bridge_attributes[] = {{"pci", false, FIELD(pci), &pci}, {0}},
     gpu_attributes[] = {{"id", true, FIELD(id), &an_id},
                         {"name", false, FIELD(name), &a_text},
+                        {"compute", false, FIELD(compute), &compute},
                         {"uuid", false, FIELD(has_uuid), &uuid},
                         {"pci", false, FIELD(pci), &pci},
                         {"pcie_generation", false, FIELD(pcie_generation), &generation},

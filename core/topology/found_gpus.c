@@ -24,6 +24,8 @@ static void describe(const struct gpucoll_nvml *nvml, void *device, struct gpuco
     char uuid[96];
     unsigned many = 0;
     unsigned board = 0;
+    int major = 0;
+    int minor = 0;
     if (nvml->nvmlDeviceGetName(device, gpu->name, sizeof(gpu->name)) != 0) {
         gpu->name[0] = '\0';
     }
@@ -35,6 +37,9 @@ static void describe(const struct gpucoll_nvml *nvml, void *device, struct gpuco
     }
     if (nvml->nvmlDeviceGetMemoryInfo(device, &memory) == 0) {
         gpu->memory_bytes = memory.total;
+    }
+    if (nvml->nvmlDeviceGetCudaComputeCapability(device, &major, &minor) == 0) {
+        gpu->compute = (unsigned)(major * 10 + minor);
     }
     /* Of the slot, not of the moment: an idle GPU lowers both. */
     if (nvml->nvmlDeviceGetMaxPcieLinkGeneration(device, &gpu->pcie_generation) != 0) {

@@ -39,6 +39,7 @@ static void print_gpu(const struct gpucoll_topology_object *gpu, FILE *file)
 {
     fprintf(file, "GPU %d", gpu->id);
     print_known(gpu, ": ", "name", "", file);
+    print_known(gpu, ", compute ", "compute", "", file);
     print_known(gpu, ", ", "memory_mib", " MiB", file);
     print_slot(gpu, file);
     print_known(gpu, ", board ", "board", "", file);

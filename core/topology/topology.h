@@ -61,7 +61,8 @@ struct gpucoll_topology_object {
     /* GPU */
     bool has_uuid;
     struct gpucoll_device_id uuid;
-    char board[32]; /* GPUs of one board name the same; empty: a board of its own */
+    unsigned compute; /* capability, ten times: 90 is 9.0; 0: not known */
+    char board[32];   /* GPUs of one board name the same; empty: a board of its own */
 
     /* NIC */
     enum gpucoll_nic_kind nic;

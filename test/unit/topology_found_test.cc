@@ -226,6 +226,12 @@ static int none(void *, unsigned *number)
     *number = 0;
     return 0;
 }
+static int capability(void *, int *major, int *minor)
+{
+    *major = 10;
+    *minor = 3;
+    return 0;
+}
 static int state(void *, unsigned link, unsigned *active)
 {
     *active = link < DIRECT + SWITCHED;
@@ -265,6 +271,7 @@ static gpucoll_nvml library()
     nvml.nvmlDeviceGetUUID = uuid;
     nvml.nvmlDeviceGetPciInfo_v3 = pci;
     nvml.nvmlDeviceGetMemoryInfo = memory;
+    nvml.nvmlDeviceGetCudaComputeCapability = capability;
     nvml.nvmlDeviceGetMaxPcieLinkGeneration = five;
     nvml.nvmlDeviceGetMaxPcieLinkWidth = sixteen;
     nvml.nvmlDeviceGetMultiGpuBoard = none;
@@ -312,6 +319,7 @@ TEST(topology_found, gpus_and_nvlinks_by_nvml)
     EXPECT_EQ(gpu.uuid.uuid[15], 0xbb);
     EXPECT_EQ(gpu.memory_bytes, 1ull << 37);
     EXPECT_EQ(gpu.pcie_lanes, 16u);
+    EXPECT_EQ(gpu.compute, 103u);
     ASSERT_EQ(found->nvlink_count, 6);
     const struct {
         int gpu, to;

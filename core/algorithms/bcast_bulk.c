@@ -18,6 +18,11 @@ static const double one_way_share = 1.04;
 /* What is read comes later than what is stored by this share of its time, up to so many microseconds. (the same) */
 static const struct gpucoll_share late = {.share = 0.35, .most_us = 4};
 
+/* Of more bytes than these the rest takes longer: in some runs nothing, in others twice as much more. With the mean of them a message of 1 GiB is left to
+ * a chain of copies, which takes the same in all runs (docs/design-direct.md, "From run to run"). */
+static const double steady_bytes = 64 << 20;
+static const double unsteady = 0.07;
+
 /* A tile has been read before it is stored. (plans of 4 H200) */
 static const double read_first_us = 0.9;
 
@@ -26,7 +31,8 @@ static double transfer_us(const struct gpucoll_plan_input *input, double ctas)
 {
     const double stored = (double)input->bytes; /* by each rank: a slice, to all that want it */
     const double all = gpucoll_model_store_bandwidth * (ctas < 1 ? 1 : ctas);
-    const double us = stored / fmin(all, one_way_share * input->bandwidth) * 1e6;
+    const double rest = fmax(0, stored - steady_bytes);
+    const double us = (stored + unsteady * rest) / fmin(all, one_way_share * input->bandwidth) * 1e6;
     return us + gpucoll_model_share_us(input, stored, late);
 }
 

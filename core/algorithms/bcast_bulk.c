@@ -19,7 +19,7 @@ static const double one_way_share = 1.04;
 static const struct gpucoll_share late = {.share = 0.35, .most_us = 4};
 
 /* Of more bytes than these the rest takes longer: in some runs nothing, in others twice as much more. With the mean of them a message of 1 GiB is left to
- * a chain of copies, which takes the same in all runs (docs/design-direct.md, "From run to run"). */
+ * a chain of copies, which takes the same in all runs (docs/design-direct.md, "Broadcasts in bulk"). */
 static const double steady_bytes = 64 << 20;
 static const double unsteady = 0.07;
 

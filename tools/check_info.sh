@@ -121,6 +121,8 @@ ends 0 'links of 2.50 us and 13 GB/s or through host memory' --explain allreduce
 ends 0 '^  choice: twoshot by ll128' --explain allreduce 256K --topology "$samples/dgx-a100.xml" --ranks 4
 ends 0 'bulk *cannot: .* a GPU that does not do so' --explain bcast 4M --topology "$samples/pcie-4gpu.xml"
 ends 0 '^  choice: twoshot by bulk' --explain allreduce 256K --topology "$samples/h200-4gpu.xml"
+ends 0 '^  choice: exchange by direct' --select "coll=allgather,ranks=4,bytes=1M"
+ends 0 '^  choice: .* by copy' --select "coll=allgather,ranks=4,bytes=1M,unattended=yes"
 ends 0 'each CTA has an SM while' --explain allreduce 256K
 ends 0 '4 ranks, links of 0.62 us and 354 GB/s$' --explain allreduce 64M --topology "$samples/h200-4gpu.xml"
 ends 0 'built in for ranks that share one' --explain allreduce 4M --topology "$samples/h200-4gpu.xml" --ranks 5

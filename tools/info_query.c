@@ -93,6 +93,11 @@ static bool parse_in_place(struct query *query, const char *text)
     return parse_yes(text, &query->in_place);
 }
 
+static bool parse_unattended(struct query *query, const char *text)
+{
+    return parse_yes(text, &query->input.unattended);
+}
+
 static bool parse_peer_access(struct query *query, const char *text)
 {
     return parse_yes(text, &query->peer_access);
@@ -161,6 +166,8 @@ static const struct {
      "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
      parse_direct},
     {"in_place", "yes (an all-reduce with MPI_IN_PLACE) or no", parse_in_place},
+    {"unattended", "yes (a nonblocking or persistent call, beside which the application computes) or no",
+     parse_unattended},
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},
     {"link", "nvlink or pcie; latency_us and bandwidth are then those of such links, unless they are given",
      parse_link},

@@ -72,12 +72,32 @@ static gpucoll_status send_each(struct gpucoll_request *request)
     return status;
 }
 
+/* The copies of a batch are made one after the other. In an all-to-all of blocks that are alike each rank so has another peer at a time; where they differ,
+ * ranks meet at the same peers while others have nothing to take. Copies in queues of their own share the links instead; each costs the host a call, which is
+ * worth it for many bytes (docs/design-direct.md, "Blocks that differ"). */
+static bool differs_much(const struct gpucoll_request *request)
+{
+    const uint64_t worth_of_calls = 32 << 20;
+    const double much = 1.5; /* times as long as the mean */
+    const struct gpucoll_team *team = request->team;
+    uint64_t all = 0;
+    uint64_t longest = 0;
+    for (uint32_t peer = 0; peer < team->size; peer++) {
+        const uint64_t bytes = peer == team->rank ? 0 : request->runs.run[peer].send_bytes;
+        all += bytes;
+        longest = bytes > longest ? bytes : longest;
+    }
+    const bool to_each = request->coll == GPUCOLL_ALLTOALLV || request->coll == GPUCOLL_ALLTOALLW;
+    return to_each && all >= worth_of_calls && (double)longest * (team->size - 1) >= much * (double)all;
+}
+
 /* The own part comes last: no peer waits for it. */
 static gpucoll_status start(struct gpucoll_request *request)
 {
     const uint32_t rank = request->team->rank;
     const struct gpucoll_kernel_run *own = &request->runs.run[rank];
-    const bool batch = request->team->size > 2 && gpucoll_copies_can_batch(request->gpu);
+    const bool batch =
+        request->team->size > 2 && gpucoll_copies_can_batch(request->gpu) && !differs_much(request);
     gpucoll_pipeline_start(request);
     gpucoll_status status = batch ? send_batch(request) : send_each(request);
     if (status == GPUCOLL_OK && own->send != own->recv) {

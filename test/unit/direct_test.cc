@@ -209,6 +209,26 @@ TEST(direct_copies, to_several_peers_are_queued_together)
     });
 }
 
+/* Of ranks 0 and 3 the longest block that goes to another is more than half as long again as the mean, so each of two is queued by itself, and
+ * the own one. Rank 1 sends one, and rank 2 three that differ less, in a batch; its own is empty. */
+TEST(direct_copies, that_are_of_different_length_are_queued_each)
+{
+    on_threads(4, forced("copy"), [](Rank &rank) {
+        const uint64_t expected[] = {3, 2, 1, 3};
+        ExchangePart part({.kind = kind_of(GPUCOLL_ALLTOALLV), .count = 25 << 20}, rank.number,
+                          rank.meeting.size);
+        auto queued = [&] { return test_queued_batches(rank.context) + test_queued_copies(rank.context); };
+        uint64_t before = 0;
+        for (int use = 0; use < 3; use++) { /* then all know the buffers */
+            before = use > 0 ? queued() : 0;
+            part.poison();
+            EXPECT_EQ(rank.call(part.args()), GPUCOLL_OK);
+            EXPECT_TRUE(part.right()) << part.text();
+        }
+        EXPECT_EQ(queued(), before + expected[rank.number]) << part.text();
+    });
+}
+
 TEST(direct_processes, map_each_others_buffers)
 {
     for (const char *protocol : {"copy", "direct"})

@@ -23,6 +23,8 @@ CONTEXT_KEYS = ("command", "settings", "ranks", "memory", "gpus", "device", "cud
                 "nccl_version", "nccl_exchanges", "nccl_comm_ms", "nccl-symmetric_comm_ms", "date", "library",
                 "left_out")
 
+# What a target may be about. time/best/4 is time/best over what the same call has with four ranks.
+FIGURE = re.compile(r"us|hidden|compute|busbw/best|time/best/\d+|time/[^/]+")
 
 # Of overlap, beside its computation's name.
 OVERLAP_KEYS = ("comm_us", "compute_us", "compute_beside_us", "hidden", "compute", "hidden_by_tests", "compute_by_tests")
@@ -51,7 +53,7 @@ def size_text(size):
 def published():
     """The committed results that README.md shows, in tables and in pictures."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
-    return [path for name in ("allreduce", "collectives", "more") for path in sorted(glob.glob(os.path.join(folder, f"{name}-*.json")))]
+    return [path for name in ("collectives", "more") for path in sorted(glob.glob(os.path.join(folder, f"{name}-*.json")))]
 
 
 # Reading.
@@ -113,8 +115,8 @@ def read_targets(path):
                     continue
                 if len(words) != 7 or words[5] not in ("<=", ">="):
                     raise BadInput(f"{path}:{number}: a target is: collective ranks from to figure <= (or >=) bound")
-                if words[4] not in ("us", "hidden", "compute", "busbw/best") and not words[4].startswith("time/"):
-                    raise BadInput(f"{path}:{number}: there is no figure {words[4]}: us, hidden, compute, busbw/best, time/best, time/LIBRARY")
+                if not FIGURE.fullmatch(words[4]):
+                    raise BadInput(f"{path}:{number}: there is no figure {words[4]}: us, hidden, compute, busbw/best, time/best, time/LIBRARY, time/best/RANKS")
                 targets.append({"collective": words[0], "ranks": [int(ranks) for ranks in words[1].split(",")],
                                 "from": size_of(words[2]), "to": size_of(words[3]), "figure": words[4],
                                 "sense": words[5], "bound": float(words[6])})
@@ -135,7 +137,8 @@ def order_of(key):
     return (FORMS.index(key[1]), key[2], key[5], collective, key)
 
 
-def merge(rows, targets):
+def merge(rows, targets, others=()):
+    """The lines of these rows. `others` are lines of calls with other numbers of ranks, which targets may be relative to."""
     lines = {}
     for row in rows:
         row = {"in_a_row": 1} | row
@@ -146,8 +149,11 @@ def merge(rows, targets):
     merged = []
     for key in sorted(lines, key=order_of):
         line = lines[key] | dict(zip(LINE_KEY, key))
-        judge(line, targets)
+        compare(line)
         merged.append(line)
+    compare_ranks(merged, others)
+    for line in merged:
+        judge(line, targets)
     return merged
 
 
@@ -167,19 +173,39 @@ def figures_of(line):
     return found
 
 
+def compare(line):
+    """Adds ratios, gpucoll's time over each other library's, and figures."""
+    ours = line["times"].get("gpucoll")
+    line["ratios"] = {library: ours["median_us"] / row["median_us"] for library, row in line["times"].items()
+                      if ours and library != "gpucoll" and library not in line["wrong"]}
+    line["figures"] = figures_of(line)
+
+
+def compare_ranks(lines, others):
+    """Adds the figures time/best/N: time/best over that of the same call with N ranks."""
+    def call_of(line):
+        return tuple(line[key] for key in LINE_KEY if key != "ranks")
+
+    best = {}
+    for line in [*others, *lines]:
+        if "time/best" in line["figures"]:
+            best.setdefault(call_of(line), {})[line["ranks"]] = line["figures"]["time/best"]
+    for line in lines:
+        for ranks, ratio in best.get(call_of(line), {}).items():
+            if ranks != line["ranks"] and "time/best" in line["figures"]:
+                line["figures"][f"time/best/{ranks}"] = line["figures"]["time/best"] / ratio
+
+
 def is_met(target, figures):
     value = figures[target["figure"]]
     return value <= target["bound"] if target["sense"] == "<=" else value >= target["bound"]
 
 
 def judge(line, targets):
-    """Adds ratios (gpucoll's time over each other library's), targets and verdict; None where they do not apply.
+    """Adds targets and verdict; None where they do not apply.
 
     Targets are about blocking calls out of place on device buffers; those for hidden and compute about overlap of one call."""
     ours = line["times"].get("gpucoll")
-    line["ratios"] = {library: ours["median_us"] / row["median_us"] for library, row in line["times"].items()
-                      if ours and library != "gpucoll" and library not in line["wrong"]}
-    line["figures"] = figures_of(line)
     plain = line["buffers"] == "device" and not line["in_place"] and line["form"] in ("blocking", "overlap")
     # On the host accelerator no target applies, nor to calls in a row.
     on_gpus = ours and ours["memory"] == "cuda" and ours.get("in_a_row", 1) == 1
@@ -208,12 +234,18 @@ def target_text(target):
     return f"{target['figure']} {target['sense']} {target['bound']:g}"
 
 
+def value_text(value, bound):
+    """To two places, or to three where two would not tell it from the bound."""
+    return f"{value:.2f}" if f"{value:.2f}" != f"{bound:.2f}" else f"{value:.3f}"
+
+
 def missed_text(lines):
     """Grouped: "allreduce time/best <= 0.33 at 8 (0.55), 64 (0.53); ..."."""
     groups = {}
     for line in lines:
         for target in line["missed"]:
-            at = f"{name_of(line).removeprefix(line['collective'] + ' ')} ({line['figures'][target['figure']]:.2f})"
+            at = name_of(line).removeprefix(line["collective"] + " ")
+            at += f" ({value_text(line['figures'][target['figure']], target['bound'])})"
             groups.setdefault(f"{line['collective']} {target_text(target)}", []).append(at)
     return "; ".join(f"{what} at {', '.join(places)}" for what, places in groups.items())
 

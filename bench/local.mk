@@ -2,7 +2,7 @@
 benchdir = $(pkglibexecdir)/bench
 bench_PROGRAMS =
 dist_bench_SCRIPTS = bench/bench_plans bench/check_results bench/first_calls bench/kernel_profile bench/plot.py bench/side_by_side
-dist_bench_DATA = bench/figures.py bench/results_schema.json bench/running.py bench/targets.txt bench/targets-host-memory.txt \
+dist_bench_DATA = bench/figures.py bench/predicted.py bench/results_schema.json bench/running.py bench/targets.txt bench/targets-host-memory.txt \
 	bench/targets-sockets.txt
 dist_noinst_SCRIPTS += bench/readme_table
 EXTRA_DIST += bench/README.md bench/results

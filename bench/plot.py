@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Draws ratios, time and bus bandwidth against message size, a panel for each collective, from results of side_by_side.
 
-    plot.py                                        all that README.md shows, beside the files of bench/results (`make plots`)
+    plot.py                                        all that README.md and bench/README.md show, beside the files of bench/results (`make plots`)
     plot.py --check                                draws nothing; exit status 1 if those pictures are of other results
     plot.py collectives.json                       writes collectives-ratio.png, -time.png and -bandwidth.png beside it
+    plot.py --collective allreduce collectives.json  of one collective alone: allreduce-collectives-ratio.png and so on
     plot.py --out DIR --form persistent FILE...    another way of calling; pictures elsewhere
 
 Needs matplotlib (Debian, Ubuntu: apt-get install python3-matplotlib), but for --check.
@@ -27,6 +28,8 @@ LABELS = {"nccl": "NCCL, plain buffers", "nccl-symmetric": "NCCL, symmetric wind
 # A variant of gpucoll whose price is of interest: drawn over what it is without, as README's table has it, where it changes something.
 PRICED = "deterministic"
 PRICED_LABEL = "deterministic: its time over that without"
+# Of the same calls as gpucoll's with a setting, which its curve would lie beneath: not drawn in pictures of one collective.
+VARIANTS = ("alone", PRICED)
 REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
 OTHERS = ("#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 COLUMNS = 3
@@ -35,6 +38,8 @@ KINDS = (("ratio", "gpucoll's time over the other's", "ratio, below 1: faster"),
          ("bandwidth", "Bus bandwidth", "GB/s"))
 # Pictures are few flat colours; more would only be the shades of smoothed edges.
 COLOURS = 48
+# Pictures of one collective alone that bench/README.md shows.
+ALONE = (("collectives-4xH200.json", "allreduce"),)
 DIGEST = "Results"  # text of the picture: what it was drawn from
 
 
@@ -157,9 +162,11 @@ def digest_in(path):
     return None
 
 
-def stem_of(source, folder):
+def stem_of(source, folder, collective):
+    """Of one collective of collectives-4xH200.json: allreduce-4xH200."""
     folder = folder or os.path.dirname(os.path.abspath(source))
-    return os.path.join(folder, os.path.splitext(os.path.basename(source))[0])
+    name = os.path.splitext(os.path.basename(source))[0]
+    return os.path.join(folder, f"{collective}-{name.removeprefix('collectives-')}" if collective else name)
 
 
 def groups_to_draw(source, arguments):
@@ -170,14 +177,23 @@ def groups_to_draw(source, arguments):
     return contexts, groups
 
 
-def pictures(source, arguments):
-    """(path, groups, kind, title, unit) of each picture of a file."""
+def only(groups, collective):
+    """One collective, by libraries."""
+    return [[line | {"times": {library: row for library, row in line["times"].items() if library not in VARIANTS}} for line in group]
+            for group in groups if group[0]["collective"] == collective]
+
+
+def pictures(source, collective, arguments):
+    """(path, groups, kind, title, unit) of each picture of a file, or of one collective of it."""
     contexts, groups = groups_to_draw(source, arguments)
+    groups = only(groups, collective) if collective else groups
+    if not groups:
+        raise BadInput(f"{source}: holds no {arguments.form} {collective}")
     place = ", in place" if arguments.in_place else ""
     counts = sorted({group[0]["ranks"] for group in groups})
     for ranks in counts:
         of_ranks = [group for group in groups if group[0]["ranks"] == ranks]
-        name = stem_of(source, arguments.out) + (f"-{ranks}" if len(counts) > 1 else "")
+        name = stem_of(source, arguments.out, collective) + (f"-{ranks}" if len(counts) > 1 else "")
         where = f"{ranks} ranks, {contexts[0].get('device', '')}: {arguments.form} calls{place}"
         for kind, title, unit in KINDS:
             # NCCL lacks some collectives: those have no ratio; MPI_Reduce_local has no bandwidth of a bus.
@@ -187,41 +203,51 @@ def pictures(source, arguments):
                 yield f"{name}-{kind}.png", drawn, kind, f"{title}, {where}", unit
 
 
-def plot(source, arguments):
+def plot(source, collective, arguments):
     pyplot, image = load_matplotlib()
     if arguments.out:
         os.makedirs(arguments.out, exist_ok=True)
-    for path, *drawing in pictures(source, arguments):
+    for path, *drawing in pictures(source, collective, arguments):
         save(image, draw(pyplot, *drawing), path, source)
 
 
-def faults(source, arguments):
-    for path, *_ in pictures(source, arguments):
+def faults(source, collective, arguments):
+    for path, *_ in pictures(source, collective, arguments):
         if not os.path.exists(path):
             yield f"{path} is missing"
         elif digest_in(path) != digest_of(source):
             yield f"{path} is of other results"
 
 
+def chosen_sources(arguments):
+    """(file, collective or None for all) of what is to be drawn."""
+    if arguments.files or arguments.collective:
+        return [(source, arguments.collective) for source in arguments.files or published()]
+    sources = published()
+    alone = [(source, collective) for source in sources for name, collective in ALONE if os.path.basename(source) == name]
+    return [(source, None) for source in sources] + alone
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE",
-                        help="what side_by_side --json wrote (bench/results/allreduce-*.json, collectives-*.json, more-*.json)")
+                        help="what side_by_side --json wrote (bench/results/collectives-*.json, more-*.json)")
     parser.add_argument("--check", action="store_true", help="only tell whether the pictures are of these results")
     parser.add_argument("--out", metavar="DIR", help="where the pictures go (beside each file)")
+    parser.add_argument("--collective", metavar="NAME", help="of this one alone")
     parser.add_argument("--form", choices=FORMS, default="blocking", help="of the calls (blocking)")
     parser.add_argument("--in-place", action="store_true", help="those with MPI_IN_PLACE")
     arguments = parser.parse_args()
     status = 0
     try:
-        sources = arguments.files or published()
+        sources = chosen_sources(arguments)
         if not sources:
             raise BadInput("there are no results beside this program: name files that side_by_side --json wrote")
-        for source in sources:
+        for source, collective in sources:
             if not arguments.check:
-                plot(source, arguments)
+                plot(source, collective, arguments)
                 continue
-            for fault in faults(source, arguments):
+            for fault in faults(source, collective, arguments):
                 print(f"plot.py: {fault}: run `make plots`", file=sys.stderr)
                 status = 1
     except (BadInput, OSError) as error:

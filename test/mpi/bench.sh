@@ -69,7 +69,7 @@ sed 's/"memory": "host"/"memory": "cuda"/' "$more" >"$LOGS/bench.more.cuda.json"
 printf '%s\n' '<!-- figures: begin, written by bench/readme_table -->' '<!-- figures: end -->' >"$LOGS/bench.more.md"
 expect more_readme 0 "$bench/readme_table" --readme "$LOGS/bench.more.md" "$LOGS/bench.more.cuda.json"
 for name in scan reduce_local alltoallw_uneven; do
-    holds "more_readme_$name" "no line of it" grep -Eq "^\\| $name \\| [0-9.]+ µs" "$LOGS/bench.more.md"
+    holds "more_readme_$name" "no line of it" grep -Eq "^\\| $name \\| [0-9.]+ (µs|ms) " "$LOGS/bench.more.md"
 done
 
 sed 's/"median_us": /"median_us": -/' "$fresh" >"$LOGS/bench.bad.json"
@@ -79,6 +79,54 @@ expect wrong_is_told 1 "$bench/side_by_side" --from "$LOGS/bench.bad.json"
 expect no_such_collective 2 "${side_by_side[@]}" --collectives allreduce,nothing
 expect no_such_variant 2 "${side_by_side[@]}" --variant nothing
 expect no_results 2 "$bench/side_by_side" --from "$LOGS/bench.none.json"
+
+# As if of GPUs: calls of two ranks and of four, a gpucoll that takes half of NCCL's time with four ranks and 0.4 or 0.6 of it with two; small
+# ones, one of 4 MiB, and one of 64 MiB that has less bandwidth.
+made='import json, sys
+folder, device = sys.argv[1:]
+def made(name, ranks, share, more=()):
+    rows = []
+    for size, us in ((8, 5.0), (64, 5.0), (4 << 20, 28.0), *more):
+        for library, median in ("gpucoll", us), ("nccl", us / share):
+            rows.append({"library": library, "collective": "allreduce", "form": "blocking", "buffers": "device", "memory": "cuda", "type": "float",
+                         "op": "sum", "in_place": False, "bytes": size, "ranks": ranks, "iterations": 1, "median_us": median, "p99_us": median,
+                         "min_us": median, "first_call_us": median, "algbw": size / median / 1e3, "busbw": size / median / 1e3, "check": "ok"})
+    context = {"command": "bench_compare", "ranks": str(ranks), "memory": "cuda", "device": device, "date": "2026-11-29"}
+    with open(f"{folder}/made.{name}.json", "w") as file:
+        json.dump({"machine": {"links": ["GPU0 X NV18"]}, "runs": [context], "rows": rows}, file)
+made("four", 4, 0.5)
+made("better", 2, 0.4)
+made("worse", 2, 0.6)
+made("falls", 4, 0.5, [(64 << 20, 5000.0)])'
+python3 -c "$made" "$LOGS" "NVIDIA H200"
+printf '%s\n' 'allreduce 2 8 1G time/best/4 <= 1.00' 'allreduce 2 8 1G time/best <= 1.00' >"$LOGS/made.targets"
+ranks=("$bench/side_by_side" --targets "$LOGS/made.targets")
+expect ranks_better 0 "${ranks[@]}" --from "$LOGS/made.better.json" --against "$LOGS/made.four.json"
+holds ranks_better_all "not all judged" says 'MET: all 6 targets'
+expect ranks_worse 1 "${ranks[@]}" --from "$LOGS/made.worse.json" --against "$LOGS/made.four.json"
+holds ranks_worse_told "no word of it" says 'MISSED: 3 of 6 .*time/best/4 <= 1 at 8 (1.20), 64 (1.20), 4M (1.20)'
+expect ranks_together 1 "${ranks[@]}" --from "$LOGS/made.worse.json" "$LOGS/made.four.json"
+expect ranks_alone 0 "${ranks[@]}" --from "$LOGS/made.worse.json"
+holds ranks_alone_told "no word of it" says 'MET: all 3 targets.*; 3 more could not be judged'
+sed 's/NVIDIA H200/NVIDIA H100/' "$LOGS/made.four.json" >"$LOGS/made.other.json"
+expect ranks_of_others 0 "${ranks[@]}" --from "$LOGS/made.worse.json" --against "$LOGS/made.other.json"
+holds ranks_of_others_told "no word of it" says 'left out: it is of NVIDIA H100, not of NVIDIA H200'
+echo 'allreduce 2 8 1G time/best/four <= 1.00' >"$LOGS/made.targets"
+expect no_such_figure 2 "${ranks[@]}" --from "$LOGS/made.worse.json"
+
+# Predictions and bandwidth of the same.
+predicted=("$bench/bench_plans" --programs "$built" --predicted 0.999)
+expect predicted_held 0 "${predicted[@]}" --from "$LOGS/made.four.json" --json "$LOGS/made.plans.json"
+holds predicted_plan "not what gpucoll_info chooses" grep -q '"oneshot/ll": {"predicted_us": [0-9.]*, "times_us": \[5.0\]' "$LOGS/made.plans.json"
+expect predicted_off 1 "${predicted[@]}" --predicted 0 --from "$LOGS/made.four.json"
+holds predicted_off_told "no word of it" says 'prediction is off by more than 0% at 3 sizes'
+expect predicted_cliff 1 "${predicted[@]}" --from "$LOGS/made.falls.json"
+holds predicted_cliff_told "no word of it" says 'bandwidth falls by more than 3% at 1 sizes (allreduce 64M)'
+sed 's/NVIDIA H200/NVIDIA A100/' "$LOGS/made.four.json" >"$LOGS/made.unknown.json"
+expect predicted_of_unknown 2 "${predicted[@]}" --from "$LOGS/made.unknown.json"
+holds predicted_of_unknown_told "no word of it" says 'none are built in for NVIDIA A100'
+expect predicted_of_host 2 "${predicted[@]}" --from "$fresh"
+expect predicted_of_no_such_form 2 "${predicted[@]}" --form persistent --from "$LOGS/made.four.json"
 
 # Who stops it stops the job as well, whose ranks may be waiting for something that does not come.
 printf '#!/bin/sh\necho $$ >"%s"\nexec sleep 60\n' "$LOGS/bench.pid" >"$LOGS/bench.launcher"
@@ -161,7 +209,7 @@ if [ ! -d "$bench/results" ]; then
     skip committed "an installation has no results"
     exit 0
 fi
-for file in "$bench"/results/{collectives,more,allreduce}-*.json; do
+for file in "$bench"/results/{collectives,more}-*.json; do
     [ ! -f "$file" ] || expect "valid/$(basename "$file")" 0 "$bench/check_results" "$file"
 done
 expect readme 0 "$bench/readme_table" --check
@@ -203,6 +251,10 @@ expect plot 0 "$python" "$bench/plot.py" "$LOGS/bench.plot.json"
 for kind in ratio time bandwidth; do
     holds "plot_$kind" "no picture" [ -s "$LOGS/bench.plot-$kind.png" ]
 done
+expect plot_alone 0 "$python" "$bench/plot.py" --collective allreduce "$LOGS/bench.plot.json"
+holds plot_alone_named "no picture" [ -s "$LOGS/allreduce-bench.plot-ratio.png" ]
+expect plot_alone_is_of_results 0 "$bench/plot.py" --check --collective allreduce "$LOGS/bench.plot.json"
+expect plot_alone_of_nothing 2 "$bench/plot.py" --check --collective nothing "$LOGS/bench.plot.json"
 expect plot_is_of_results 0 "$bench/plot.py" --check "$LOGS/bench.plot.json"
 echo >>"$LOGS/bench.plot.json"
 expect plot_is_of_other_results 1 "$bench/plot.py" --check "$LOGS/bench.plot.json"

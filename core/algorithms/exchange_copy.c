@@ -2,6 +2,7 @@
  * Direct exchange of what is only moved: every rank's copy engines write its runs to where they belong in its peers' buffers. No
  * kernel, no scratch; one barrier of the hosts tells that all has arrived. For long runs.
  */
+#include <math.h>
 #include "core/direct.h"
 #include "core/pipeline.h"
 #include "core/plan/algorithm.h"
@@ -9,6 +10,9 @@
 
 /* What the copy within a GPU takes beside those to its peers, which are queued before it. */
 static const double own_us = 6;
+
+/* A batch and the copy within the GPU, which is queued behind it, take no less, however short they are (plans of 4 H200 and of 4 H100). */
+static const double least_of_both_us = 19.5;
 
 /* A single copy: so much of its bytes' time, and no more than so long, is not seen (plans of 2 H100 and of 2 H200). */
 static const struct gpucoll_share of_pair = {.share = 0.6, .most_us = 3};
@@ -28,7 +32,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     /* A batch takes the host about as long as a single copy; that a driver before CUDA 12.8 has none is not asked for. */
     const unsigned calls = gathers || gpucoll_turns(input) == 1 ? 1 : peers;
     plan->predicted_us = gpucoll_model_copies_us(input, leaves, calls, 0) + within;
-    if (peers == 1) {
+    if (peers > 1 && within > 0) {
+        plan->predicted_us = fmax(plan->predicted_us, least_of_both_us);
+    } else if (peers == 1) {
         plan->predicted_us -= gpucoll_model_share_us(input, leaves, of_pair);
     }
 }

@@ -43,7 +43,8 @@ struct bench_beside {
 /* Sets the starter to MPI's call of the case, whose form is nonblocking or persistent; one call. */
 void bench_overlap_by_mpi(struct bench_beside *beside);
 
-/* Whether this collective is measured so: those in which every rank communicates. */
+/* Whether this collective is measured so: what has data. A barrier is over before a computation has begun. Of rooted ones, too, each rank computes, and
+ * all times are those of the slowest rank, be it the root or another. */
 bool bench_overlap_can(const struct bench_coll *coll);
 
 /* All are collective. Begins the case, and fits the work to the time that communication takes. At most

@@ -1,7 +1,8 @@
 /*
  * What an application pays for gpucoll beside its calls: a kernel of its own, before MPI has seen a device buffer, while gpucoll is idle, and right
- * after a small MPI_Allreduce, and after two in a row, the second of which leaves its kernel on the GPU for a third; and how long the driver takes to synchronize with
- * the device and to free memory then, both of which wait for kernels that run. Every sample is the slowest rank's.
+ * after an MPI_Allreduce, and after two in a row, the second of which leaves its kernel on the GPU for a third; and how long the driver takes to synchronize with
+ * the device and to free memory then, both of which wait for kernels that run. Every sample is the slowest rank's. A small call (the default) leaves one CTA behind,
+ * larger ones (--bytes) up to coll_gpucoll_linger_ctas of them, which in bulk hold nearly all of an SM's shared memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,10 @@
 #include "bench/options.h"
 #include "bench/report.h"
 
-enum { FLOATS = 2, FREED_BYTES = 4 << 20, WARMUP_CALLS = 100, ITERATIONS = 200 };
+enum { FREED_BYTES = 4 << 20, WARMUP_CALLS = 100, ITERATIONS = 200 };
+/* The samples of a moment are taken in so many turns, so that slow drift of clocks meets all moments alike. Turns are not shorter, as whether a kernel
+ * lingers goes by the latest few calls (core/habit.h): those that warm up come before each. */
+enum { ROUNDS = 5 };
 static const double kernel_us = 50;
 static const long idle_ns =
     1000000; /* longer than a kernel lingers, unless coll_gpucoll_linger says otherwise */
@@ -25,12 +29,14 @@ struct idle {
     float *send;
     float *recv;
     void *freed;
-    double *samples;
+    int iterations;
+    double *samples; /* iterations of each thing at each moment */
 };
 
 static void allreduce(struct idle *idle)
 {
-    if (MPI_Allreduce(idle->send, idle->recv, FLOATS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS)
+    int count = (int)(idle->options.bytes / sizeof(float));
+    if (MPI_Allreduce(idle->send, idle->recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS)
         bench_fail("MPI_Allreduce failed");
 }
 
@@ -113,38 +119,42 @@ static const struct {
                {"after_calls", rest_and_call_twice}};
 enum { UNUSED, IDLE, MOMENTS = sizeof(moments) / sizeof(moments[0]) };
 
-static struct bench_times measure(struct idle *idle, int thing, int moment)
+static double *samples_of(struct idle *idle, int moment, int thing)
 {
-    int iterations = idle->options.iterations > 0 ? idle->options.iterations : ITERATIONS;
-    struct bench_times times = {0};
-    for (int i = -bench_warmup(iterations); i < iterations; i++) {
+    return idle->samples + (size_t)(moment * THINGS + thing) * (size_t)idle->iterations;
+}
+
+/* One turn of a thing at a moment: samples [from, to). */
+static void measure(struct idle *idle, int moment, int thing, int from, int to)
+{
+    double *samples = samples_of(idle, moment, thing);
+    for (int i = from - bench_warmup(to - from); i < to; i++) {
         if (things[thing].frees)
             idle->freed = bench_device_alloc(&idle->device, FREED_BYTES);
         bench_barrier(&idle->group);
         moments[moment].before(idle);
         double slowest = bench_max(&idle->group, things[thing].time(idle));
-        if (i >= 0)
-            idle->samples[i] = slowest;
+        if (i >= from)
+            samples[i] = slowest;
     }
-    bench_statistics(idle->samples, iterations, &times);
-    return times;
 }
 
-static void measure_all(struct idle *idle)
+static void measure_moments(struct idle *idle, int first, int end)
 {
-    struct bench_times times[MOMENTS][THINGS];
-    for (int moment = 0; moment < MOMENTS; moment++) {
-        for (int i = 0; moment == IDLE && i < WARMUP_CALLS; i++)
-            allreduce(idle);
-        for (int thing = 0; thing < THINGS; thing++) {
-            times[moment][thing] = measure(idle, thing, moment);
-            bench_report_figure(&idle->report, things[thing].name, moments[moment].name,
-                                &times[moment][thing]);
-        }
+    for (int round = 0; round < ROUNDS; round++) {
+        int from = idle->iterations * round / ROUNDS;
+        int to = idle->iterations * (round + 1) / ROUNDS;
+        for (int moment = first; moment < end && from < to; moment++)
+            for (int thing = 0; thing < THINGS; thing++)
+                measure(idle, moment, thing, from, to);
     }
-    if (idle->group.rank != 0)
-        return;
-    printf("%s; times in us, median (99th percentile)\n\n", idle->compute.kind->name);
+}
+
+static void print_table(const struct idle *idle, struct bench_times times[MOMENTS][THINGS])
+{
+    char size[16];
+    printf("MPI_Allreduce of %s bytes, %s; times in us, median (99th percentile)\n\n",
+           bench_size_text(idle->options.bytes, size), idle->compute.kind->name);
     printf("  %-12s  %-17s  %-17s  %-17s  %-17s  the last three over unused\n", "", "gpucoll unused", "idle",
            "after a call", "after two calls");
     for (int thing = 0; thing < THINGS; thing++) {
@@ -161,10 +171,27 @@ static void measure_all(struct idle *idle)
         printf("  %-12s  %s\n", things[thing].name, things[thing].help);
 }
 
+static void measure_all(struct idle *idle)
+{
+    struct bench_times times[MOMENTS][THINGS] = {0};
+    measure_moments(idle, UNUSED, IDLE);
+    for (int i = 0; i < WARMUP_CALLS; i++)
+        allreduce(idle);
+    measure_moments(idle, IDLE, MOMENTS);
+    for (int moment = 0; moment < MOMENTS; moment++)
+        for (int thing = 0; thing < THINGS; thing++) {
+            bench_statistics(samples_of(idle, moment, thing), idle->iterations, &times[moment][thing]);
+            bench_report_figure(&idle->report, things[thing].name, moments[moment].name,
+                                &times[moment][thing]);
+        }
+    if (idle->group.rank == 0)
+        print_table(idle, times);
+}
+
 static int run(struct idle *idle, int argc, char **argv)
 {
     struct bench_group *group = &idle->group;
-    int most = idle->options.iterations > 0 ? idle->options.iterations : ITERATIONS;
+    char bytes[24];
     bool reported = group->rank != 0 || bench_report_open(&idle->report, idle->options.json);
     if (bench_max(group, !reported) > 0 || !bench_device_open(&idle->device, group, idle->options.memory))
         return 2;
@@ -172,12 +199,15 @@ static int run(struct idle *idle, int argc, char **argv)
     bench_compute_open(&idle->compute, group, &idle->device, idle->options.cublas);
     bench_compute_fit(&idle->compute, group, kernel_us);
     bench_report_context(&idle->report, "computation", idle->compute.kind->name);
-    idle->samples = malloc((size_t)most * sizeof(*idle->samples));
-    idle->send = bench_device_alloc(&idle->device, FLOATS * sizeof(float));
-    idle->recv = bench_device_alloc(&idle->device, FLOATS * sizeof(float));
+    snprintf(bytes, sizeof(bytes), "%zu", idle->options.bytes);
+    bench_report_context(&idle->report, "bytes", bytes);
+    idle->iterations = idle->options.iterations > 0 ? idle->options.iterations : ITERATIONS;
+    idle->samples = calloc((size_t)idle->iterations * MOMENTS * THINGS, sizeof(*idle->samples));
+    idle->send = bench_device_alloc(&idle->device, idle->options.bytes);
+    idle->recv = bench_device_alloc(&idle->device, idle->options.bytes);
     if (!idle->samples)
-        bench_fail("no memory for %d samples", most);
-    bench_device_fill(&idle->device, idle->send, 0, FLOATS * sizeof(float));
+        bench_fail("no memory for %d samples of each kind", idle->iterations);
+    bench_device_fill(&idle->device, idle->send, 0, idle->options.bytes);
     measure_all(idle);
     bench_device_free(&idle->device, idle->send);
     bench_device_free(&idle->device, idle->recv);

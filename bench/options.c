@@ -23,6 +23,8 @@ struct option_row {
 static const struct option_row rows[] = {
     {"--min", "SIZE", "smallest message, such as 8 or 64K (8)", SIZE, FIELD(min), BENCH_ALL},
     {"--max", "SIZE", "largest message (64M; bench_*: 1G)", SIZE, FIELD(max), BENCH_ALL},
+    {"--bytes", "SIZE", "of the MPI_Allreduce after which is measured what it leaves behind (8)", SIZE,
+     FIELD(bytes), BENCH_IDLE},
     {"--doubling", NULL, "every power of two between, not only some", FLAG, FIELD(doubling), BENCH_ALL},
     {"--iterations", "N",
      "timed calls of each size (500 up to 64K, 100 up to 16M, 20 above; bench_idle: samples, 200)", COUNT,
@@ -244,6 +246,7 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
                                       char **argv, bool speak)
 {
     *options = (struct bench_options){.min = 8,
+                                      .bytes = 8,
                                       .max = program == BENCH_DEMO ? (size_t)64 << 20 : (size_t)1 << 30,
                                       .coll = bench_coll_row(0),
                                       .type = bench_type_find("float"),
@@ -276,8 +279,12 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
         return bad(speak, "--min", "larger than --max");
     if (options->min % options->type->size || options->max % options->type->size)
         return bad(speak, "--min, --max", "not a multiple of the element size");
+    if (options->bytes % options->type->size)
+        return bad(speak, "--bytes", "not a multiple of the element size");
     if (options->max / options->type->size > INT_MAX)
         return bad(speak, "--max", "more elements than an MPI count can hold");
+    if (options->bytes / options->type->size > INT_MAX)
+        return bad(speak, "--bytes", "more elements than an MPI count can hold");
     if (options->max > INT_MAX && bench_is_wanted(options, bench_coll_find("alltoallw")))
         return bad(speak, "--max",
                    "alltoallw has displacements in bytes, which an int must hold: at most 1G");

@@ -18,6 +18,7 @@ enum bench_program_id { BENCH_DEMO = 1, BENCH_GOOGLE = 2, BENCH_COMPARE = 4, BEN
 struct bench_options {
     size_t min; /* bytes */
     size_t max;
+    size_t bytes;   /* bench_idle: of its call */
     bool doubling;  /* every power of two between */
     int iterations; /* 0: by size */
     const struct bench_coll *coll;

@@ -139,13 +139,19 @@ holds stopped_job "the job goes on" sh -c '[ -s "$1" ] && ! kill -0 "$(cat "$1")
 # What the application's own work pays: each thing timed at each moment.
 bench_idle=$built/bench_idle
 [ -x "$bench_idle" ] || bench_idle=$built/../bench_idle
-expect idle 0 "$MPIRUN" -n "$NP" --mca coll gpucoll --mca coll_gpucoll_accelerator host "$bench_idle" --memory=host \
-    --iterations=3 --json="$LOGS/bench.idle.json"
-holds idle_complete "$LOGS/bench.idle.json lacks something" python3 -c '
+idle=("$MPIRUN" -n "$NP" --mca coll gpucoll --mca coll_gpucoll_accelerator host "$bench_idle" --memory=host --iterations=3)
+for bytes in 8 4096; do
+    size=()
+    [ "$bytes" -eq 8 ] || size=(--bytes="$bytes")
+    expect "idle_$bytes" 0 "${idle[@]}" "${size[@]}" --json="$LOGS/bench.idle.json"
+    holds "idle_complete_$bytes" "$LOGS/bench.idle.json lacks something" python3 -c '
 import json, sys
-rows = json.load(open(sys.argv[1]))["rows"]
+results = json.load(open(sys.argv[1]))
+rows = results["rows"]
 whens = {(row["what"], row["when"]) for row in rows if row["iterations"] == 3}
-sys.exit(len(rows) != 16 or len(whens) != 16)' "$LOGS/bench.idle.json"
+sys.exit(len(rows) != 16 or len(whens) != 16 or results["context"]["bytes"] != sys.argv[2])' "$LOGS/bench.idle.json" "$bytes"
+done
+expect idle_no_whole_elements 2 "${idle[@]}" --bytes=6
 
 # First calls, with each kind of warm-up; where they are GPUs' they are judged.
 first_calls=("$bench/first_calls" --accelerator host --ranks "$NP" --mpirun "$MPIRUN" --programs "$built" --jobs 3)

@@ -250,7 +250,7 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     const struct pass *pass = &passes[index];
     const struct bench_options *options = &compare->options;
     MPI_Comm comm;
-    set_cases(compare, pass, coll, MPI_COMM_WORLD);
+    set_cases(compare, pass, coll, MPI_COMM_NULL);
     size_t max = coll->has_data ? options->max : options->min;
     size_t room = largest(compare, pass);
     if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
@@ -262,7 +262,7 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
         return;
     }
     /* A new one, so that the first call of the first size is the first on a communicator. */
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_dup(bench_case_comm(&compare->group, coll), &comm);
     set_cases(compare, pass, coll, comm);
     if (compare->group.rank == 0)
         print_head(compare, coll, pass);

@@ -77,6 +77,7 @@ bench_case &case_of(const point &at)
         measured.on_host = at.on_host;
     }
     measured.coll = at.coll;
+    measured.comm = bench_case_comm(&group, at.coll);
     measured.form = at.form;
     measured.in_place = at.in_place;
     measured.key.seed++;
@@ -98,7 +99,7 @@ void run_first(benchmark::State &state, bench_case &measured, const point &at, b
     bench_check worst = BENCH_RIGHT;
     std::vector<double> samples;
     for (auto _ : state) {
-        MPI_Comm_dup(MPI_COMM_WORLD, &measured.comm);
+        MPI_Comm_dup(bench_case_comm(&group, at.coll), &measured.comm);
         measured.key.seed++;
         bench_case_begin(&measured, at.bytes, &row);
         bench_case_forget(&measured);
@@ -107,7 +108,6 @@ void run_first(benchmark::State &state, bench_case &measured, const point &at, b
         worst = row.check > worst ? row.check : worst;
         state.SetIterationTime(row.times.first_us * 1e-6);
     }
-    measured.comm = MPI_COMM_WORLD;
     row.check = worst;
     row.times.first_us = samples.front();
     bench_statistics(samples.data(), static_cast<int>(samples.size()), &row.times);

@@ -5,6 +5,25 @@
 
 enum { POISON = 0xff /* a NaN in every float */ };
 
+/* A graph rather than a Cartesian communicator, in which blocking and nonblocking calls of Open MPI 4.1 differ in which block is which where both
+ * neighbours are the same rank. Here blocks from one rank come in the order in which it sends them. */
+MPI_Comm bench_case_comm(struct bench_group *group, const struct bench_coll *coll)
+{
+    static const int weights[2] = {1, 1}; /* of MPI_UNWEIGHTED compilers think that it is read */
+    int sources[2];
+    int targets[2];
+    if (!bench_coll_has(coll, BENCH_NEIGHBORS))
+        return MPI_COMM_WORLD;
+    for (int i = 0; i < 2; i++) {
+        sources[i] = bench_coll_source(coll, group->size, group->rank, i);
+        targets[i] = bench_coll_target(coll, group->size, group->rank, i);
+    }
+    if (group->ring == MPI_COMM_NULL)
+        MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, sources, weights, 2, targets, weights,
+                                       MPI_INFO_NULL, 0, &group->ring);
+    return group->ring;
+}
+
 size_t bench_case_bytes(const struct bench_case *measured)
 {
     return measured->coll->has_data ? measured->count * measured->type->size : 0;
@@ -78,15 +97,17 @@ static void set_args(struct bench_case *measured, void *send, void *recv)
         args->recv = MPI_IN_PLACE;
     }
     args->count = (int)(blocks ? bench_case_length(measured, rank, rank) : measured->count);
-    for (int i = 0; i < measured->group->size && blocks; i++) {
+    for (int i = 0; blocks && i < bench_coll_blocks(coll, measured->group->size); i++) {
         measured->counts[i] = (int)bench_case_length(measured, rank, i);
         measured->displs[i] = (int)bench_case_offset(measured, rank, i);
         measured->byte_displs[i] = measured->displs[i] * (int)measured->type->size;
+        measured->address_displs[i] = (MPI_Aint)measured->displs[i] * (MPI_Aint)measured->type->size;
         measured->types[i] = measured->type->mpi;
     }
     args->counts = measured->counts;
     args->displs = measured->displs;
     args->byte_displs = measured->byte_displs;
+    args->address_displs = measured->address_displs;
     args->types = measured->types;
     args->type = measured->type->mpi;
     args->op = measured->op->mpi;
@@ -136,9 +157,15 @@ static void call_mpi_staged(struct bench_case *measured)
         bench_device_copy(measured->device, measured->recv, measured->host[1], recv_bytes);
 }
 
+/* The most that a vector of any collective has. */
+static size_t most_blocks(const struct bench_group *group)
+{
+    return group->size > 2 ? (size_t)group->size : 2;
+}
+
 size_t bench_case_room(const struct bench_group *group, const struct bench_options *options)
 {
-    size_t least = (size_t)group->size * options->type->size;
+    size_t least = most_blocks(group) * options->type->size;
     return options->max > least ? options->max : least;
 }
 
@@ -159,11 +186,13 @@ void bench_case_open(struct bench_case *measured, struct bench_group *group, str
     measured->send = send ? send : bench_device_alloc(device, room);
     measured->recv = recv ? recv : bench_device_alloc(device, room);
     measured->staging = bench_pinned_alloc(device, BENCH_STAGING_BYTES);
-    measured->counts = calloc((size_t)group->size, sizeof(int));
-    measured->displs = calloc((size_t)group->size, sizeof(int));
-    measured->byte_displs = calloc((size_t)group->size, sizeof(int));
-    measured->types = calloc((size_t)group->size, sizeof(*measured->types));
-    if (!measured->counts || !measured->displs || !measured->byte_displs || !measured->types)
+    measured->counts = calloc(most_blocks(group), sizeof(int));
+    measured->displs = calloc(most_blocks(group), sizeof(int));
+    measured->byte_displs = calloc(most_blocks(group), sizeof(int));
+    measured->address_displs = calloc(most_blocks(group), sizeof(MPI_Aint));
+    measured->types = calloc(most_blocks(group), sizeof(*measured->types));
+    if (!measured->counts || !measured->displs || !measured->byte_displs || !measured->address_displs ||
+        !measured->types)
         bench_fail("out of memory for the counts of %d ranks", group->size);
     measured->comm = MPI_COMM_WORLD;
     measured->persistent = MPI_REQUEST_NULL;
@@ -197,6 +226,7 @@ void bench_case_close(struct bench_case *measured)
     free(measured->counts);
     free(measured->displs);
     free(measured->byte_displs);
+    free(measured->address_displs);
     free(measured->types);
     free(measured->samples);
     memset(measured, 0, sizeof(*measured));
@@ -251,11 +281,11 @@ void bench_case_begin(struct bench_case *measured, size_t bytes, struct bench_ro
 {
     struct bench_call call = {poison, run_call, measured};
     const struct bench_coll *coll = measured->coll;
-    size_t ranks = (size_t)measured->group->size;
+    size_t blocks = (size_t)bench_coll_blocks(coll, measured->group->size);
     size_t count = bytes / measured->type->size;
     bench_case_forget(measured);
-    measured->block = count / ranks ? count / ranks : 1;
-    measured->count = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS) ? measured->block * ranks : count;
+    measured->block = count / blocks ? count / blocks : 1;
+    measured->count = bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS) ? measured->block * blocks : count;
     measured->result_at = measured->place_of_result ? measured->place_of_result(measured) : 0;
     measured->sample_count = 0;
     if (measured->host[0])

@@ -45,9 +45,10 @@ struct bench_case {
     void *host[2]; /* --stage: what MPI works on instead */
     size_t room;   /* bytes of each buffer */
     bool own;      /* send and recv were allocated here */
-    int *counts;   /* an entry for each rank, as the three that follow */
+    int *counts;   /* an entry for each block, as the four that follow */
     int *displs;
     int *byte_displs;
+    MPI_Aint *address_displs;
     MPI_Datatype *types;
     struct bench_args args;
     MPI_Comm comm; /* what MPI is called on */
@@ -84,7 +85,10 @@ struct bench_row {
     enum bench_check check;
 };
 
-/* Bytes of each buffer: the largest message, and at least an element for each rank. */
+/* Collective: what the collective is called on, or duplicates of it. MPI_COMM_WORLD, or its ranks as a ring. */
+MPI_Comm bench_case_comm(struct bench_group *group, const struct bench_coll *coll);
+
+/* Bytes of each buffer: the largest message, and at least an element for each block. */
 size_t bench_case_room(const struct bench_group *group, const struct bench_options *options);
 /* For the MPI call (`call` may be changed afterwards), with collective, type, op, place, sizes and staging from the
  * options. A library that wants buffers of its own kind brings both; else they are NULL. */

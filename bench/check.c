@@ -22,7 +22,9 @@ struct examined {
 /* Of what one rank sends. */
 static int blocks_sent(const struct bench_case *measured)
 {
-    return bench_coll_has(measured->coll, BENCH_SCATTERS) ? measured->group->size : 1;
+    return bench_coll_has(measured->coll, BENCH_SCATTERS)
+               ? bench_coll_blocks(measured->coll, measured->group->size)
+               : 1;
 }
 
 /* Block `index` of them. */
@@ -102,13 +104,13 @@ static void examine_span(struct bench_case *measured, const struct bench_key *ke
     }
 }
 
-/* The ranks whose data the result, or its block from `block`, is made of. */
-static struct bench_key sources(const struct bench_case *measured, int block)
+/* The ranks whose data the result, or its block from `sender`, is made of. */
+static struct bench_key sources(const struct bench_case *measured, int sender)
 {
     const struct bench_coll *coll = measured->coll;
     struct bench_key key = measured->key;
     int rank = measured->group->rank;
-    key.first_rank = bench_coll_has(coll, BENCH_GATHERS) ? block : BENCH_ROOT;
+    key.first_rank = bench_coll_has(coll, BENCH_GATHERS) ? sender : BENCH_ROOT;
     if (!bench_coll_has(coll, BENCH_REDUCES))
         key.ranks = 1;
     if (bench_coll_has(coll, BENCH_SCANS))
@@ -120,18 +122,28 @@ static struct bench_key sources(const struct bench_case *measured, int block)
     return key;
 }
 
+/* Of the blocks that a rank is sent as its block `index`: which of the sender's it is. */
+static int block_at_sender(const struct bench_case *measured, int index)
+{
+    if (!bench_coll_has(measured->coll, BENCH_SCATTERS))
+        return 0;
+    return bench_coll_has(measured->coll, BENCH_NEIGHBORS) ? index : measured->group->rank;
+}
+
 /* A result is a run of blocks, one for each rank that it gathers from, or a single one. */
 static void examine(struct bench_case *measured, struct examined *examined)
 {
     int rank = measured->group->rank;
+    int ranks = measured->group->size;
     bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS);
-    int sent = bench_coll_has(measured->coll, BENCH_SCATTERS) ? rank : 0;
-    for (int block = 0; block < (gathers ? measured->group->size : 1); block++) {
-        struct bench_key key = sources(measured, block);
-        struct span source = block_sent(measured, block, sent);
+    for (int block = 0; block < (gathers ? bench_coll_blocks(measured->coll, ranks) : 1); block++) {
+        int sender = bench_coll_source(measured->coll, ranks, rank, block);
+        int sent = block_at_sender(measured, block);
+        struct bench_key key = sources(measured, sender);
+        struct span source = block_sent(measured, sender, sent);
         size_t at = measured->result_at + (gathers ? bench_case_offset(measured, rank, block) : 0);
         for (int i = 0; i < windows_a_block(measured); i++) {
-            struct span span = window(measured, block, sent, i);
+            struct span span = window(measured, sender, sent, i);
             examine_span(measured, &key, at + span.first - source.first, span, examined);
         }
     }

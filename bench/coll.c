@@ -46,6 +46,16 @@ DEFINE_FORMS(alltoallv, Alltoallv, a->send, a->counts, a->displs, a->type, a->re
              a->type, a->comm)
 DEFINE_FORMS(alltoallw, Alltoallw, a->send, a->counts, a->byte_displs, a->types, a->recv, a->counts,
              a->byte_displs, a->types, a->comm)
+DEFINE_FORMS(neighbor_allgather, Neighbor_allgather, a->send, a->count, a->type, a->recv, a->count, a->type,
+             a->comm)
+DEFINE_FORMS(neighbor_allgatherv, Neighbor_allgatherv, a->send, a->count, a->type, a->recv, a->counts,
+             a->displs, a->type, a->comm)
+DEFINE_FORMS(neighbor_alltoall, Neighbor_alltoall, a->send, a->count, a->type, a->recv, a->count, a->type,
+             a->comm)
+DEFINE_FORMS(neighbor_alltoallv, Neighbor_alltoallv, a->send, a->counts, a->displs, a->type, a->recv,
+             a->counts, a->displs, a->type, a->comm)
+DEFINE_FORMS(neighbor_alltoallw, Neighbor_alltoallw, a->send, a->counts, a->address_displs, a->types, a->recv,
+             a->counts, a->address_displs, a->types, a->comm)
 
 static void call_reduce_local(const struct bench_args *a)
 {
@@ -80,6 +90,11 @@ static const struct bench_coll rows[] = {
     V_FORMS(scatterv, BENCH_SCATTERS | BENCH_FROM_ROOT),
     V_FORMS(alltoallv, BENCH_GATHERS | BENCH_SCATTERS),
     V_FORMS(alltoallw, BENCH_GATHERS | BENCH_SCATTERS),
+    FURTHER(neighbor_allgather, BENCH_GATHERS | BENCH_NEIGHBORS),
+    FURTHER(neighbor_allgatherv, BENCH_GATHERS | BENCH_NEIGHBORS),
+    FURTHER(neighbor_alltoall, BENCH_GATHERS | BENCH_SCATTERS | BENCH_NEIGHBORS),
+    FURTHER(neighbor_alltoallv, BENCH_GATHERS | BENCH_SCATTERS | BENCH_NEIGHBORS),
+    FURTHER(neighbor_alltoallw, BENCH_GATHERS | BENCH_SCATTERS | BENCH_NEIGHBORS),
 };
 
 const struct bench_coll *bench_coll_row(int index)
@@ -94,6 +109,26 @@ const struct bench_coll *bench_coll_find(const char *name)
         if (strcmp(row->name, name) == 0)
             return row;
     return NULL;
+}
+
+int bench_coll_blocks(const struct bench_coll *coll, int ranks)
+{
+    return bench_coll_has(coll, BENCH_NEIGHBORS) ? 2 : ranks;
+}
+
+/* Block 0 goes one way round the ring, block 1 the other. */
+int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, int index)
+{
+    if (!bench_coll_has(coll, BENCH_NEIGHBORS))
+        return index;
+    return (receiver + (index == 0 ? ranks - 1 : 1)) % ranks;
+}
+
+int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int index)
+{
+    if (!bench_coll_has(coll, BENCH_NEIGHBORS))
+        return index;
+    return bench_coll_source(coll, ranks, sender, 1 - index);
 }
 
 bool bench_coll_sends(const struct bench_coll *coll, int rank)
@@ -116,7 +151,7 @@ bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form)
 
 bool bench_coll_can_be_in_place(const struct bench_coll *coll)
 {
-    return coll->has_data && !bench_coll_has(coll, BENCH_ONE_BUFFER | BENCH_LOCAL);
+    return coll->has_data && !bench_coll_has(coll, BENCH_ONE_BUFFER | BENCH_LOCAL | BENCH_NEIGHBORS);
 }
 
 bool bench_coll_is_in_place(const struct bench_coll *coll, int rank)
@@ -150,6 +185,8 @@ double bench_coll_busbw_factor(const struct bench_coll *coll, int ranks)
 {
     if (bench_coll_has(coll, BENCH_LOCAL))
         return 0.0;
+    if (bench_coll_has(coll, BENCH_NEIGHBORS))
+        return 1.0;
     if (bench_coll_has(coll, BENCH_GATHERS | BENCH_SCATTERS))
         return (double)(ranks - 1) / ranks;
     if (bench_coll_has(coll, BENCH_TO_ROOT | BENCH_FROM_ROOT | BENCH_SCANS))

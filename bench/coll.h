@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* A vector is one block for each rank. Without GATHERS and SCATTERS whole vectors move. */
+/* A vector is one block for each rank, or for each neighbour. Without GATHERS and SCATTERS whole vectors move. */
 enum bench_flow {
     BENCH_REDUCES = 1,     /* what arrives is the reduction over all ranks */
     BENCH_GATHERS = 2,     /* a receiver gets a vector: one block from each rank */
@@ -25,7 +25,8 @@ enum bench_flow {
     BENCH_BEFORE = 128,    /* of a scan: without itself */
     BENCH_UNEVEN = 256,    /* blocks differ in length */
     BENCH_LOCAL =
-        512 /* nobody else takes part: what stands in recv is reduced with what is sent, for which rank r + 1 stands */
+        512, /* nobody else takes part: what stands in recv is reduced with what is sent, for which rank r + 1 stands */
+    BENCH_NEIGHBORS = 1024 /* blocks are of the ranks beside it in a ring, not of all: no form in place */
 };
 
 enum { BENCH_ROOT = 0 };
@@ -37,10 +38,11 @@ struct bench_args {
     const void *send; /* or MPI_IN_PLACE */
     void *recv;
     int count; /* elements: of this rank's block where the collective gathers or scatters, else of the vector */
-    const int *counts; /* of each rank's block, and where it stands */
+    const int *counts; /* of each block, and where it stands */
     const int *displs;
     const int *byte_displs;
-    const MPI_Datatype *types; /* `type` for each rank */
+    const MPI_Aint *address_displs; /* the same */
+    const MPI_Datatype *types;      /* `type` for each block */
     MPI_Datatype type;
     MPI_Op op;
     MPI_Comm comm;
@@ -69,6 +71,10 @@ static inline bool bench_coll_is_alltoall(const struct bench_coll *coll)
 {
     return bench_coll_has(coll, BENCH_GATHERS) && bench_coll_has(coll, BENCH_SCATTERS);
 }
+/* How many blocks a vector has, who sends a receiver block `index`, and whom a sender sends its own to. */
+int bench_coll_blocks(const struct bench_coll *coll, int ranks);
+int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, int index);
+int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int index);
 bool bench_coll_sends(const struct bench_coll *coll, int rank);
 bool bench_coll_receives(const struct bench_coll *coll, int rank);
 bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form);
@@ -76,10 +82,10 @@ bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form);
 bool bench_coll_can_be_in_place(const struct bench_coll *coll);
 bool bench_coll_is_in_place(const struct bench_coll *coll, int rank);
 /* Where block `index` stands in a vector of blocks that `holder` sends or receives: an element. `block` is the mean of their
- * lengths; of index `ranks`, where the vector ends. */
+ * lengths; of the index behind the last, where the vector ends. */
 size_t bench_coll_offset(const struct bench_coll *coll, size_t block, int ranks, int holder, int index);
-/* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it; of scans, which it lacks, 1, as each rank but the last has to send
- * a vector's worth. */
+/* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it; of scans and of neighbours, which it lacks, 1, as each rank (of a scan
+ * each but the last) has to send a vector's worth. */
 double bench_coll_busbw_factor(const struct bench_coll *coll, int ranks);
 
 const char *bench_form_name(enum bench_form form);

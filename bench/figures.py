@@ -13,9 +13,10 @@ import re
 UNITS = "KMGT"
 COLLECTIVES = ("allreduce", "reduce", "bcast", "allgather", "reduce_scatter", "reduce_scatter_block", "alltoall", "gather",
                "scatter", "barrier")
+NEIGHBORS = tuple(f"neighbor_{name}" for name in ("allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw"))
 # Measured by --collectives more; NCCL has no scans and no MPI_Reduce_local.
 FURTHER = ("scan", "exscan", "reduce_local") + tuple(name + kind for name in ("allgatherv", "gatherv", "scatterv", "alltoallv", "alltoallw")
-                                                     for kind in ("", "_uneven"))
+                                                     for kind in ("", "_uneven")) + NEIGHBORS
 FORMS = ("blocking", "nonblocking", "persistent", "overlap")
 
 # Of the contexts only what describes the run; paths and host names stay out of published results.

@@ -65,6 +65,7 @@ void bench_group_open(struct bench_group *group, MPI_Comm comm)
     MPI_Comm local;
     memset(group, 0, sizeof(*group));
     group->window = MPI_WIN_NULL;
+    group->ring = MPI_COMM_NULL;
     MPI_Comm_dup(comm, &group->comm);
     MPI_Comm_rank(group->comm, &group->rank);
     MPI_Comm_size(group->comm, &group->size);
@@ -80,6 +81,8 @@ void bench_group_close(struct bench_group *group)
 {
     if (group->window != MPI_WIN_NULL)
         MPI_Win_free(&group->window);
+    if (group->ring != MPI_COMM_NULL)
+        MPI_Comm_free(&group->ring);
     MPI_Comm_free(&group->comm);
     group->shared = NULL;
 }

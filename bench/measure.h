@@ -27,6 +27,7 @@ struct bench_group {
     int size;
     int local_rank; /* among the ranks of this host */
     int local_size;
+    MPI_Comm ring; /* the same ranks as neighbours (bench/case.h); MPI_COMM_NULL until it is needed */
     MPI_Win window;
     struct bench_shared *shared; /* NULL when the ranks are on several hosts */
     int pause_us; /* 0 as opened; else each iteration begins a random time of up to this after its barrier */

@@ -43,7 +43,7 @@ static int reduce_scatter(const struct nccl_call *c)
     return c->api->ncclReduceScatter(c->send, recv, c->count, c->type, c->op, c->comm, c->stream);
 }
 
-/* Sends block i (`scatters`: of all; else the only one) to, and receives block i from, each rank i for which that is wanted. */
+/* Sends block i (`scatters`: of all; else the only one) to, and receives block i from, whom that is for and from, if it is wanted. */
 static int group(const struct nccl_call *c, bool send, bool recv, bool scatters)
 {
     const struct bench_case *measured = c->measured;
@@ -51,15 +51,18 @@ static int group(const struct nccl_call *c, bool send, bool recv, bool scatters)
     int rank = measured->group->rank;
     bool rooted_send = bench_coll_has(measured->coll, BENCH_TO_ROOT);
     bool rooted_recv = bench_coll_has(measured->coll, BENCH_FROM_ROOT);
-    for (int i = 0; i < measured->group->size; i++) {
+    for (int i = 0; i < bench_coll_blocks(measured->coll, measured->group->size); i++) {
+        int source = bench_coll_source(measured->coll, measured->group->size, rank, i);
+        int target = bench_coll_target(measured->coll, measured->group->size, rank, i);
         size_t at = bench_case_offset(measured, rank, i) * measured->type->size;
         size_t length = bench_case_length(measured, rank, i);
         const char *from = (const char *)c->send + (scatters ? at : 0);
         char *to = c->recv + (rooted_recv ? 0 : at);
-        if (error == 0 && send && (!rooted_send || i == BENCH_ROOT))
-            error = c->api->ncclSend(from, scatters ? length : c->count, c->type, i, c->comm, c->stream);
-        if (error == 0 && recv && (!rooted_recv || i == BENCH_ROOT))
-            error = c->api->ncclRecv(to, rooted_recv ? c->count : length, c->type, i, c->comm, c->stream);
+        if (error == 0 && send && (!rooted_send || target == BENCH_ROOT))
+            error = c->api->ncclSend(from, scatters ? length : c->count, c->type, target, c->comm, c->stream);
+        if (error == 0 && recv && (!rooted_recv || source == BENCH_ROOT))
+            error =
+                c->api->ncclRecv(to, rooted_recv ? c->count : length, c->type, source, c->comm, c->stream);
     }
     int end = c->api->ncclGroupEnd();
     return error != 0 ? error : end;
@@ -141,6 +144,11 @@ static const struct {
     {"alltoallv_uneven", alltoallv},
     {"alltoallw", alltoallv},
     {"alltoallw_uneven", alltoallv},
+    {"neighbor_allgather", allgatherv},
+    {"neighbor_allgatherv", allgatherv},
+    {"neighbor_alltoall", alltoallv},
+    {"neighbor_alltoallv", alltoallv},
+    {"neighbor_alltoallw", alltoallv},
 };
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 

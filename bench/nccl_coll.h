@@ -1,5 +1,5 @@
 /*
- * The collectives of bench/coll.h as NCCL has or expresses them, on the buffers of a case. What NCCL lacks (the v forms; all of
+ * The collectives of bench/coll.h as NCCL has or expresses them, on the buffers of a case. What NCCL lacks (the v forms and neighbours; all of
  * alltoall, gather and scatter before 2.28) is a group of sends and receives; a barrier is an all-reduce of one element.
  */
 #ifndef BENCH_NCCL_COLL_H

@@ -33,7 +33,8 @@ static const struct option_row rows[] = {
      "all|more|allreduce|reduce|bcast|allgather|reduce_scatter|reduce_scatter_block|alltoall|gather|scatter|"
      "barrier|"
      "scan|exscan|reduce_local|allgatherv|allgatherv_uneven|gatherv|gatherv_uneven|scatterv|scatterv_uneven|"
-     "alltoallv|alltoallv_uneven|alltoallw|alltoallw_uneven",
+     "alltoallv|alltoallv_uneven|alltoallw|alltoallw_uneven|"
+     "neighbor_allgather|neighbor_allgatherv|neighbor_alltoall|neighbor_alltoallv|neighbor_alltoallw",
      "what is measured: names with commas between them; all: those up to barrier; more: the further ones, "
      "which "
      "bench_compare measures at fewer sizes (allreduce; bench_mpi: all)",

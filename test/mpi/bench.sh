@@ -68,7 +68,7 @@ expect more_is_not_all 1 "$bench/check_results" --more "$fresh"
 sed 's/"memory": "host"/"memory": "cuda"/' "$more" >"$LOGS/bench.more.cuda.json"
 printf '%s\n' '<!-- figures: begin, written by bench/readme_table -->' '<!-- figures: end -->' >"$LOGS/bench.more.md"
 expect more_readme 0 "$bench/readme_table" --readme "$LOGS/bench.more.md" "$LOGS/bench.more.cuda.json"
-for name in scan reduce_local alltoallw_uneven; do
+for name in scan reduce_local alltoallw_uneven neighbor_alltoallw; do
     holds "more_readme_$name" "no line of it" grep -Eq "^\\| $name \\| [0-9.]+ (µs|ms) " "$LOGS/bench.more.md"
 done
 

@@ -55,6 +55,8 @@ static void make_inputs(struct call *call)
     size_t size = call->type->repr.size;
     size_t elements = smaller(call->count, PERIOD);
 
+    call->draw.native = test_ways_native && call->on_device;
+
     call->inputs = test_alloc(elements * (size_t)call->comm->size * size);
     call->results = test_alloc(elements * size);
     call->mine = test_alloc(elements * size);

@@ -3,8 +3,10 @@
  * a persistent request that was made of them is started. Others take their places in memory at once, so that a call which looked
  * at them would go wrong.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/mpi/form.h"
 #include "test/mpi/memory.h"
@@ -213,6 +215,45 @@ static void test_nonblocking(void)
     test_end();
 }
 
+static long resident_kib(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file == NULL || fscanf(file, "%*d %ld", &pages) != 1)
+        test_fail("/proc/self/statm does not tell the resident memory");
+    if (file != NULL)
+        fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Requests that are freed at once, in a program whose other calls need no progress: those that are over are not to be kept, at some KiB each. The buffers stay: nobody
+ * is told when the last call is over. */
+static void test_forgotten(void)
+{
+    enum { FIRST = 1000, MORE = 4000, MOST_KIB = 5000 };
+    long before = 0;
+
+    if (!test_begin("freed/forgotten"))
+        return;
+    struct test_buffer send, recv;
+    test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(int), 0, true);
+    test_buffer_make(&recv, TEST_DEVICE, COUNT * sizeof(int), 0, true);
+    for (int call = 0; call < FIRST + MORE; call++) {
+        MPI_Request request;
+        test_ok(MPI_Iallreduce(send.data, recv.data, COUNT, MPI_INT, MPI_BOR, MPI_COMM_WORLD, &request),
+                "MPI_Iallreduce");
+        test_ok(MPI_Request_free(&request), "MPI_Request_free");
+        test_ok(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+        if (call == FIRST)
+            before = resident_kib();
+    }
+    const long grown = resident_kib() - before;
+    if (grown > MOST_KIB)
+        test_fail("%d calls whose requests were freed have taken %ld KiB", MORE, grown);
+    test_end();
+}
+
 #ifdef TEST_PERSISTENT
 static void test_persistent(void)
 {
@@ -241,6 +282,7 @@ int main(int argc, char **argv)
 {
     test_start(&argc, &argv, MPI_THREAD_SINGLE, NULL);
     test_nonblocking();
+    test_forgotten();
 #ifdef TEST_PERSISTENT
     test_persistent();
 #endif

@@ -194,7 +194,7 @@ static uint64_t make_integer(const struct test_draw *draw, int rank, uint64_t in
     case TEST_BOR:
         return bits & more;
     default:
-        return draw->repr->positive ? bits >> 1 : bits;
+        return draw->repr->positive && !draw->native ? bits >> 1 : bits;
     }
 }
 

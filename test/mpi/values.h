@@ -50,8 +50,9 @@ struct test_repr {
     enum { TEST_PLAIN, TEST_LOGICAL, TEST_COMPLEX, TEST_PAIR } shape;
     enum test_format format[2];
     size_t second;
-    size_t size;   /* also the extent */
-    bool positive; /* only values without the uppermost bit are drawn for MAX and MIN */
+    size_t size; /* also the extent */
+    bool
+        positive; /* only values without the uppermost bit are drawn for MAX and MIN, unless gpucoll has to reduce */
 };
 
 struct test_type {
@@ -68,6 +69,7 @@ struct test_draw {
     uint64_t seed;
     int ranks;
     bool exact;
+    bool native; /* gpucoll has to reduce: all values, of whatever type */
 };
 
 extern const struct test_type test_types[]; /* types.c */

@@ -487,6 +487,10 @@ int gpucoll_call_later(gpucoll_module *self, const struct gpucoll_later *later, 
     }
     gpucoll_enter();
     int rc = call_locked(self, later, request);
+    const bool crowd = gpucoll_requests_crowd();
     gpucoll_leave();
+    if (crowd) {
+        opal_progress();
+    }
     return rc;
 }

@@ -102,7 +102,9 @@ bool gpucoll_reduction(const ompi_op_t *op, const ompi_datatype_t *dtype, enum g
         return false;
     }
     size_t bytes = (size_t)(dtype->super.ub - dtype->super.lb);
-    int type = type_after(&types[index], bytes);
+    /* Open MPI reduces offsets as unsigned numbers; MPI says that they are signed. */
+    int type = dtype == MPI_OFFSET ? families[SIGNED][__builtin_ctzll(sizeof(MPI_Offset))]
+                                   : type_after(&types[index], bytes);
     int known_op = ops[op->o_f_to_c_index];
     if (type == 0 || known_op == 0) {
         return false;

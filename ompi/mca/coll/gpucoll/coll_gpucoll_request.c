@@ -13,6 +13,8 @@ static struct {
     struct gpucoll_outer *active;
     struct gpucoll_outer **end;
     unsigned pass;
+    unsigned long count;           /* of those active */
+    unsigned begun;                /* since the latest pass */
     bool registered;               /* with opal_progress: only while there is something to do */
     bool net_registered;           /* since there is a network between hosts */
     struct gpucoll_outer *dropped; /* to be freed when the lock is left */
@@ -212,26 +214,73 @@ static void complete(struct gpucoll_outer *outer)
     gpucoll_outer_drop_if_freed(outer);
 }
 
-/* Moves all on, and those that have ended to a list of their own. */
-static struct gpucoll_outer *advance_all(void)
+/* A pass looks at the oldest and at some more, others each time: of thousands that are under way few can move on, most often the oldest, and to look at all
+ * would make each pass as long as there are requests. */
+enum { OLDEST = 64, MORE = 192 };
+
+/* Those that have ended, in order. */
+struct ended {
+    struct gpucoll_outer *first;
+    struct gpucoll_outer **end;
+};
+
+static void take_out(struct gpucoll_outer **link)
 {
-    struct gpucoll_outer *ended = NULL;
-    struct gpucoll_outer **ended_end = &ended;
-    struct gpucoll_outer **link = &requests.active;
-    unsigned pass = ++requests.pass;
-    while (*link != NULL) {
-        struct gpucoll_outer *outer = *link;
-        if (!gpucoll_later_advance(outer, pass)) {
-            link = &outer->next;
-            continue;
-        }
-        *link = outer->next;
-        *ended_end = outer;
-        ended_end = &outer->next;
-        *ended_end = NULL;
+    struct gpucoll_outer *outer = *link;
+    *link = outer->next;
+    if (outer->next == NULL) {
+        requests.end = link;
     }
-    requests.end = link;
-    return ended;
+    outer->next = NULL;
+}
+
+/* True if the request at `link` has ended, and is no more there. */
+static bool advance(struct gpucoll_outer **link, struct ended *ended)
+{
+    struct gpucoll_outer *outer = *link;
+    if (!gpucoll_later_advance(outer, requests.pass)) {
+        return false;
+    }
+    take_out(link);
+    requests.count--;
+    *ended->end = outer;
+    ended->end = &outer->next;
+    return true;
+}
+
+static void append(struct gpucoll_outer *outer)
+{
+    *requests.end = outer;
+    requests.end = &outer->next;
+}
+
+static struct gpucoll_outer *advance_some(void)
+{
+    struct ended ended = {.first = NULL, .end = &ended.first};
+    struct gpucoll_outer **link = &requests.active;
+    const struct gpucoll_outer *moved = NULL; /* the first that was put behind the others */
+    requests.pass++;
+    requests.begun = 0;
+    for (int i = 0; i < OLDEST && *link != NULL; i++) {
+        if (!advance(link, &ended)) {
+            link = &(*link)->next;
+        }
+    }
+    for (int i = 0; i < MORE && *link != moved; i++) {
+        struct gpucoll_outer *outer = *link;
+        if (!advance(link, &ended)) {
+            take_out(link);
+            append(outer);
+            moved = moved != NULL ? moved : outer;
+        }
+    }
+    return ended.first;
+}
+
+bool gpucoll_requests_crowd(void)
+{
+    const unsigned long many = 1024;
+    return requests.depth == 1 && (requests.begun >= OLDEST || requests.count >= many);
 }
 
 static int progress(void)
@@ -249,7 +298,7 @@ static int progress(void)
         /* Communicators that MPI_Init makes are not to send messages before it ends. */
         gpucoll_sequences_progress();
     }
-    struct gpucoll_outer *ended = advance_all();
+    struct gpucoll_outer *ended = advance_some();
     if (requests.pass % passes_per_watch == 0) {
         gpucoll_watch_waits(requests.active);
     }
@@ -296,8 +345,9 @@ void gpucoll_outer_activate(struct gpucoll_outer *outer)
     outer->active = true;
     outer->waiting = (struct gpucoll_waiting){0};
     outer->next = NULL;
-    *requests.end = outer;
-    requests.end = &outer->next;
+    append(outer);
+    requests.count++;
+    requests.begun++;
     gpucoll_expect_progress();
 }
 

@@ -33,7 +33,8 @@ const char *gpucoll_reason_text(enum gpucoll_reason reason)
         [GPUCOLL_REASON_HOST_MEMORY] = "a rank is out of host memory",
         [GPUCOLL_REASON_SMALL] = "a small call of many ranks on one host, which others run faster",
         [GPUCOLL_REASON_TEAM] = "the communicator is not native (coll_gpucoll_verbose 1 says why)",
-        [GPUCOLL_REASON_OPERAND] = "no kernel for this operator on this type, or no data",
+        [GPUCOLL_REASON_OPERAND] =
+            "no kernel for this operator on this type, no data, or a call such as Open MPI makes itself",
         [GPUCOLL_REASON_FORM] = "not native in this form",
     };
     return (unsigned)reason < GPUCOLL_REASON_COUNT ? texts[reason] : "unknown";

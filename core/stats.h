@@ -60,7 +60,7 @@ enum gpucoll_reason {
     GPUCOLL_REASON_SMALL,       /* too little for ranks of one machine that count as several hosts */
     /* Known before the engine is asked: */
     GPUCOLL_REASON_TEAM,    /* the communicator has no team */
-    GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, or no data */
+    GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, no data, or a call such as Open MPI makes itself */
     GPUCOLL_REASON_FORM,    /* this collective, in this form, is not native */
     GPUCOLL_REASON_COUNT
 };

@@ -54,6 +54,10 @@ static const char intro[] =
     "calls itself (MPI_Comm_idup): MPI_Iallreduce\n"
     "and MPI_Ireduce of one MPI_INT by MPI_MAX or MPI_MIN, and MPI_Ibcast of four bytes.\n"
     "\n"
+    "Calls that are under way on many communicators at once may be staged, too: each needs one of the lanes "
+    "of "
+    "its GPU (`coll_gpucoll_lanes`).\n"
+    "\n"
     "reduce_local has no communicator: it is native where both buffers are memory of one GPU, and waits for "
     "no other rank.\n"
     "\n";

@@ -46,6 +46,7 @@ TEST_F(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
         stays = !ops->drained(a.net, to_b, 1);
     }
     EXPECT_TRUE(stays);
+    EXPECT_GT(sent.size(), 10u) << "a socket takes more than some messages";
     for (int turn = 0; turn < 1000; turn++) {
         ops->progress(a.net);
     }
@@ -58,6 +59,21 @@ TEST_F(net_tcp, what_is_done_may_not_have_left_and_does_with_progress)
     }
     EXPECT_TRUE(until(a, b, [&] { return ops->drained(a.net, to_b, 1); }));
     EXPECT_TRUE(a.log.topics().empty() && b.log.topics().empty());
+}
+
+/* A peer that computes is not waited for. */
+TEST_F(net_tcp, what_has_left_is_known_without_the_peer)
+{
+    for (size_t bytes : {size_t{8}, size_t{4000}}) {
+        Message message(bytes);
+        message.send(a, to_b, 7);
+        for (int turn = 0; turn < 1000 && !ended(a, message); turn++) {
+            ops->progress(a.net);
+        }
+        ASSERT_TRUE(ended(a, message));
+        ops->progress(a.net);
+        EXPECT_TRUE(ops->drained(a.net, to_b, 1));
+    }
 }
 
 /* Of what goes to another process nothing is to be waited for; nor does what comes in leave anything. */

@@ -1,7 +1,7 @@
 /*
  * Has what was sent left the process? Over TCP UCX is done with a message when it has copied the end of it, of which a full socket takes a part
  * only. The rest goes when there is room, by whoever turns progress then: if nobody does, the receiver waits as long. A flush of
- * the connection tells, which costs next to nothing where all has gone. Other wires take what they are given.
+ * the worker tells, which costs next to nothing where all has gone. Other wires take what they are given.
  */
 #include "ucx_tl/rdma/net.h"
 
@@ -32,6 +32,29 @@ static void end(struct gpucoll_net *net, void **flush)
     }
 }
 
+/* What all sockets of the worker have been given: known here alone, and at once where nothing is under way. */
+static bool all_have_left(struct gpucoll_net *net)
+{
+    if (!is_flushing(net, &net->flush) && net->undrained) {
+        net->undrained = false;
+        net->flush = under_way(net->ucx->ucp_worker_flush_nbx(net->worker, &no_options));
+    }
+    return net->flush == NULL;
+}
+
+/* The peer's progress is to answer that: UCX sends a question behind the messages. (Since 1.12; until then it looks at the socket alone.) */
+static bool has_answered(struct gpucoll_net *net, struct gpucoll_net_peer *peer)
+{
+    if (!is_flushing(net, &peer->flush) && peer->undrained) {
+        peer->undrained = false;
+        if (peer->endpoint != NULL && !peer->failing) {
+            peer->flush = under_way(net->ucx->ucp_ep_flush_nbx(peer->endpoint, &no_options));
+        }
+    }
+    return peer->flush == NULL;
+}
+
+/* A peer may be computing: it is asked only while something else is under way, which the worker cannot be told apart from. */
 bool gpucoll_rdma_drained(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint32_t ties)
 {
     (void)ties; /* this is one */
@@ -39,13 +62,11 @@ bool gpucoll_rdma_drained(struct gpucoll_net *net, struct gpucoll_net_peer *peer
         return true;
     }
     pthread_mutex_lock(&net->lock);
-    if (!is_flushing(net, &peer->flush) && peer->undrained) {
+    const bool all = all_have_left(net);
+    if (all) {
         peer->undrained = false;
-        if (peer->endpoint != NULL && !peer->failing) {
-            peer->flush = under_way(net->ucx->ucp_ep_flush_nbx(peer->endpoint, &no_options));
-        }
     }
-    const bool drained = peer->flush == NULL;
+    const bool drained = all || has_answered(net, peer);
     pthread_mutex_unlock(&net->lock);
     return drained;
 }
@@ -56,11 +77,7 @@ bool gpucoll_rdma_all_drained(struct gpucoll_net *net)
         return true;
     }
     pthread_mutex_lock(&net->lock);
-    if (!is_flushing(net, &net->flush) && net->undrained) {
-        net->undrained = false;
-        net->flush = under_way(net->ucx->ucp_worker_flush_nbx(net->worker, &no_options));
-    }
-    const bool drained = net->flush == NULL;
+    const bool drained = all_have_left(net);
     pthread_mutex_unlock(&net->lock);
     return drained;
 }

@@ -44,6 +44,14 @@ static bool goes_in_bulk(const struct gpucoll_request *request)
     return all % GPUCOLL_PACK_BYTES == 0;
 }
 
+/* Has a launched kernel no use for the memory that bulk copies go through? Of what is not aligned nothing goes through it; and within a GPU threads do as well, in
+ * CTAs that leave others room on their SMs. */
+static bool goes_by_threads(const struct gpucoll_request *request, enum gpucoll_kernel kernel)
+{
+    return kernel == GPUCOLL_KERNEL_STORE && !request->plan.linger &&
+           (request->links->sharers > 1 || !goes_in_bulk(request));
+}
+
 /* How long the kernel waits for the next call. That of rehearsals, if it is longer than usual, for what is left of MPI_Init, 0.1 ms, and for a call
  * soon after it: for that one alone, and no longer than a program needs to allocate memory. */
 static void set_linger(const struct gpucoll_request *request, struct gpucoll_launch *launch)
@@ -73,6 +81,7 @@ gpucoll_status gpucoll_kernel_start(struct gpucoll_request *request, enum gpucol
         .functor = request->functor,
         .ctas = plan->ctas,
         .threads = plan->threads,
+        .by_threads = goes_by_threads(request, kernel),
         .gate = gate,
         .args = args,
         .runs = gpucoll_kernel_is_exchange(kernel) ? &request->runs : NULL,

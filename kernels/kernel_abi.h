@@ -165,6 +165,15 @@ enum gpucoll_gate_word {
     GPUCOLL_GATE_WORDS
 };
 
+/* `abort` of a status once more, for CTAs that look at it before they begin: loads of the same line of host memory by several SMs are done one after the
+ * other, a microsecond each (docs/design-linger.md). */
+enum { GPUCOLL_BEGIN_LINES = 64 };
+
+struct gpucoll_begin_line {
+    uint32_t abort;
+    uint32_t unused[31];
+};
+
 /* Host memory that the device can reach, aligned to 16 bytes, one for each stream of a device. */
 struct gpucoll_kernel_status {
     /* Written by the host; a kernel at its gate reads them at once. */
@@ -186,7 +195,18 @@ struct gpucoll_kernel_status {
     uint32_t sent;      /* ONESHOT_EARLY, when it gave up by itself: its done_value. All that it sends is sent, which is not to be done twice: who has it all may be done */
     /* FETCH: four bytes each, and above them its done_value: a word says itself that it is there. */
     uint64_t fetched[GPUCOLL_COURIER_BYTES / 4];
+    /* Written by the host: CTA i of a kernel that is not to begin when it was given up looks at line i, and so on from the first again. */
+    struct gpucoll_begin_line begin[GPUCOLL_BEGIN_LINES];
 };
+
+/* By the host: kernels of the stream give up; 0 takes that back. */
+static inline void gpucoll_status_abort(struct gpucoll_kernel_status *status, uint32_t abort)
+{
+    __atomic_store_n(&status->abort, abort, __ATOMIC_RELEASE);
+    for (int i = 0; i < GPUCOLL_BEGIN_LINES; i++) {
+        __atomic_store_n(&status->begin[i].abort, abort, __ATOMIC_RELEASE);
+    }
+}
 
 /*
  * How the host gives a lingering kernel its next call, in host memory that the device polls. A chunk is written by two 8-byte

@@ -114,6 +114,7 @@ struct gpucoll_launch {
     uint32_t linger_ns;
     bool
         waits_once; /* it waits so long for one call that has not this flag: the one after that has a launch of its own */
+    bool by_threads; /* GPUCOLL_KERNEL_STORE moves by threads: not one that lingers */
     bool gate; /* the kernel asks the host before it stores anything (core/gate.h); not one that lingers */
     const struct gpucoll_kernel_args *args; /* copied; what belongs to the stream is filled in by it */
     const struct gpucoll_kernel_runs *runs; /* of an exchange; copied */

@@ -102,7 +102,7 @@ void gpucoll_cuda_stream_stop(struct gpucoll_stream *base)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
     const struct gpucoll_cuda_accel *accel = gpucoll_cuda_accel(base->device->accel);
-    __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
+    gpucoll_status_abort(&stream->shared->status, 1);
     dismiss(stream);
     struct gpucoll_entry entry = gpucoll_cuda_relax(accel);
     /* Bounded: a kernel that has not begun may stand behind one of the application that never ends. */
@@ -125,7 +125,7 @@ void gpucoll_cuda_stream_close(struct gpucoll_stream *base)
     }
     if (alive && stream->handle) {
         /* A kernel that still waits for a peer, or for another call, writes to the status when it gives up. */
-        __atomic_store_n(&stream->shared->status.abort, 1, __ATOMIC_RELEASE);
+        gpucoll_status_abort(&stream->shared->status, 1);
         dismiss(stream);
         (void)accel->cuda->cuStreamSynchronize(stream->handle);
         (void)accel->cuda->cuStreamDestroy(stream->handle);
@@ -296,7 +296,7 @@ static void set_ctas(struct cuda_stream *stream, unsigned ctas)
 
 static void shape_launch(struct cuda_stream *stream, const struct gpucoll_launch *launch, unsigned ctas)
 {
-    const bool bulk = gpucoll_kernel_has_tiles(launch->kernel);
+    const bool bulk = gpucoll_kernel_has_tiles(launch->kernel) && !launch->by_threads;
     stream->threads = threads_of(launch);
     stream->shared_bytes =
         bulk && gpucoll_cuda_device(stream->base.device)->bulk ? GPUCOLL_BULK_SHARED_BYTES : 0;

@@ -55,12 +55,11 @@ static struct moved moved_of(const struct gpucoll_plan_input *input)
                           peers * bytes}; /* bytes are those of a block */
 }
 
-/* More pairs of CTAs take longer to start, each with nearly all of the shared memory of two SMs: 14 CTAs 6 us longer than 8 (plans of 2 and 4
- * H200). */
+/* More pairs of CTAs take longer to start, each with nearly all of the shared memory of two SMs: 14 CTAs 2.4 us longer than 8 (plans-launched-2xH200). */
 static double pairs_us(uint32_t ctas)
 {
     const uint32_t free = 8;
-    return ctas > free ? 0.9 * (ctas - free) : 0;
+    return ctas > free ? 0.4 * (ctas - free) : 0;
 }
 
 /* Of what a CTA reads and stores, what one does whose reduction is called pack by pack (kernels/functors.h): a reduce of 16 MiB to one of four

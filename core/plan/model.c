@@ -18,7 +18,7 @@
     .link_share = 0.94,                                                                                      \
     /* docs/design-direct.md */                                                                              \
     .bulk_cta_bandwidth = 48e9,                                                                              \
-    .bulk_us = 5.0,                                                                                          \
+    .bulk_us = 1.6,                                                                                          \
     .copy_us = 8.5,                                                                                          \
     .copy_each_us = 2.0,                                                                                     \
     .copy_hop_us = 8.0,                                                                                      \

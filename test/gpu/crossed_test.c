@@ -14,7 +14,7 @@ static void give_up(int signal)
     (void)signal;
     for (int i = 0; i < PAIRS; i++) {
         for (int r = 0; r < 2; r++) {
-            __atomic_store_n(&pairs[i].rank[r].status->abort, 1, __ATOMIC_RELEASE);
+            gpucoll_status_abort(pairs[i].rank[r].status, 1);
         }
     }
 }

@@ -390,9 +390,9 @@ static bool run_given_up(struct exchange *exchange, enum gpucoll_kernel kernel, 
     ranks_launch(ranks, 0, &late);
     spin(1000000);
     bool passed = !ranks_done(ranks, 0);
-    __atomic_store_n(&ranks->rank[0].status->abort, 1, __ATOMIC_RELEASE);
+    gpucoll_status_abort(ranks->rank[0].status, 1);
     passed &= accel->ops->synchronize(accel, ranks->rank[0].recv) == GPUCOLL_OK && !ranks_done(ranks, 0);
-    __atomic_store_n(&ranks->rank[0].status->abort, 0, __ATOMIC_RELEASE);
+    gpucoll_status_abort(ranks->rank[0].status, 0);
     return exchange_verify(exchange, &late) && passed;
 }
 

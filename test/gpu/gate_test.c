@@ -78,7 +78,7 @@ static void give_up(void)
 {
     for (int i = 0; i < PAIRS; i++) {
         for (int r = 0; r < 2; r++) {
-            __atomic_store_n(&pairs[i].rank[r].status->abort, 1, __ATOMIC_RELEASE);
+            gpucoll_status_abort(pairs[i].rank[r].status, 1);
         }
     }
 }

@@ -152,14 +152,14 @@ static void run_serial(struct bench *bench, const struct call *call)
     for (uint32_t r = 0; r < ranks->size; r++) {
         struct rank *rank = &ranks->rank[r];
         bool last = r + 1 == ranks->size;
-        __atomic_store_n(&rank->status->abort, !last, __ATOMIC_RELEASE);
+        gpucoll_status_abort(rank->status, !last);
         ranks_launch(ranks, r, call);
         if (last) {
             ranks_wait(ranks, r, bench->name);
         } else if (accel->ops->synchronize(accel, rank->recv) != GPUCOLL_OK) {
             exit(1);
         }
-        __atomic_store_n(&rank->status->abort, 0, __ATOMIC_RELEASE);
+        gpucoll_status_abort(rank->status, 0);
     }
     for (uint32_t r = 0; r < ranks->size; r++) {
         if (!ranks_done(ranks, r)) {

@@ -171,7 +171,7 @@ bool ranks_done(struct ranks *ranks, uint32_t r)
 static void give_up(struct ranks *ranks, uint32_t r, const char *name)
 {
     for (uint32_t i = 0; i < ranks->size; i++) {
-        __atomic_store_n(&ranks->rank[i].status->abort, 1, __ATOMIC_RELEASE);
+        gpucoll_status_abort(ranks->rank[i].status, 1);
     }
     gpucoll_status health = ranks->gpus->accel->ops->stream_health(ranks->rank[r].stream);
     uint64_t start = gpucoll_now_ns();

@@ -375,7 +375,8 @@ class host_stream : public host_accel
         args.nranks = ranks;
         args.peer[0].lane = args.peer[1].lane = lane.data();
         args.peer[0].epoch = args.peer[1].epoch = 7;
-        gpucoll_launch launch = {GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, false, &args, nullptr};
+        gpucoll_launch launch = {
+            GPUCOLL_KERNEL_TWOSHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, false, false, &args, nullptr};
         return ops->launch(stream, &launch);
     }
 
@@ -447,7 +448,8 @@ TEST_F(host_stream, what_stores_to_peers_does_not_begin_once_it_is_given_up)
     args.nranks = 1;
     gpucoll_kernel_runs runs = {};
     runs.run[0] = {&stored[0], &stored[1], sizeof(float), sizeof(float)};
-    gpucoll_launch behind = {GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, 1, 32, 0, false, false, &args, &runs};
+    gpucoll_launch behind = {
+        GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, 1, 32, 0, false, false, false, &args, &runs};
     ASSERT_EQ(ops->launch(stream, &behind), GPUCOLL_OK);
     ops->stream_stop(stream);
     EXPECT_EQ(stored[1], 4);
@@ -467,7 +469,8 @@ TEST_F(host_stream, impossible_launches_are_refused)
     gpucoll_kernel_args args;
     memset(&args, 0, sizeof args);
     args.nranks = 2;
-    const gpucoll_launch good = {GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, false, &args, nullptr};
+    const gpucoll_launch good = {
+        GPUCOLL_KERNEL_ONESHOT, GPUCOLL_FN_sum_f32, 1, 32, 0, false, false, false, &args, nullptr};
     gpucoll_launch bad = good;
     bad.functor = GPUCOLL_FUNCTOR_COUNT;
     EXPECT_EQ(ops->launch(stream, &bad), GPUCOLL_ERR_INVALID);

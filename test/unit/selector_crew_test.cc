@@ -146,14 +146,14 @@ TEST(crews, of_two_steps_stay_if_one_is_shorter_than_they_wait)
 /* Which is why the ranks agree on whether calls come too far apart for crews (core/habit.h). */
 TEST(crews, without_them_another_plan_may_be_the_best)
 {
-    BulkInput input(GPUCOLL_ALLREDUCE, 1536 << 10, 4);
+    BulkInput input(GPUCOLL_ALLREDUCE, 16 << 20, 4);
     const gpucoll_plan soon = plan_of(input);
     input.crew = 0;
     const gpucoll_plan apart = plan_of(input);
     EXPECT_TRUE(soon.linger);
     EXPECT_FALSE(apart.linger);
     EXPECT_STREQ(soon.algorithm->protocol, "bulk");
-    EXPECT_STREQ(apart.algorithm->protocol, "ll128");
+    EXPECT_STREQ(apart.algorithm->protocol, "direct");
     EXPECT_LT(apart.predicted_us, soon.launched_us);
 }
 

@@ -67,8 +67,9 @@ void gpucoll_expect_net(void);
 struct gpucoll_outer *gpucoll_outer_new(gpucoll_module *self, const struct gpucoll_later *later);
 /* From now on progress moves it on. */
 void gpucoll_outer_activate(struct gpucoll_outer *outer);
-/* Have many been begun without progress being made meanwhile, or are very many under way? Then who began the latest is to turn MPI's progress when it has left: requests that nobody waits for,
- * since they were freed early, would else be kept for ever by a program that makes no other calls which do. */
+/* Have many been begun without progress being made meanwhile, or are very many under way? Then who began the latest is to turn MPI's
+ * progress when it has left: requests that nobody waits for, since they were freed early, would else be kept for ever by a program that
+ * makes no other calls which do. */
 bool gpucoll_requests_crowd(void);
 /* Frees it, when gpucoll_leave leaves, if nobody has it any more. */
 void gpucoll_outer_drop(struct gpucoll_outer *outer);

@@ -126,10 +126,13 @@ def on_host(arguments):
     return arguments.accelerator == "host" or (arguments.accelerator == "auto" and gpu_count() == 0)
 
 
+def ranks_of(arguments):
+    return arguments.ranks or (2 if on_host(arguments) else min(gpu_count(), 8))
+
+
 def mpirun_command(arguments, component, options, more=()):
     """bench_compare under mpirun; `more` are options of mpirun, `options` its own."""
-    ranks = arguments.ranks or (2 if on_host(arguments) else min(gpu_count(), 8))
-    command = shlex.split(arguments.mpirun) + ["-n", str(ranks), *more, "--mca", "coll", component]
+    command = shlex.split(arguments.mpirun) + ["-n", str(ranks_of(arguments)), *more, "--mca", "coll", component]
     if on_host(arguments) and component == "gpucoll":
         command += ["--mca", "coll_gpucoll_accelerator", "host"]
     if on_host(arguments):

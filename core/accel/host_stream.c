@@ -187,7 +187,7 @@ gpucoll_status gpucoll_host_stream_open(struct gpucoll_device *device, struct gp
 void gpucoll_host_stream_stop(struct gpucoll_stream *base)
 {
     struct host_stream *stream = (struct host_stream *)base;
-    __atomic_store_n(&stream->status.abort, 1, __ATOMIC_RELEASE);
+    gpucoll_status_abort(&stream->status, 1);
     pthread_mutex_lock(&stream->lock);
     while (stream->runs != stream->launches) {
         pthread_cond_wait(&stream->ran, &stream->lock);
@@ -198,7 +198,7 @@ void gpucoll_host_stream_stop(struct gpucoll_stream *base)
 void gpucoll_host_stream_close(struct gpucoll_stream *base)
 {
     struct host_stream *stream = (struct host_stream *)base;
-    __atomic_store_n(&stream->status.abort, 1, __ATOMIC_RELEASE);
+    gpucoll_status_abort(&stream->status, 1);
     pthread_mutex_lock(&stream->lock);
     stream->closing = true;
     pthread_cond_signal(&stream->launched);

@@ -88,13 +88,15 @@ static bool differs_much(const struct gpucoll_request *request)
     const struct gpucoll_team *team = request->team;
     uint64_t all = 0;
     uint64_t longest = 0;
+    if (request->coll != GPUCOLL_ALLTOALLV && request->coll != GPUCOLL_ALLTOALLW) {
+        return false;
+    }
     for (uint32_t peer = 0; peer < team->size; peer++) {
         const uint64_t bytes = peer == team->rank ? 0 : request->runs.run[peer].send_bytes;
         all += bytes;
         longest = bytes > longest ? bytes : longest;
     }
-    const bool to_each = request->coll == GPUCOLL_ALLTOALLV || request->coll == GPUCOLL_ALLTOALLW;
-    return to_each && all >= worth_of_calls && (double)longest * (team->size - 1) >= much * (double)all;
+    return all >= worth_of_calls && (double)longest * (team->size - 1) >= much * (double)all;
 }
 
 /* The own part comes last: no peer waits for it. */

@@ -65,11 +65,12 @@ more=$LOGS/bench.more.json
 expect more 0 "${side_by_side[@]}" --collectives more --passes all --max 4K --iterations 2 --json "$more"
 expect more_complete 0 "$bench/check_results" --more "$more"
 expect more_is_not_all 1 "$bench/check_results" --more "$fresh"
-sed 's/"memory": "host"/"memory": "cuda"/' "$more" >"$LOGS/bench.more.cuda.json"
+# With times of microseconds, however busy the machine is.
+sed -E 's/"memory": "host"/"memory": "cuda"/; s/"median_us": [0-9.]+/"median_us": 12.3/' "$more" >"$LOGS/bench.more.cuda.json"
 printf '%s\n' '<!-- figures: begin, written by bench/readme_table -->' '<!-- figures: end -->' >"$LOGS/bench.more.md"
 expect more_readme 0 "$bench/readme_table" --readme "$LOGS/bench.more.md" "$LOGS/bench.more.cuda.json"
 for name in scan reduce_local alltoallw_uneven neighbor_alltoallw; do
-    holds "more_readme_$name" "no line of it" grep -Eq "^\\| $name \\| [0-9.]+ (µs|ms) " "$LOGS/bench.more.md"
+    holds "more_readme_$name" "no line of it" grep -Eq "^\\| $name \\| [0-9.]+ µs" "$LOGS/bench.more.md"
 done
 
 sed 's/"median_us": /"median_us": -/' "$fresh" >"$LOGS/bench.bad.json"

@@ -255,10 +255,12 @@ __device__ __forceinline__ bool exchange_simple(const gpucoll_kernel_args &args,
         sends = channel.rounds(runs.run[threadIdx.x].send_bytes);
         takes = channel.rounds(runs.run[threadIdx.x].recv_bytes);
     }
+    const bool asks = whole && threadIdx.x == args.rank; /* this thread waits for nobody */
+    const uint32_t given_up = asks ? ask_whether_given_up(args.status) : 0;
     for (uint64_t next = begin; next < end + GPUCOLL_SLOTS; next++) {
         if (next >= begin + GPUCOLL_SLOTS) {
             const uint64_t index = next - GPUCOLL_SLOTS;
-            if (whole && !wait_for_peers(args, PHASE_INPUT, index, index < takes)) {
+            if (whole && !wait_for_peers(args, PHASE_INPUT, index, index < takes, given_up != 0)) {
                 return false;
             }
             if (args.stages & GPUCOLL_STAGE_REDUCE) {

@@ -304,7 +304,7 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
     }
     if (threadIdx.x == 0) {
         state.last = 0;
-        state.given_up = Calls::reaches_peers && load_relaxed(&args.status->begin[blockIdx.x % GPUCOLL_BEGIN_LINES].abort) != 0;
+        state.given_up = Calls::reaches_peers && ask_whether_given_up(args.status) != 0;
         if (args.bell != nullptr) {
             open_looks(state.looks);
         }

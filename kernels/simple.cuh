@@ -55,15 +55,15 @@ __device__ __forceinline__ bool wait_for_peer(const gpucoll_kernel_args &args, w
 }
 
 /* Waits until every peer has signalled this round. False on all threads if the wait was given up. The flags'
- * acquire and the barrier make the peers' stores visible to all threads of the CTA. `mine`: thread p says whether rank p is waited for. */
+ * acquire and the barrier make the peers' stores visible to all threads of the CTA. `mine`: thread p says whether rank p is waited for. `failed`:
+ * one says that it has given up already. */
 __device__ __forceinline__ bool wait_for_peers(const gpucoll_kernel_args &args, uint32_t phase, uint64_t round,
-                                               bool mine = true)
+                                               bool mine = true, bool failed = false)
 {
-    bool failed = false;
     const uint32_t peer = threadIdx.x;
     if (mine && peer < args.nranks && peer != args.rank) {
         waiter wait(args.status);
-        failed = !wait_for_peer(args, wait, phase, peer, round);
+        failed |= !wait_for_peer(args, wait, phase, peer, round);
     }
     return !__syncthreads_or(failed);
 }

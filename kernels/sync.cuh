@@ -107,6 +107,12 @@ __device__ __forceinline__ words load_words(const void *from)
     return value;
 }
 
+/* Was the kernel given up before it began? Some microsecond of PCIe, in which who need not know at once does other things. */
+__device__ __forceinline__ uint32_t ask_whether_given_up(const gpucoll_kernel_status *status)
+{
+    return load_relaxed(&status->begin[blockIdx.x % GPUCOLL_BEGIN_LINES].abort);
+}
+
 /* A wait for one peer at a time, bounded by the host: every few thousand looks it asks whether the host wants kernels to give
  * up. A look takes about half a microsecond, the question crosses PCIe and takes two. Where `clocks` are given, it gives up by itself after so many. */
 class waiter {

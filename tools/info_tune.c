@@ -138,10 +138,11 @@ static int print_samples(const struct tune_shared *shared, const struct gpucoll_
         printf("  %-20s %-10s %-8s %10llu %6d %-8s %7.1f us  %9s %7.1f us %7.1f us%s\n",
                gpucoll_coll_name(sample->input.coll), row->name, row->protocol,
                (unsigned long long)sample->input.bytes, sample->max_ctas,
-               row->bulk        ? "bulk"
-               : row->direct    ? "copies"
-               : sample->linger ? "lingers"
-                                : "launch",
+               sample->linger    ? "lingers"
+               : row->needs != 0 ? "host"
+               : row->spares_sms ? "copies"
+               : row->bulk       ? "bulk"
+                                 : "launch",
                sample->measured_us, "", tune_predict(sample, config, before), now,
                off <= CLOSE_PERCENT ? "" : "  off");
     }
@@ -167,7 +168,8 @@ static void print_constants(const struct gpucoll_model *before, const struct gpu
 
 static bool same_call(const struct tune_sample *a, const struct tune_sample *b)
 {
-    return a->input.coll == b->input.coll && a->input.bytes == b->input.bytes && a->max_ctas == b->max_ctas;
+    return a->input.coll == b->input.coll && a->input.bytes == b->input.bytes &&
+           a->input.ways == b->input.ways && a->max_ctas == b->max_ctas;
 }
 
 /* The choice that these constants make for the sample's call, and the one that was quickest. */

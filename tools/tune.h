@@ -12,7 +12,7 @@
 #include "tools/device.h"
 #include "tools/tune_fit.h"
 
-enum { TUNE_SAMPLES = 512, TUNE_CALLS = 256, TUNE_SLOT_BYTES = 1024 };
+enum { TUNE_SAMPLES = 1024, TUNE_CALLS = 256, TUNE_SLOT_BYTES = 1024 };
 
 /* What the ranks share; from mmap, zeroed. */
 struct tune_shared {

@@ -193,7 +193,8 @@ static void find_weights(struct problem *problem)
         double quickest = samples[i].measured_us;
         for (int j = 0; j < problem->count; j++) {
             if (samples[j].input.coll == samples[i].input.coll &&
-                samples[j].input.bytes == samples[i].input.bytes) {
+                samples[j].input.bytes == samples[i].input.bytes &&
+                samples[j].input.ways == samples[i].input.ways) {
                 quickest = fmin(quickest, samples[j].measured_us);
             }
         }

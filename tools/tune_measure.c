@@ -10,6 +10,7 @@
 #include "core/request.h"
 #include "core/team.h"
 #include "tools/tune.h"
+#include "ucx_tl/tl.h"
 
 enum { WARM_UP = 3, LEAST_CALLS = 7, FEW_CTAS = 4, POINTS = 160 /* about; shares the time out */ };
 static const double longest_us = 100000; /* a call that takes longer is the largest of its kind */
@@ -225,18 +226,38 @@ static void force_linger(bool linger, struct gpucoll_tuning *tuning)
     }
 }
 
+/* What leaves the ranks no other way than those that the row needs. What goes through host memory is timed also where it would not be taken, since no
+ * GPU tells its constants. NULL: the user does not allow it. */
+static const char *transports_of(const struct gpucoll_algorithm *row, const char *allowed)
+{
+    const struct gpucoll_tl_ops *tl;
+    for (int i = 0; row->needs != 0 && (tl = gpucoll_tl_row(i)) != NULL; i++) {
+        const bool suits = (tl->does & row->needs) == row->needs && (tl->does & GPUCOLL_TL_STORES) == 0;
+        if (suits && gpucoll_tl_is_allowed(allowed, tl)) {
+            return tl->name;
+        }
+    }
+    return row->needs == 0 ? allowed : NULL;
+}
+
 static bool time_series(struct tune_rank *rank, const struct series *series)
 {
     const struct gpucoll_algorithm *row = gpucoll_algorithm_row(series->row);
+    const char *transports = transports_of(row, rank->config.transports);
     const struct gpucoll_exchange exchange = {
         .rank = rank->rank, .size = rank->options->ranks, .allgather = tune_allgather, .arg = rank};
     struct gpucoll_team *team = NULL;
     struct gpucoll_config own = rank->config;
+    if (transports == NULL) {
+        return true;
+    }
+    rank->config.transports = (char *)transports;
     rank->config.algorithm[series->coll] = (char *)row->name;
     rank->config.protocol = (char *)row->protocol;
     rank->config.max_ctas = series->max_ctas;
     rank->config.zero_copy = row->direct;
-    if (!series->linger) {
+    if (!series->linger &&
+        row->needs == 0) { /* else it is the courier of few bytes that lingers (core/courier.h) */
         rank->config.linger = 0;
     }
     force_linger(series->linger, &rank->context->tuning);
@@ -264,8 +285,8 @@ void tune_measure(struct tune_rank *rank)
             const struct series all[] = {
                 {coll, i, most, false}, {coll, i, FEW_CTAS, false}, {coll, i, most, true}};
             for (size_t j = 0; j < sizeof all / sizeof all[0]; j++) {
-                /* What goes by copy engines does not depend on CTAs. */
-                const bool senseless = all[j].linger ? rank->config.linger == 0 : j > 0 && row->direct;
+                /* What goes by copy engines alone does not depend on CTAs. */
+                const bool senseless = all[j].linger ? rank->config.linger == 0 : j > 0 && row->spares_sms;
                 if (!senseless && !time_series(rank, &all[j])) {
                     return;
                 }

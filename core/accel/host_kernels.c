@@ -398,13 +398,13 @@ static bool run_channel(enum gpucoll_kernel kernel, int functor, uint32_t channe
                : kernels[kernel](args, functor, channel, channels);
 }
 
-/* As pass_gate of the kernels, and as those with tiles begin: false if there is nothing more to do. */
+/* As pass_gate of the kernels, and as those ask that may store to peers' buffers: false if there is nothing more to do. */
 static bool pass_gate(enum gpucoll_kernel kernel, const struct gpucoll_kernel_args *args)
 {
     struct gpucoll_kernel_status *status = args->status;
     struct wait wait = {.args = args, .source = args->rank};
     if (args->gate == NULL) {
-        return !gpucoll_kernel_has_tiles(kernel) || !__atomic_load_n(&status->abort, __ATOMIC_RELAXED);
+        return !gpucoll_kernel_asks_first(kernel) || !__atomic_load_n(&status->abort, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&status->began, args->done_value, __ATOMIC_RELAXED);
     __atomic_store_n(&status->ready, args->done_value, __ATOMIC_RELEASE);

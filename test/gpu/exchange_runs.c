@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/algorithms/slices.h"
+#include "core/base/clock.h"
 #include "kernels/functors.h"
 #include "test/gpu/elements.h"
-
-static const unsigned char poison = 0xA5;
 
 size_t exchange_buffer_bytes(void)
 {
@@ -120,12 +119,12 @@ void exchange_fill(struct exchange *exchange, int functor)
     const uint32_t size = exchange->ranks.size;
     for (uint32_t r = 0; r < size; r++) {
         struct rank *rank = &exchange->ranks.rank[r];
-        memset(exchange->sent[r], poison, exchange_buffer_bytes());
+        memset(exchange->sent[r], EXCHANGE_POISON, exchange_buffer_bytes());
         for (uint32_t p = 0; p < size; p++) {
             fill_elements(functor, sent_by(exchange, r, p), exchange->runs[r].run[p].send_bytes,
                           &exchange->random);
         }
-        memset(exchange->expected[r], poison, exchange_buffer_bytes());
+        memset(exchange->expected[r], EXCHANGE_POISON, exchange_buffer_bytes());
         if (exchange->in_place) {
             memcpy(exchange->expected[r], exchange->sent[r], exchange_buffer_bytes());
         }
@@ -200,6 +199,35 @@ uint64_t exchange_longest_run(const struct exchange *exchange)
     return longest;
 }
 
+void exchange_spin(uint64_t ns)
+{
+    const uint64_t begin = gpucoll_now_ns();
+    while (gpucoll_now_ns() - begin < ns) {
+    }
+}
+
+struct call exchange_plan_lingering(struct exchange *exchange)
+{
+    struct ranks *ranks = &exchange->ranks;
+    exchange->in_place = false;
+    exchange_plan_move(exchange, 1000);
+    for (uint32_t p = 0; p < ranks->size; p++) { /* nothing may be empty: rank 0 has to wait */
+        for (uint32_t r = 0; r < ranks->size; r++) {
+            exchange->runs[r].run[p].send_bytes = exchange->runs[r].run[p].recv_bytes = 8;
+        }
+    }
+    return (struct call){.kernel = GPUCOLL_KERNEL_MOVE_LL,
+                         .functor = GPUCOLL_FN_sum_u8,
+                         .ctas = GPUCOLL_CREW_CTAS,
+                         .threads = 256,
+                         .bytes = 8,
+                         .data_bytes = EXCHANGE_DATA_BYTES,
+                         .stages = GPUCOLL_STAGE_ALL,
+                         .round_end = UINT64_MAX,
+                         .runs = exchange->runs,
+                         .linger_ns = 50000000};
+}
+
 /* An all-reduce, as if it were an exchange: every rank sends the same to all. */
 void exchange_plan_all(struct exchange *exchange, size_t most, size_t unit, struct call *call)
 {
@@ -221,7 +249,7 @@ void exchange_fill_all(struct exchange *exchange)
 {
     for (uint32_t r = 0; r < exchange->ranks.size; r++) {
         fill_elements(GPUCOLL_FN_sum_u8, exchange->sent[r], exchange_buffer_bytes(), &exchange->random);
-        memset(exchange->expected[r], poison, exchange_buffer_bytes());
+        memset(exchange->expected[r], EXCHANGE_POISON, exchange_buffer_bytes());
         gpus_copy(exchange->ranks.gpus, exchange->name, exchange->ranks.rank[r].send, exchange->sent[r],
                   exchange_buffer_bytes());
         gpus_copy(exchange->ranks.gpus, exchange->name, exchange->ranks.rank[r].recv, exchange->expected[r],

@@ -9,7 +9,9 @@
 
 enum {
     EXCHANGE_MOST_RUN = 128 << 10, /* bytes of a run */
-    EXCHANGE_GAP = 48              /* between two runs, at least */
+    EXCHANGE_GAP = 48,             /* between two runs, at least */
+    EXCHANGE_DATA_BYTES = 1 << 20, /* of the data area of a lane */
+    EXCHANGE_POISON = 0xA5         /* where nothing is written */
 };
 
 struct exchange {
@@ -28,6 +30,7 @@ struct exchange {
 
 /* Of each rank's send buffer, and of its receive buffer. */
 size_t exchange_buffer_bytes(void);
+void exchange_spin(uint64_t ns);
 /* A random number. */
 uint32_t exchange_below(struct exchange *exchange, uint32_t limit);
 
@@ -42,9 +45,11 @@ void exchange_plan_stores(struct exchange *exchange);
 void exchange_plan_spread(struct exchange *exchange, size_t most, struct call *call);
 /* An all-reduce, as if it were an exchange: every rank sends the same to all. */
 void exchange_plan_all(struct exchange *exchange, size_t most, size_t unit, struct call *call);
+/* A call whose kernel lingers, of 8 bytes from everybody to everybody. */
+struct call exchange_plan_lingering(struct exchange *exchange);
 uint64_t exchange_longest_run(const struct exchange *exchange);
 
-/* Elements in the planned runs, poison beside them. */
+/* Elements in the planned runs, poison beside them and in all receive buffers. */
 void exchange_fill(struct exchange *exchange, int functor);
 /* Random bytes in all send buffers: for functors of integers they are elements. */
 void exchange_fill_all(struct exchange *exchange);
@@ -55,5 +60,8 @@ void exchange_run(struct exchange *exchange, const struct call *call);
 /* Notes what must come of the runs; and compares every byte of every receive buffer with that. */
 void exchange_expect(struct exchange *exchange, int functor, bool reduces);
 bool exchange_verify(struct exchange *exchange, const struct call *call);
+
+/* Kernels that are given up before they begin touch no buffer of the application: those that wait for nobody, and those that find what they wait for. */
+void test_given_up(struct exchange *exchange);
 
 #endif

@@ -10,8 +10,6 @@
 #include "test/gpu/exchange_runs.h"
 #include "test/gpu/tests.h"
 
-static const size_t data_bytes = (size_t)1 << 20;
-
 static void run_staged(struct exchange *exchange, const struct call *whole)
 {
     struct call call = *whole;
@@ -54,7 +52,7 @@ static bool run_case(struct exchange *exchange, enum gpucoll_kernel kernel, int 
         .kernel = kernel,
         .functor = functor,
         .bytes = exchange_longest_run(exchange),
-        .data_bytes = data_bytes >> exchange_below(exchange, 3),
+        .data_bytes = EXCHANGE_DATA_BYTES >> exchange_below(exchange, 3),
         .ctas = ctas[exchange_below(exchange, 6)],
         .threads = threads[exchange_below(exchange, 4)],
         .stages = GPUCOLL_STAGE_ALL,
@@ -167,13 +165,6 @@ static const struct kind kinds[] = {
     {GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_FN_min_i32},
 };
 
-static void spin(uint32_t ns)
-{
-    const uint64_t begin = gpucoll_now_ns();
-    while (gpucoll_now_ns() - begin < ns) {
-    }
-}
-
 /* One of many calls, into a place of its own, which nobody looks at before the last. */
 static void call_in_row(struct exchange *exchange, struct call *call, const struct kind *kind, size_t most)
 {
@@ -206,8 +197,10 @@ static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
 {
     const struct rank *first = &exchange->ranks.rank[0];
     const size_t room = (exchange->ranks.size + 1) * 2 * EXCHANGE_GAP;
-    struct call call = {
-        .threads = threads, .data_bytes = data_bytes, .stages = GPUCOLL_STAGE_ALL, .round_end = UINT64_MAX};
+    struct call call = {.threads = threads,
+                        .data_bytes = EXCHANGE_DATA_BYTES,
+                        .stages = GPUCOLL_STAGE_ALL,
+                        .round_end = UINT64_MAX};
     const struct kind *kind = &kinds[0];
     bool stays = false; /* the kernel of the call before waits for long */
     unsigned alike = 0; /* calls for which such a kernel was waiting */
@@ -235,7 +228,7 @@ static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
         heard += took;
         exchange->begin += taken;
         if (exchange_below(exchange, 2) == 0) {
-            spin(exchange_below(exchange, 40000));
+            exchange_spin(exchange_below(exchange, 40000));
         }
     }
     exchange->begin = 0;
@@ -243,29 +236,6 @@ static void test_row(struct exchange *exchange, uint32_t threads, bool quick)
     const bool passed = exchange_verify(exchange, &call) && 2 * heard >= alike;
     gpus_report(exchange->ranks.gpus, passed, "%s (%u of %u calls given to a kernel that waited)",
                 exchange->name, heard, alike);
-}
-
-/* A call whose kernel lingers, of 8 bytes from everybody to everybody. */
-static struct call plan_lingering(struct exchange *exchange)
-{
-    struct ranks *ranks = &exchange->ranks;
-    exchange->in_place = false;
-    exchange_plan_move(exchange, 1000);
-    for (uint32_t p = 0; p < ranks->size; p++) { /* nothing may be empty: rank 0 has to wait */
-        for (uint32_t r = 0; r < ranks->size; r++) {
-            exchange->runs[r].run[p].send_bytes = exchange->runs[r].run[p].recv_bytes = 8;
-        }
-    }
-    return (struct call){.kernel = GPUCOLL_KERNEL_MOVE_LL,
-                         .functor = GPUCOLL_FN_sum_u8,
-                         .ctas = GPUCOLL_CREW_CTAS,
-                         .threads = 256,
-                         .bytes = 8,
-                         .data_bytes = data_bytes,
-                         .stages = GPUCOLL_STAGE_ALL,
-                         .round_end = UINT64_MAX,
-                         .runs = exchange->runs,
-                         .linger_ns = 50000000};
 }
 
 /* Kernels that wait once: for any number of calls that say the same, and for one that does not; the next has a launch of its own, and lingers. */
@@ -276,7 +246,7 @@ static void test_wait_once(struct exchange *exchange)
     } calls[] = {{true, false}, {true, true}, {true, true}, {false, true}, {false, false}, {false, true}};
     struct ranks *ranks = &exchange->ranks;
     const struct rank *first = &ranks->rank[0];
-    struct call call = plan_lingering(exchange);
+    struct call call = exchange_plan_lingering(exchange);
     bool passed = true;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         call.waits_once = calls[i].once;
@@ -316,7 +286,7 @@ static bool run_far_pair(struct exchange *exchange, const struct call *call, uin
             passed = false;
         }
     }
-    spin(2 * linger_ns);
+    exchange_spin(2 * linger_ns);
     if (first->status->left != first->done) {
         printf("# %u calls later: %u us after call %x the crew says that it left after %x\n", calls_before,
                (unsigned)((gpucoll_now_ns() - ended) / 1000), first->done, first->status->left);
@@ -330,7 +300,7 @@ static void test_far_numbers(struct exchange *exchange)
 {
     static const uint32_t calls_between[] = {0, 1u << 30, (1u << 31) + 2, 3u << 30, (1u << 31) - 2};
     struct ranks *ranks = &exchange->ranks;
-    struct call call = plan_lingering(exchange);
+    struct call call = exchange_plan_lingering(exchange);
     bool passed = true;
     do {
         exchange_plan_move(exchange, 4000);
@@ -353,64 +323,20 @@ static void test_stop(struct exchange *exchange)
 {
     struct ranks *ranks = &exchange->ranks;
     struct gpucoll_accel *accel = ranks->gpus->accel;
-    struct call call = plan_lingering(exchange);
+    struct call call = exchange_plan_lingering(exchange);
     snprintf(exchange->name, sizeof(exchange->name), "a lingering exchange is stopped on %u ranks",
              ranks->size);
     ranks_begin(ranks);
     exchange_run(exchange, &call);
     ranks_begin(ranks);
     ranks_launch(ranks, 0, &call);
-    spin(1000000);
+    exchange_spin(1000000);
     bool passed = !ranks_done(ranks, 0);
     const uint64_t begin = gpucoll_now_ns();
     accel->ops->stream_stop(ranks->rank[0].stream);
     passed &= accel->ops->synchronize(accel, ranks->rank[0].recv) == GPUCOLL_OK && !ranks_done(ranks, 0);
     passed &= gpucoll_now_ns() - begin < 1000000000u;
     gpus_report(ranks->gpus, passed, "%s", exchange->name);
-}
-
-/* What waits for nobody, and was given up while it stood behind another kernel, touches no buffer. */
-static bool run_given_up(struct exchange *exchange, enum gpucoll_kernel kernel, uint32_t linger_ns)
-{
-    struct ranks *ranks = &exchange->ranks;
-    struct gpucoll_accel *accel = ranks->gpus->accel;
-    struct call held = plan_lingering(exchange); /* waits for the others, which do not come */
-    struct call late = held;
-    held.linger_ns = 0;
-    exchange_plan_stores(exchange);
-    exchange_fill(exchange, GPUCOLL_FN_sum_u8);
-    exchange->runs[0].run[0] = (struct gpucoll_kernel_run){0}; /* it is copied without waiting */
-    late.kernel = kernel;
-    late.ctas = 4;
-    late.threads = 512;
-    late.runs = exchange->stores;
-    late.linger_ns = linger_ns;
-    ranks_begin(ranks);
-    ranks_launch(ranks, 0, &held);
-    ranks_launch(ranks, 0, &late);
-    spin(1000000);
-    bool passed = !ranks_done(ranks, 0);
-    gpucoll_status_abort(ranks->rank[0].status, 1);
-    passed &= accel->ops->synchronize(accel, ranks->rank[0].recv) == GPUCOLL_OK && !ranks_done(ranks, 0);
-    gpucoll_status_abort(ranks->rank[0].status, 0);
-    return exchange_verify(exchange, &late) && passed;
-}
-
-static void test_given_up(struct exchange *exchange)
-{
-    static const enum gpucoll_kernel kernels[] = {GPUCOLL_KERNEL_STORE, GPUCOLL_KERNEL_SPREAD,
-                                                  GPUCOLL_KERNEL_REDUCE_BULK};
-    struct ranks *ranks = &exchange->ranks;
-    struct gpucoll_device *device = ranks->rank[0].device;
-    for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
-        if (kernels[i] != GPUCOLL_KERNEL_REDUCE_BULK || ranks->gpus->accel->ops->device_bulk(device)) {
-            snprintf(exchange->name, sizeof(exchange->name), "%s given up before it begins, on %u ranks",
-                     kernel_names[kernels[i]], ranks->size);
-            const bool launched = run_given_up(exchange, kernels[i], 0);
-            const bool as_crew = run_given_up(exchange, kernels[i], 1000000);
-            gpus_report(ranks->gpus, launched && as_crew, "%s", exchange->name);
-        }
-    }
 }
 
 static void test_size(struct gpus *gpus, uint32_t size, const struct test_options *options)
@@ -420,7 +346,7 @@ static void test_size(struct gpus *gpus, uint32_t size, const struct test_option
     const bool all = options->only == GPUCOLL_KERNEL_COUNT;
     bool alone = size <= (uint32_t)gpus->count ||
                  !quick; /* no two ranks on one GPU wait for each other where that may hang */
-    ranks_open(&exchange.ranks, gpus, size, data_bytes, exchange_buffer_bytes());
+    ranks_open(&exchange.ranks, gpus, size, EXCHANGE_DATA_BYTES, exchange_buffer_bytes());
     exchange.got = malloc(exchange_buffer_bytes());
     for (uint32_t r = 0; r < size; r++) {
         exchange.sent[r] = malloc(exchange_buffer_bytes());

@@ -14,6 +14,7 @@ test_gpu_kernels_test_SOURCES = \
 	test/gpu/exchange_runs.h \
 	test/gpu/exchange_test.c \
 	test/gpu/gate_test.c \
+	test/gpu/given_up_test.c \
 	test/gpu/gpus.c \
 	test/gpu/gpus.h \
 	test/gpu/kernels_test.c \

@@ -451,6 +451,10 @@ TEST_F(host_stream, what_stores_to_peers_does_not_begin_once_it_is_given_up)
     gpucoll_launch behind = {
         GPUCOLL_KERNEL_STORE, GPUCOLL_FN_sum_u8, 1, 32, 0, false, false, false, &args, &runs};
     ASSERT_EQ(ops->launch(stream, &behind), GPUCOLL_OK);
+    args.done_value = 3; /* a reduction that has all it needs */
+    args.stages = GPUCOLL_STAGE_ALL;
+    behind.kernel = GPUCOLL_KERNEL_REDUCE;
+    ASSERT_EQ(ops->launch(stream, &behind), GPUCOLL_OK);
     ops->stream_stop(stream);
     EXPECT_EQ(stored[1], 4);
     EXPECT_EQ(done(), 0u);

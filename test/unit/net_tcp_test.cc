@@ -28,6 +28,7 @@ class net_tcp : public testing::Test
         } while (ops->drained(a.net, to_b, 1) && sent.size() < 100000);
     }
 
+    Copying copying;
     Net a{"lo"};
     Net b{"lo"};
     struct gpucoll_net_peer *to_b = nullptr;

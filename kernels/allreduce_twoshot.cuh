@@ -364,7 +364,7 @@ template <typename Op> class direct_steps {
   public:
     __device__ __forceinline__ direct_steps(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
         : args_(args), runs_(runs), channel_(args, depth, GPUCOLL_SERVICE_THREADS), send_(args.send, args.bytes),
-          recv_(args.recv, args.bytes), wait_(args.status), given_up_(0), turn_(0), sends_(true), index_(0), reduces_(false)
+          recv_(args.recv, args.bytes), wait_(args.status), turn_(0), sends_(true), index_(0), reduces_(false)
     {
     }
 
@@ -388,15 +388,10 @@ template <typename Op> class direct_steps {
         return false;
     }
 
-    /* Each lane for a peer: its input, or that it has reduced what is in the slot. The lane of the own rank asks at the first step whether the call
-     * is given up, and waits for the answer before the first result, which goes into buffers of others. */
+    /* Each lane for a peer: its input, or that it has reduced what is in the slot. */
     __device__ __forceinline__ bool wait()
     {
         const uint32_t peer = threadIdx.x;
-        if (peer == args_.rank && index_ == 0) {
-            given_up_ = reduces_ ? given_up_ : ask_whether_given_up(args_.status);
-            return !reduces_ || given_up_ == 0;
-        }
         if (peer >= args_.nranks || peer == args_.rank || (!reduces_ && index_ < depth)) {
             return true;
         }
@@ -433,7 +428,6 @@ template <typename Op> class direct_steps {
     const message send_;
     const message recv_;
     waiter wait_;
-    uint32_t given_up_;
     uint64_t turn_;
     bool sends_; /* the next step of the turn, if it has one, is to send */
     uint64_t index_;

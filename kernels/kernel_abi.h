@@ -123,11 +123,11 @@ static inline GPUCOLL_HD bool gpucoll_kernel_has_tiles(uint32_t kernel)
     return kernel == GPUCOLL_KERNEL_STORE || kernel == GPUCOLL_KERNEL_SPREAD || kernel == GPUCOLL_KERNEL_REDUCE_BULK;
 }
 
-/* May it store to peers' buffers, and so looks before that whether it was given up while it stood behind another one? Of those over Simple, where all stages
- * are one launch. */
+/* Does it look, before it stores to buffers that may be peers', whether it was given up while it stood behind another one? (So may TWOSHOT_DIRECT, which
+ * does not: docs/design.md.) REDUCE, where all stages are one launch. */
 static inline GPUCOLL_HD bool gpucoll_kernel_asks_first(uint32_t kernel)
 {
-    return gpucoll_kernel_has_tiles(kernel) || kernel == GPUCOLL_KERNEL_TWOSHOT_DIRECT || kernel == GPUCOLL_KERNEL_REDUCE;
+    return gpucoll_kernel_has_tiles(kernel) || kernel == GPUCOLL_KERNEL_REDUCE;
 }
 
 /* Do its CTAs wait for nobody, whatever its stages? (Those of a crew wait for each other when they leave.) */

@@ -71,48 +71,6 @@ static bool run_late_reduce(struct exchange *exchange)
     return exchange_verify(exchange, &late) && passed;
 }
 
-/* An all-reduce of a pack for each rank: the packs of the others come, that of rank 0 to nobody, and they wait for it until they are given up, too. */
-static bool run_late_twoshot(struct exchange *exchange)
-{
-    struct ranks *ranks = &exchange->ranks;
-    struct gpucoll_accel *accel = ranks->gpus->accel;
-    struct call late = exchange_plan_lingering(exchange);
-    exchange_fill_all(exchange);
-    hold_back(exchange, &late);
-    late.kernel = GPUCOLL_KERNEL_TWOSHOT_DIRECT;
-    late.ctas = 1;
-    late.threads = 512;
-    late.linger_ns = 0;
-    late.bytes = ranks->size * GPUCOLL_PACK_BYTES;
-    late.runs = exchange->stores;
-    for (uint32_t r = 0; r < ranks->size; r++) {
-        for (uint32_t p = 0; p < ranks->size; p++) {
-            exchange->stores[r].run[p] = (struct gpucoll_kernel_run){.recv = ranks->rank[p].recv};
-        }
-    }
-    ranks_begin(ranks);
-    for (uint32_t r = 0; r < ranks->size; r++) {
-        ranks_launch(ranks, r, &late);
-    }
-    bool passed = give_up(exchange);
-    for (uint32_t r = 1; r < ranks->size; r++) {
-        passed &= !ranks_done(ranks, r);
-        gpucoll_status_abort(ranks->rank[r].status, 1);
-        passed &= accel->ops->synchronize(accel, ranks->rank[r].recv) == GPUCOLL_OK;
-        gpucoll_status_abort(ranks->rank[r].status, 0);
-    }
-    unsigned char *sum = exchange->got;
-    memcpy(sum, exchange->sent[0], late.bytes);
-    for (uint32_t r = 1; r < ranks->size; r++) {
-        gpucoll_host_reduce(GPUCOLL_FN_sum_u8, sum, sum, exchange->sent[r], late.bytes);
-    }
-    for (uint32_t r = 0; r < ranks->size; r++) {
-        memcpy(exchange->expected[r] + GPUCOLL_PACK_BYTES, sum + GPUCOLL_PACK_BYTES,
-               late.bytes - GPUCOLL_PACK_BYTES);
-    }
-    return exchange_verify(exchange, &late) && passed;
-}
-
 static void report(struct exchange *exchange, enum gpucoll_kernel kernel, bool passed)
 {
     struct ranks *ranks = &exchange->ranks;
@@ -136,5 +94,4 @@ void test_given_up(struct exchange *exchange)
         }
     }
     report(exchange, GPUCOLL_KERNEL_REDUCE, run_late_reduce(exchange));
-    report(exchange, GPUCOLL_KERNEL_TWOSHOT_DIRECT, run_late_twoshot(exchange));
 }

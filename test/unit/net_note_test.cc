@@ -22,6 +22,10 @@ TEST(net_note, that_waits_names_its_own_message)
         taken_back.send(a, to_b, tag);
         until(
             a, b, [] { return false; }, 0.02);
+        if (ended(a, taken_back)) {
+            GTEST_SKIP()
+                << "this UCX (1.18.1 does so) copies long messages too: there is nothing to take back";
+        }
         ops->begin_cancel(a.net, &taken_back);
         received.receive(b, tag);
         ASSERT_TRUE(until(a, b, [&] { return ended(a, taken_back) && ended(b, received); }));

@@ -387,5 +387,8 @@ void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank)
     const struct gpucoll_team *team = request->team;
     const uint64_t *places = team->members[rank].board->places[request->call % GPUCOLL_RING];
     const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
+    if (post->export == 0) {
+        return NULL;
+    }
     return (char *)met_at(team, rank, post->export)->base + places[team->rank];
 }

@@ -28,7 +28,8 @@ void gpucoll_direct_refuse(struct gpucoll_request *request);
 /* or in bulk by what they read in this one. */
 void gpucoll_direct_refuse_sources(struct gpucoll_request *request);
 
-/* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it. */
+/* Where `rank` has, in an all-reduce or as root of a reduction, the result; in another exchange, what this rank sends it:
+ * NULL if it expects nothing from anybody, whatever this rank sends. */
 void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank);
 void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank);
 /* Where another rank's send buffer begins, of a reduction that is possible in bulk, or the root's of such a broadcast. */

@@ -44,7 +44,7 @@ ends 0 'predictions are within' --tune --seconds 0.5 --max 64K --ranks 3 --outpu
 ends 0 'the choice is within 5 % of the quickest for' --tune --seconds 0.5 --max 4K
 ends 0 '^launch = [0-9.]* us ' --tune --seconds 0.5 --max 4K
 # What few CTAs do in bulk, and what goes through host memory, is measured as well.
-ends 0 '^bulk_cta_bandwidth = ' --tune --seconds 0.5 --max 64K
+ends 0 '^bulk_cta_bandwidth = ' --tune --seconds 0.5 --max 1M
 ends 0 '^cpu_bandwidth = ' --tune --seconds 0.5 --max 1M
 ends 2 '--tune knows --ranks' --tune --pigeon 3
 ends 2 'expected 2 to 32' --tune --ranks 1

@@ -168,8 +168,7 @@ static void print_constants(const struct gpucoll_model *before, const struct gpu
 
 static bool same_call(const struct tune_sample *a, const struct tune_sample *b)
 {
-    return a->input.coll == b->input.coll && a->input.bytes == b->input.bytes &&
-           a->input.ways == b->input.ways && a->max_ctas == b->max_ctas;
+    return tune_same_choice(a, b) && a->max_ctas == b->max_ctas;
 }
 
 /* The choice that these constants make for the sample's call, and the one that was quickest. */

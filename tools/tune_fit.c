@@ -8,6 +8,7 @@
 #include <string.h>
 #include "core/plan/selector.h"
 #include "tools/tune_fit.h"
+#include "ucx_tl/tl.h"
 
 enum { N = GPUCOLL_MODEL_CONSTANTS, STEPS = 100 };
 static const double prior = 1e-3;      /* weight of a constant's start: decides only what samples do not */
@@ -32,6 +33,12 @@ struct slope {
     double matrix[N][N];
     double sensitivity[N];
 };
+
+bool tune_same_choice(const struct tune_sample *a, const struct tune_sample *b)
+{
+    return a->input.coll == b->input.coll && a->input.bytes == b->input.bytes &&
+           (a->input.ways == GPUCOLL_TL_STORES) == (b->input.ways == GPUCOLL_TL_STORES);
+}
 
 double tune_predict(const struct tune_sample *sample, const struct gpucoll_config *config,
                     const struct gpucoll_model *model)
@@ -192,9 +199,7 @@ static void find_weights(struct problem *problem)
     for (int i = 0; i < problem->count; i++) {
         double quickest = samples[i].measured_us;
         for (int j = 0; j < problem->count; j++) {
-            if (samples[j].input.coll == samples[i].input.coll &&
-                samples[j].input.bytes == samples[i].input.bytes &&
-                samples[j].input.ways == samples[i].input.ways) {
+            if (tune_same_choice(&samples[j], &samples[i])) {
                 quickest = fmin(quickest, samples[j].measured_us);
             }
         }

@@ -17,6 +17,10 @@ struct tune_sample {
     double measured_us;
 };
 
+/* Are both of one call, and would a team choose between them? One that stores over links which need nothing else does not go through host memory, which is
+ * timed there only for its constants. */
+bool tune_same_choice(const struct tune_sample *a, const struct tune_sample *b);
+
 /* The sample's time by these constants; `config` gives the settings that the sample does not. */
 double tune_predict(const struct tune_sample *sample, const struct gpucoll_config *config,
                     const struct gpucoll_model *model);

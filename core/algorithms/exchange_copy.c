@@ -45,7 +45,7 @@ static struct gpucoll_copy part_of(const struct gpucoll_request *request, uint32
 {
     const struct gpucoll_kernel_run *run = &request->runs.run[peer];
     void *place = run->send_bytes > 0 ? gpucoll_direct_place(request, peer) : NULL;
-    return (struct gpucoll_copy){place, run->send, run->send_bytes};
+    return (struct gpucoll_copy){place, run->send, place != NULL ? run->send_bytes : 0};
 }
 
 /* All that goes to peers, by one call of the driver. */
@@ -80,7 +80,7 @@ static gpucoll_status send_each(struct gpucoll_request *request)
 
 /* The copies of a batch are made one after the other. In an all-to-all of blocks that are alike each rank so has another peer at a time; where they differ,
  * ranks meet at the same peers while others have nothing to take. Copies in queues of their own share the links instead; each costs the host a call, which is
- * worth it for many bytes (docs/design-direct.md, "Blocks that differ"). */
+ * worth it for many bytes (docs/design-direct.md, "Blocks that differ"), as far as there are queues. */
 static bool differs_much(const struct gpucoll_request *request)
 {
     const uint64_t worth_of_calls = 32 << 20;
@@ -88,7 +88,8 @@ static bool differs_much(const struct gpucoll_request *request)
     const struct gpucoll_team *team = request->team;
     uint64_t all = 0;
     uint64_t longest = 0;
-    if (request->coll != GPUCOLL_ALLTOALLV && request->coll != GPUCOLL_ALLTOALLW) {
+    if ((request->coll != GPUCOLL_ALLTOALLV && request->coll != GPUCOLL_ALLTOALLW) ||
+        team->size > GPUCOLL_PEER_QUEUES) {
         return false;
     }
     for (uint32_t peer = 0; peer < team->size; peer++) {

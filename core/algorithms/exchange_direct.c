@@ -62,6 +62,7 @@ static gpucoll_status start(struct gpucoll_request *request)
         struct gpucoll_kernel_run *run = &request->runs.run[i];
         if (i != request->team->rank) {
             run->recv = run->send_bytes > 0 ? gpucoll_direct_place(request, i) : NULL;
+            run->send_bytes = run->recv != NULL ? run->send_bytes : 0;
             run->recv_bytes = run->send_bytes;
         }
     }

@@ -229,6 +229,44 @@ TEST(direct_copies, that_are_of_different_length_are_queued_each)
     });
 }
 
+/* Which is the application's error: who expects nothing has told no place. Before, both have used their buffers as they should. */
+TEST(direct_buffers, of_ranks_that_expect_nothing_are_left_alone)
+{
+    for (const char *protocol : {"copy", "direct"}) {
+        on_threads(2, forced(protocol), [&](Rank &rank) {
+            const size_t bytes = 1 << 20;
+            const uint32_t peer = 1 - rank.number;
+            Buffer send(bytes);
+            Buffer recv(bytes);
+            struct gpucoll_block blocks[2] = {};
+            const struct gpucoll_block none[2] = {};
+            blocks[peer].bytes = bytes;
+            struct gpucoll_coll_args args = {};
+            args.coll = GPUCOLL_ALLTOALLV;
+            args.send = send.data();
+            args.recv = recv.data();
+            args.send_blocks = blocks;
+            args.recv_blocks = blocks;
+            for (int use = 0; use < 4; use++) {
+                const bool expects = use < 3 || rank.number == 0;
+                args.recv_blocks = expects ? blocks : none;
+                memset(send.data(), use + 1, bytes);
+                recv.poison();
+                Bytes wanted(recv.data(), recv.data() + bytes);
+                if (expects) {
+                    std::fill(wanted.begin(), wanted.end(), static_cast<char>(use + 1));
+                }
+                EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+                EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), recv.data())) << "use " << use;
+            }
+            EXPECT_NE(said(rank).find("call 4, alltoallv of 1048576 bytes: ran natively by exchange/" +
+                                      std::string(protocol)),
+                      std::string::npos);
+            rank.log.topics();
+        });
+    }
+}
+
 TEST(direct_processes, map_each_others_buffers)
 {
     for (const char *protocol : {"copy", "direct"})

@@ -127,6 +127,14 @@ sed 's/NVIDIA H200/NVIDIA A100/' "$LOGS/made.four.json" >"$LOGS/made.unknown.jso
 expect predicted_of_unknown 2 "${predicted[@]}" --from "$LOGS/made.unknown.json"
 holds predicted_of_unknown_told "no word of it" says 'none are built in for NVIDIA A100'
 expect predicted_of_host 2 "${predicted[@]}" --from "$fresh"
+# What is predicted now of the calls of the committed results, which an installation does not have, by all forms.
+for results in "$bench"/results/collectives-[24]xH200.json; do
+    for form in blocking nonblocking persistent; do
+        if [ -e "$results" ]; then
+            expect "predicted_$form" 0 "$bench/bench_plans" --programs "$built" --form "$form" --from "$results"
+        fi
+    done
+done
 expect predicted_of_no_such_form 2 "${predicted[@]}" --form persistent --from "$LOGS/made.four.json"
 
 # Who stops it stops the job as well, whose ranks may be waiting for something that does not come.

@@ -118,6 +118,7 @@ AC_DEFUN([GPUCOLL_SUMMARY], [
   gpucoll $PACKAGE_VERSION
     prefix            $prefix
     Open MPI          $gpucoll_ompi_summary
+    Fortran test      $gpucoll_fortran_summary
     CUDA              $gpucoll_cuda_summary
     UCX               $gpucoll_ucx_summary
     NVTX              $gpucoll_nvtx_summary

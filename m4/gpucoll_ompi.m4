@@ -15,7 +15,10 @@ AC_DEFUN([GPUCOLL_CHECK_OMPI], [
             [install the component into DIR, by default Open MPI's own component directory, instead of LIBDIR/openmpi])],
         [], [with_ompi_plugin_dir=no])
 
+    AC_ARG_VAR([MPIF90], [Open MPI's Fortran compiler, for a test; "no" leaves the test out (default: mpif90 beside mpicc)])
+    AC_ARG_VAR([FCFLAGS], [flags for it])
     gpucoll_ompi_summary="no (engine only)"
+    gpucoll_fortran_summary=no
     ompiplugindir='${libdir}/openmpi'
     AS_IF([test "x$enable_mpi" != xno], [
         GPUCOLL_FIND_MPICC
@@ -24,6 +27,7 @@ AC_DEFUN([GPUCOLL_CHECK_OMPI], [
         GPUCOLL_OMPI_LIBDIR
         GPUCOLL_OMPI_HEADERS
         GPUCOLL_OMPI_PLUGIN_DIR
+        GPUCOLL_OMPI_FORTRAN
         gpucoll_ompi_summary="$OMPI_VERSION ($MPICC)"
     ])
     AC_SUBST([ompiplugindir])
@@ -37,6 +41,7 @@ AC_DEFUN([GPUCOLL_CHECK_OMPI], [
     AC_SUBST([OMPI_BINDIR])
     AC_SUBST([OMPI_LIBDIR])
     AM_CONDITIONAL([MPI], [test "x$enable_mpi" != xno])
+    AM_CONDITIONAL([MPIF90], [test "x$gpucoll_fortran_summary" != xno])
 ])
 
 AC_DEFUN([GPUCOLL_FIND_MPICC], [
@@ -192,4 +197,18 @@ AC_DEFUN([GPUCOLL_OMPI_PLUGIN_DIR], [
         [/*|\@S|@*], [ompiplugindir=$with_ompi_plugin_dir],
         [AC_MSG_ERROR([--with-ompi-plugin-dir=$with_ompi_plugin_dir: it must be a whole path, beginning with /])])
     GPUCOLL_CHECK_FOLDER([--with-ompi-plugin-dir], [$ompiplugindir])
+])
+
+# For one of the tests. Open MPI may be without Fortran, and mpif90 without the compiler that it calls.
+AC_DEFUN([GPUCOLL_OMPI_FORTRAN], [
+    AS_IF([test "x$MPIF90" = x], [AC_PATH_PROGS([MPIF90], [mpif90.openmpi mpif90], [no], [$OMPI_BINDIR])])
+    AS_IF([test "x$MPIF90" != xno], [
+        : ${FCFLAGS="-g -O1"}
+        AC_MSG_CHECKING([whether $MPIF90 makes programs that use mpi])
+        AS_ECHO(["program conftest; use mpi; integer :: code; call MPI_Init(code); end program conftest"]) >conftest.f90
+        AS_IF([$MPIF90 $FCFLAGS $GPUCOLL_SANITIZER_FLAGS $LDFLAGS -o conftest$EXEEXT conftest.f90 >&AS_MESSAGE_LOG_FD 2>&1],
+            [gpucoll_fortran_summary=$MPIF90])
+        rm -f conftest.f90 conftest.o conftest$EXEEXT
+        AS_IF([test "x$gpucoll_fortran_summary" = xno], [AC_MSG_RESULT([no])], [AC_MSG_RESULT([yes])])
+    ])
 ])

@@ -17,7 +17,8 @@
 #
 # A row:    name | ranks | mpirun arguments | program and its arguments | flags
 #   ranks   numbers, such as `1 2 3 4 7`
-#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer), engine (tests what is the
+#   flags   host (needs the host accelerator), gpu (needs GPUs), gpus=N (needs N), ompi5 (needs Open MPI 5.0 or newer), fortran (needs the program
+#           that is built only where Open MPI has a Fortran compiler), engine (tests what is the
 #           same with every Open MPI, as it lies below the MPI layer or beside it: contrib/check runs it with one of them),
 #           p2p (asks for what p2p does; not for --transports), limit=S (seconds, instead of --timeout), script (the program is a
 #           shell script beside the table, which calls mpirun itself; it finds MPIRUN, NP, PROGRAMS, COMPONENTS, ACCELERATOR, LOGS,
@@ -115,6 +116,7 @@ why_not() {
             gpu) [ "$gpus" -ge 1 ] || why=${why:-needs a GPU} ;;
             gpus=*) [ "$gpus" -ge "${flag#gpus=}" ] || why=${why:-needs ${flag#gpus=} GPUs} ;;
             ompi5) [ "$ompi_major" -ge 5 ] || why=${why:-needs Open MPI 5.0} ;;
+            fortran) [ -x "$programs/fortran" ] || why=${why:-was not built: configure found no Fortran compiler of Open MPI} ;;
             script | p2p | engine | limit=*) ;;
             *) die "unknown flag '$flag' in $list" ;;
         esac

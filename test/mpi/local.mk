@@ -38,6 +38,9 @@ check_PROGRAMS += \
 	test/mpi/threads \
 	test/mpi/warmup
 endif
+if MPIF90
+check_PROGRAMS += test/mpi/fortran
+endif
 mpi_test_scripts = \
 	test/mpi/bench.sh \
 	test/mpi/cells.sh \
@@ -161,6 +164,24 @@ test_mpi_far_LDADD = $(mpi_test_libs)
 
 test_mpi_faults_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_faults_LDADD = $(mpi_test_libs)
+
+# By hand, since automake would have configure look for a Fortran compiler, and insist on one. Modules go where the compiler is started.
+fortran_objects = test/mpi/fortran_support_f90.$(OBJEXT) test/mpi/fortran_f90.$(OBJEXT)
+test_mpi_fortran_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_fortran_LDADD = $(fortran_objects) $(mpi_test_libs)
+test_mpi_fortran_LINK = $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) --mode=link $(MPIF90) $(FCFLAGS) \
+	$(AM_LDFLAGS) $(LDFLAGS) -o $@
+test/mpi/fortran_support_f90.$(OBJEXT): test/mpi/fortran_support.f90
+test/mpi/fortran_f90.$(OBJEXT): test/mpi/fortran.f90 test/mpi/fortran_support_f90.$(OBJEXT)
+$(fortran_objects):
+	@$(MKDIR_P) $(@D)
+	$(AM_V_MPIF90)source=`cd $(srcdir) && pwd`/$(@:_f90.$(OBJEXT)=.f90) && cd $(@D) && $(MPIF90) $(FCFLAGS) -c -o $(@F) "$$source"
+EXTRA_DIST += test/mpi/fortran.f90 test/mpi/fortran_support.f90
+CLEANFILES += $(fortran_objects) test/mpi/fortran_support.mod test/mpi/fortran_test.mod
+AM_V_MPIF90 = $(am__v_MPIF90_@AM_V@)
+am__v_MPIF90_ = $(am__v_MPIF90_@AM_DEFAULT_V@)
+am__v_MPIF90_0 = @echo "  FC      " $@;
+am__v_MPIF90_1 =
 
 test_mpi_freed_SOURCES = \
 	test/mpi/freed.c \

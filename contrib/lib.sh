@@ -107,7 +107,7 @@ need_packages() {
 
 build_packages() {
     need_packages gcc g++ make autoconf automake libtool pkg-config openmpi-bin libopenmpi-dev libhwloc-dev libpmix-dev \
-        libevent-dev libucx-dev libgtest-dev libbenchmark-dev
+        libevent-dev libucx-dev libgtest-dev libbenchmark-dev gfortran
 }
 
 # The Debian archive that this machine already uses and where apt has it from: "URI FILE:ENTRY".

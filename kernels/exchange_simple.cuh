@@ -165,8 +165,10 @@ __device__ __forceinline__ void copy_own(const gpucoll_kernel_args &args, const 
     }
 }
 
-/* What is done with what has arrived. */
+/* What is done with what has arrived, and whether that may go into the buffer of a peer, as of a reduction for a root. */
 struct moving {
+    static constexpr bool reaches_peers = false;
+
     static __device__ __forceinline__ void begin(const gpucoll_kernel_args &args,
                                                  const gpucoll_kernel_runs &runs)
     {
@@ -187,6 +189,8 @@ struct moving {
 };
 
 template <typename Op> struct reducing {
+    static constexpr bool reaches_peers = true;
+
     static __device__ __forceinline__ void begin(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
     {
     }
@@ -255,7 +259,7 @@ __device__ __forceinline__ bool exchange_simple(const gpucoll_kernel_args &args,
         sends = channel.rounds(runs.run[threadIdx.x].send_bytes);
         takes = channel.rounds(runs.run[threadIdx.x].recv_bytes);
     }
-    const bool asks = whole && threadIdx.x == args.rank; /* this thread waits for nobody */
+    const bool asks = What::reaches_peers && whole && threadIdx.x == args.rank; /* this thread waits for nobody */
     const uint32_t given_up = asks ? ask_whether_given_up(args.status) : 0;
     for (uint64_t next = begin; next < end + GPUCOLL_SLOTS; next++) {
         if (next >= begin + GPUCOLL_SLOTS) {

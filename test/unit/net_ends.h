@@ -24,13 +24,18 @@ const struct gpucoll_net_ops *const ops = &gpucoll_net_ucx;
 
 using Clock = std::chrono::steady_clock;
 
-/* Networks that are opened while it lives copy what they send. Several versions of UCX (1.16, 1.17, 1.21 and 1.22 among them) send even short messages over TCP from
- * where they are, so that nothing is done before all of it has left. */
-class Copying
+/* A setting of UCX for networks that are opened while it lives: of itself each version sends messages of some length its own way. */
+class UcxSetting
 {
   public:
-    Copying() { EXPECT_EQ(setenv(name, "inf", 1), 0); }
-    ~Copying()
+    UcxSetting(const char *name, const char *value) : name(name)
+    {
+        if (const char *theirs = getenv(name)) {
+            before = theirs;
+        }
+        EXPECT_EQ(setenv(name, value, 1), 0);
+    }
+    ~UcxSetting()
     {
         if (before) {
             setenv(name, before->c_str(), 1);
@@ -38,13 +43,20 @@ class Copying
             unsetenv(name);
         }
     }
-    Copying(const Copying &) = delete;
-    Copying &operator=(const Copying &) = delete;
+    UcxSetting(const UcxSetting &) = delete;
+    UcxSetting &operator=(const UcxSetting &) = delete;
 
   private:
-    static constexpr const char *name = "UCX_ZCOPY_THRESH";
-    const std::optional<std::string> before =
-        getenv(name) != nullptr ? std::optional<std::string>(getenv(name)) : std::nullopt;
+    const char *name;
+    std::optional<std::string> before;
+};
+
+/* Messages are copied. Several versions (1.16, 1.17, 1.21 and 1.22 among them) send even short ones over TCP from where they are, so that nothing is done
+ * before all of it has left. */
+class Copying : UcxSetting
+{
+  public:
+    Copying() : UcxSetting("UCX_ZCOPY_THRESH", "inf") {}
 };
 
 struct Net {

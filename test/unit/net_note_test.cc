@@ -10,6 +10,8 @@ extern "C" {
 /* The message meets its receive after all, and other messages follow: the note must not name one of these, which the receiver would drop. */
 TEST(net_note, that_waits_names_its_own_message)
 {
+    UcxSetting waits_for_its_receive("UCX_RNDV_THRESH",
+                                     "64K"); /* UCX 1.18.1 copies messages of this length, too */
     Net a("lo");
     OPEN(a);
     Net b("lo");
@@ -22,10 +24,7 @@ TEST(net_note, that_waits_names_its_own_message)
         taken_back.send(a, to_b, tag);
         until(
             a, b, [] { return false; }, 0.02);
-        if (ended(a, taken_back)) {
-            GTEST_SKIP()
-                << "this UCX (1.18.1 does so) copies long messages too: there is nothing to take back";
-        }
+        ASSERT_FALSE(ended(a, taken_back));
         ops->begin_cancel(a.net, &taken_back);
         received.receive(b, tag);
         ASSERT_TRUE(until(a, b, [&] { return ended(a, taken_back) && ended(b, received); }));

@@ -131,7 +131,7 @@ expect predicted_of_host 2 "${predicted[@]}" --from "$fresh"
 for results in "$bench"/results/collectives-[24]xH200.json; do
     for form in blocking nonblocking persistent; do
         if [ -e "$results" ]; then
-            expect "predicted_$form" 0 "$bench/bench_plans" --programs "$built" --form "$form" --from "$results"
+            expect "predicted_${form}_$(basename "$results" .json)" 0 "$bench/bench_plans" --programs "$built" --form "$form" --from "$results"
         fi
     done
 done

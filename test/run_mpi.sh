@@ -7,7 +7,8 @@
 #     --components DIR   where mca_coll_gpucoll.so is             (default: wherever Open MPI looks by itself)
 #     --mpirun PATH      (default: mpirun)
 #     --accelerator X    host: rows for the host accelerator run; cuda: rows for GPUs run      (default: host)
-#     --ranks "1 2 4"    only these numbers of ranks; a row with none of them runs with its first  (default: the row's)
+#     --ranks "1 2 4"    only these numbers of ranks; a row with none of them runs with its first  (default: the row's);
+#                        most: only the last of each row
 #     --filter REGEX     only rows whose name matches
 #     --exclude REGEX    no rows whose name matches
 #     --without FLAG     no rows with this flag
@@ -291,6 +292,7 @@ while IFS='|' read -r name ranks arguments command flags; do
         [[ -n $only_ranks && " $only_ranks " != *" $n "* ]] || chosen+=" $n"
     done
     [ -n "$chosen" ] || chosen=${ranks%%[[:space:]]*}
+    [ "$only_ranks" != most ] || chosen=${ranks##*[[:space:]]}
     for n in $chosen; do
         if [ -z "$transports" ]; then
             run "$name" "$n" "$arguments" "$command" "$flags"

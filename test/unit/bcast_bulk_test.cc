@@ -68,7 +68,7 @@ TEST_P(bcast_bulk, every_root)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, bcast_bulk, testing::Values(3, 4, 5, 8));
+INSTANTIATE_TEST_SUITE_P(ranks, bcast_bulk, testing::Values(3, 4, 5, 8), testing::PrintToStringParamName());
 
 TEST(broadcasts_in_bulk, of_processes)
 {

@@ -174,7 +174,10 @@ TEST_P(direct, allreduce_in_place_or_not_at_any_alignment)
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, direct,
-                         testing::Combine(testing::Values(2, 3, 4, 7), testing::Values("copy", "direct")));
+                         testing::Combine(testing::Values(2, 3, 4, 7), testing::Values("copy", "direct")),
+                         [](const auto &info) {
+                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                         });
 
 namespace
 {

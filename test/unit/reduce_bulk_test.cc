@@ -56,7 +56,7 @@ TEST_P(reduce_bulk, every_root)
     on_threads(GetParam(), in_bulk, check_every_root);
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, reduce_bulk, testing::Values(2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(ranks, reduce_bulk, testing::Values(2, 3, 4, 8), testing::PrintToStringParamName());
 
 TEST(reductions_in_bulk, every_operator_and_type)
 {

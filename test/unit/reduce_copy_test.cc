@@ -65,7 +65,11 @@ TEST_P(reduce_copy, every_root)
 
 INSTANTIATE_TEST_SUITE_P(ranks, reduce_copy,
                          testing::Combine(testing::Values(2, 3, 4, 8), testing::Values("4K", "0"),
-                                          testing::Values("1", "3")));
+                                          testing::Values("1", "3")),
+                         [](const auto &info) {
+                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param) +
+                                    "_" + std::get<2>(info.param);
+                         });
 
 TEST(reduce_copies, every_operator_and_type)
 {

@@ -69,7 +69,7 @@ TEST_P(reduce_lines, every_root)
     on_threads(GetParam(), by_lines, check_every_root);
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, reduce_lines, testing::Values(2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(ranks, reduce_lines, testing::Values(2, 3, 4, 8), testing::PrintToStringParamName());
 
 TEST(reductions_by_lines, every_operator_and_type)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the unit tests on all cores: as many processes as there are, each with its share of the cases, then shows what each said, one after
-# the other. Runs in `make check`, in the build folder; arguments and GTEST_ variables but GTEST_OUTPUT are for the program.
+# Runs the unit tests on all cores: as many processes at a time as there are, each with its share of the cases, then shows what each said,
+# one after the other. Runs in `make check`, in the build folder; arguments and GTEST_ variables but GTEST_OUTPUT are for the program.
 set -uo pipefail
 
 program=$PWD/test/unit/unit_tests
@@ -10,47 +10,58 @@ program=$PWD/test/unit/unit_tests
 # shellcheck source=contrib/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../contrib/lib.sh"
 # shellcheck disable=SC2119
-shards=$(cpus_here)
-[ "$shards" -le 8 ] || shards=8
+at_a_time=$(cpus_here)
+[ "$at_a_time" -le 8 ] || at_a_time=8
+# So many that none is left to run alone for long.
+shares=$((at_a_time * 8))
 
 folder=$(mktemp -d) || exit 1
-running=()
+workers=()
 trap 'rm -rf "$folder"' EXIT
-trap 'kill "${running[@]}" 2>/dev/null; exit 1' TERM INT
-# Begins share $1; the other arguments are the program's.
-begin() {
-    local share=$1
+trap 'kill "${workers[@]}" 2>/dev/null; wait; exit 1' TERM INT
+
+# run_share SHARE ARGUMENT...: in the background, for a signal to end it at once.
+run_share() {
+    local share=$1 program_here
     shift
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$share "$program" "$@" >"$folder/$share" 2>&1 </dev/null &
-    running[share]=$!
+    GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=$share "$program" "$@" >"$folder/$share/said" 2>&1 </dev/null &
+    program_here=$!
+    # shellcheck disable=SC2064
+    trap "kill $program_here 2>/dev/null; exit 1" TERM
+    wait "$program_here"
 }
-# Shows what share $1 has said; its status.
-end() {
-    local status=0
-    wait "${running[$1]}" || status=$?
-    cat "$folder/$1"
-    return "$status"
-}
+
 # The leak sanitizer looks for leaks when all cases have passed, from a thread that sometimes crashes, once in some hundred runs (github.com/google/sanitizers,
 # issues 1322 and 1353). Then it has found nothing out, neither good nor bad.
 has_crashed_tracer() {
-    grep -q 'LeakSanitizer has encountered a fatal error' "$folder/$1" && ! grep -q '^\[  FAILED  \]' "$folder/$1"
+    grep -q 'LeakSanitizer has encountered a fatal error' "$folder/$1/said" && ! grep -q '^\[  FAILED  \]' "$folder/$1/said"
 }
 
-for ((i = 0; i < shards; i++)); do
-    begin "$i" "$@"
-done
+# work ARGUMENT...: runs shares that nobody has begun, until there are none.
+work() {
+    local share status
+    for ((share = 0; share < shares; share++)); do
+        mkdir "$folder/$share" 2>/dev/null || continue
+        status=0
+        run_share "$share" "$@" || status=$?
+        if [ "$status" -ne 0 ] && has_crashed_tracer "$share"; then
+            status=0
+            run_share "$share" "$@" || status=$?
+        fi
+        echo "$status" >"$folder/$share/status"
+    done
+}
 
-status=0
-for ((i = 0; i < shards; i++)); do
-    code=0
-    end "$i" || code=$?
-    if [ "$code" -ne 0 ] && has_crashed_tracer "$i"; then
-        echo "share $i of $shards: the leak sanitizer itself has crashed, so the share runs once more"
-        code=0
-        begin "$i" "$@"
-        end "$i" || code=$?
-    fi
-    [ "$code" -eq 0 ] || { echo "share $i of $shards ended with status $code"; status=1; }
+for ((i = 0; i < at_a_time; i++)); do
+    work "$@" &
+    workers+=($!)
 done
-exit $status
+wait
+
+failed=0
+for ((i = 0; i < shares; i++)); do
+    cat "$folder/$i/said"
+    status=$(cat "$folder/$i/status" 2>/dev/null || echo unknown)
+    [ "$status" = 0 ] || { echo "share $i of $shares ended with status $status"; failed=1; }
+done
+exit $failed

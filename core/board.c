@@ -47,11 +47,15 @@ void gpucoll_board_close(struct gpucoll_board *board)
 
 gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index)
 {
+    if (board->taken >= GPUCOLL_BOARD_TEAMS - GPUCOLL_BOARD_RESTING) {
+        return GPUCOLL_ERR_NO_MEMORY;
+    }
     for (uint32_t tried = 0; tried < GPUCOLL_BOARD_TEAMS; tried++) {
         uint32_t at = (board->next + tried) % GPUCOLL_BOARD_TEAMS;
         uint64_t bit = (uint64_t)1 << (at % 64);
         if ((board->used[at / 64] & bit) == 0) {
             board->used[at / 64] |= bit;
+            board->taken++;
             board->next = at + 1;
             *index = at;
             struct gpucoll_team_board *team = gpucoll_board_team(&board->segment, at);
@@ -66,6 +70,7 @@ gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index)
 void gpucoll_board_give(struct gpucoll_board *board, uint32_t index)
 {
     board->used[index / 64] &= ~((uint64_t)1 << (index % 64));
+    board->taken--;
 }
 
 bool gpucoll_board_take_shelf(struct gpucoll_board *board, uint32_t *index)

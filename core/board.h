@@ -22,7 +22,7 @@ enum {
     GPUCOLL_CARRY_BYTES = 256,  /* of a call that one rank brings: the size of an entry of `places`; */
     GPUCOLL_SHELF_BYTES = 4096, /* of a team that has a shelf */
     GPUCOLL_BOARD_SHELVES = 72, /* of a process; memory, used or not: 64 KiB for every four */
-    GPUCOLL_BOARD_RESTING = 8   /* of them that are not taken, so that one given back is not the next that is */
+    GPUCOLL_BOARD_RESTING = 8   /* of them, and of regions, that are not taken, so that one given back is not the next that is */
 };
 
 /* What a rank brings to one call. Without buffers there is no lane either. */
@@ -162,6 +162,7 @@ struct gpucoll_board {
     struct gpucoll_segment segment;
     struct gpucoll_board_header *header;
     uint64_t used[GPUCOLL_BOARD_TEAMS / 64]; /* bit set: region taken */
+    uint32_t taken;                          /* how many are */
     uint32_t next;                           /* where the search for a free region starts */
     uint8_t shelves[GPUCOLL_BOARD_SHELVES];  /* those that are free, the longest first, in a ring: */
     uint64_t shelves_given;                  /* so many were put there, */
@@ -172,7 +173,7 @@ gpucoll_status gpucoll_board_create(struct gpucoll_board *board,
                                     const struct gpucoll_log *log) GPUCOLL_CHECKED;
 void gpucoll_board_close(struct gpucoll_board *board); /* harmless on a zeroed struct */
 
-/* Takes a zeroed region; its index is what peers need. GPUCOLL_ERR_NO_MEMORY when all are taken. Caller serialises.
+/* Takes a zeroed region; its index is what peers need. GPUCOLL_ERR_NO_MEMORY when but GPUCOLL_BOARD_RESTING are left. Caller serialises.
  * Regions are taken round robin: a rank may leave the last barrier of a team, and free the team, while a slower peer is still about to read
  * its arrival, so a region given back is the last to be taken again. */
 gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index) GPUCOLL_CHECKED;

@@ -212,16 +212,51 @@ gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struc
 {
     for (struct gpucoll_peer *peer = context->peers; peer != NULL; peer = peer->next) {
         if (memcmp(&peer->board.name, name, sizeof *name) == 0) {
+            peer->teams++;
             *out = peer;
             return GPUCOLL_OK;
         }
     }
     gpucoll_status status = gpucoll_peer_open(name, context->log, out);
     if (status == GPUCOLL_OK) {
+        (*out)->teams = 1;
         (*out)->next = context->peers;
         context->peers = *out;
     }
     return status;
+}
+
+/* May a kernel of a call that was given up still store to peers? Nobody knows when it ends. */
+static bool stores_may_come(const struct gpucoll_context *context)
+{
+    for (int i = 0; i < GPUCOLL_BOARD_CARDS && context->gpus[i] != NULL; i++) {
+        for (uint32_t lane = 0; lane < context->gpus[i]->lane_count; lane++) {
+            if (context->gpus[i]->lanes[lane].poisoned) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void gpucoll_context_leave_peer(struct gpucoll_context *context, struct gpucoll_peer *left)
+{
+    struct gpucoll_peer **at = &context->peers;
+    left->teams--;
+    if (left->teams > 0 || stores_may_come(context)) {
+        return;
+    }
+    while (*at != NULL) {
+        struct gpucoll_peer *peer = *at;
+        if (peer->teams > 0 || !gpucoll_process_gone(&peer->process)) {
+            at = &peer->next;
+            continue;
+        }
+        *at = peer->next;
+        gpucoll_log(context->log, GPUCOLL_LOG_SETUP, "process %u has ended: what it had is unmapped",
+                    peer->process.pid);
+        gpucoll_peer_close(peer);
+    }
 }
 
 static struct gpucoll_gpu *bind_gpu(struct gpucoll_context *context, int slot, const void *pointer)

@@ -64,9 +64,14 @@ gpucoll_status gpucoll_context_board(struct gpucoll_context *context) GPUCOLL_CH
 /* Opens context->net at the first call; GPUCOLL_DECLINED if there is none. Caller serialises. */
 gpucoll_status gpucoll_context_net(struct gpucoll_context *context) GPUCOLL_CHECKED;
 
-/* The peer process of that board, opened at the first call. The own process is a peer too when several contexts share it. */
+/* The peer process of that board, opened at the first call, and in one more team from now on. The own process is a peer too when several contexts
+ * share it. Caller serialises. */
 gpucoll_status gpucoll_context_peer(struct gpucoll_context *context, const struct gpucoll_segment_name *name,
                                     struct gpucoll_peer **peer) GPUCOLL_CHECKED;
+
+/* The peer is in one team less. Closes the connections to those in none whose processes have ended, as those of a job that was spawned, or that
+ * another took the place of: what they had on a GPU is there as long as it is mapped. Caller serialises. */
+void gpucoll_context_leave_peer(struct gpucoll_context *context, struct gpucoll_peer *peer);
 
 /* What storing over PCIe costs follows from where the GPUs are: if that is how they reach each other, and no file tells, the topology of this
  * machine is found, at the first call. Caller serialises. */

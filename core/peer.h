@@ -1,6 +1,7 @@
 /*
  * A peer process of this host: its board as mapped here, and one endpoint for each pair of a GPU bound here and a GPU it
- * has bound. Made at the first team that contains the process, shared by all later ones, freed with the context.
+ * has bound. Made at the first team that contains the process, shared by all later ones; freed with the context, or when the process has ended
+ * and is in no team any more.
  */
 #ifndef GPUCOLL_PEER_H
 #define GPUCOLL_PEER_H
@@ -12,6 +13,7 @@ struct gpucoll_peer {
     struct gpucoll_process_id process;
     struct gpucoll_segment board;
     struct gpucoll_connection *connections; /* list */
+    uint32_t teams;                         /* of this process that it is in */
     struct gpucoll_peer *next;
 };
 

@@ -401,6 +401,21 @@ gpucoll_status gpucoll_team_create(struct gpucoll_context *context, const struct
     return status;
 }
 
+/* An inner team has the members of the one that it belongs to. */
+static void leave_members(struct gpucoll_team *team)
+{
+    if (team->inner) {
+        return;
+    }
+    pthread_mutex_lock(&team->context->lock);
+    for (uint32_t i = 0; i < GPUCOLL_MAX_LOCAL; i++) {
+        if (team->members[i].peer != NULL) {
+            gpucoll_context_leave_peer(team->context, team->members[i].peer);
+        }
+    }
+    pthread_mutex_unlock(&team->context->lock);
+}
+
 void gpucoll_team_destroy(struct gpucoll_team *team)
 {
     if (team == NULL) {
@@ -425,6 +440,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
         team->spare = request->spare;
         gpucoll_request_drop(request);
     }
+    leave_members(team);
     free_setup(team);
     free(team);
 }

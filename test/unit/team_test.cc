@@ -11,6 +11,7 @@
 #include "test/unit/values.h"
 
 extern "C" {
+#include "core/base/segment.h"
 #include "core/gpu.h"
 }
 
@@ -345,16 +346,17 @@ TEST(teams, as_many_at_once_as_a_board_holds)
     on_threads(2, {}, [](Rank &rank) {
         std::vector<gpucoll_team *> teams;
         gpucoll_team *team = nullptr;
-        for (uint32_t i = 1; i < 4096; i++) { /* one is the world */
+        constexpr uint32_t room = 4096 - 8;   /* so many rest */
+        for (uint32_t i = 1; i < room; i++) { /* one is the world */
             ASSERT_EQ(rank.make_team(rank.meeting, i, &team), GPUCOLL_OK) << i;
             teams.push_back(team);
         }
-        EXPECT_EQ(rank.make_team(rank.meeting, 4096, &team), GPUCOLL_DECLINED);
+        EXPECT_EQ(rank.make_team(rank.meeting, room, &team), GPUCOLL_DECLINED);
         expect_works(teams.front(), rank.number, 2);
         expect_works(teams.back(), rank.number, 2);
         gpucoll_team_destroy(teams.back());
         teams.pop_back();
-        EXPECT_EQ(rank.make_team(rank.meeting, 4097, &team), GPUCOLL_OK);
+        EXPECT_EQ(rank.make_team(rank.meeting, room + 1, &team), GPUCOLL_OK);
         expect_works(team, rank.number, 2);
         teams.push_back(team);
         rank.barrier();
@@ -458,6 +460,56 @@ TEST(teams, of_part_of_the_ranks)
         rank.barrier();
         gpucoll_team_destroy(team);
     });
+}
+
+/* How often this process has memory of gpucoll's mapped, its own and that of its peers. */
+static size_t mappings()
+{
+    size_t count = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        count += line.find("memfd:gpucoll") != std::string::npos;
+    }
+    return count;
+}
+
+TEST(context, unmaps_a_process_that_has_ended_and_is_in_no_team)
+{
+    Meeting pair(2);
+    on_processes(
+        3, {},
+        [&](Rank &rank) {
+            const gpucoll_exchange all = rank.meeting.exchange(rank.number);
+            gpucoll_process_id self;
+            gpucoll_process_id processes[3];
+            gpucoll_process_id_self(&self);
+            ASSERT_EQ(all.allgather(all.arg, &self, processes, sizeof self), 0);
+            expect_works(rank.team, rank.number, 3);
+            gpucoll_team *two = nullptr;
+            if (rank.number < 2) {
+                ASSERT_EQ(rank.make_team(pair, 1, &two), GPUCOLL_OK);
+                expect_works(two, rank.number, 2);
+            }
+            rank.barrier();
+            if (rank.number == 2) {
+                die();
+            }
+            while (!gpucoll_process_gone(&processes[2])) {
+                std::this_thread::yield();
+            }
+            const size_t before = mappings();
+            gpucoll_team_destroy(rank.team);
+            rank.team = nullptr;
+            const size_t after = mappings();
+            EXPECT_LT(after, before);
+            /* Who lives stays connected, for teams to come. */
+            expect_works(two, rank.number, 2);
+            pair.barrier();
+            gpucoll_team_destroy(two);
+            EXPECT_EQ(mappings(), after);
+            pair.barrier();
+        },
+        2);
 }
 
 TEST(context, leaves_nothing_behind)

@@ -61,8 +61,8 @@ int gpucoll_allreduce(const void *sbuf, void *rbuf, gpucoll_count count, ompi_da
     gpucoll_module *self = (gpucoll_module *)module;
     bool active = gpucoll_device_active();
     int rc = OMPI_SUCCESS;
-    if (self->calls.state != GPUCOLL_NATIVE_OFF && count > 0 && gpucoll_native_reduction(self, op, dtype) &&
-        gpucoll_native_joins(self, active, &rc)) {
+    if (gpucoll_sequence_state(&self->calls) != GPUCOLL_NATIVE_OFF && count > 0 &&
+        gpucoll_native_reduction(self, op, dtype) && gpucoll_native_joins(self, active, &rc)) {
         bool done = false;
         rc = run_native(sbuf, rbuf, (size_t)count, self, comm, &done);
         if (done) {

@@ -15,7 +15,7 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
     const int looks_per_turn = 64; /* of Open MPI's progress: a barrier is over before that, as a rule */
-    const enum gpucoll_native_state state = self->calls.state;
+    const enum gpucoll_native_state state = gpucoll_sequence_state(&self->calls);
     if (state == GPUCOLL_NATIVE_CONNECTING || state == GPUCOLL_NATIVE_WARMING) { /* others may be ready */
         int rc = OMPI_SUCCESS;
         gpucoll_native_connect(self, &rc);
@@ -23,7 +23,7 @@ int gpucoll_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
             return rc;
         }
     }
-    if (self->calls.state != GPUCOLL_NATIVE_READY) {
+    if (gpucoll_sequence_state(&self->calls) != GPUCOLL_NATIVE_READY) {
         int rc;
         GPUCOLL_RUN_BELOW(self, rc, self->next.coll_barrier(comm, self->next.coll_barrier_module));
         return rc;
@@ -72,7 +72,7 @@ static bool may_run(const gpucoll_module *self)
 int gpucoll_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
 {
     gpucoll_module *self = (gpucoll_module *)module;
-    const bool native = may_run(self) && self->calls.state != GPUCOLL_NATIVE_OFF;
+    const bool native = may_run(self) && gpucoll_sequence_state(&self->calls) != GPUCOLL_NATIVE_OFF;
     if (gpucoll_goes_on(self, native)) {
         return self->next.coll_ibarrier(comm, request, self->next.coll_ibarrier_module);
     }

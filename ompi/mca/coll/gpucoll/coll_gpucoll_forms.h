@@ -137,7 +137,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     int gpucoll_i##name(GPUCOLL_LIST parameters, ompi_communicator_t *comm, ompi_request_t **request,        \
                         mca_coll_base_module_t *module)                                                      \
     GPUCOLL_LATER(i##name, arguments, (GPUCOLL_LIST arguments, comm), description, false,                    \
-                  self->calls.state != GPUCOLL_NATIVE_OFF, coll, root, condition)
+                  gpucoll_sequence_state(&self->calls) != GPUCOLL_NATIVE_OFF, coll, root, condition)
 
 #define GPUCOLL_PERSISTENT(name, parameters, arguments, description, coll, root, condition)                  \
     static int next_##name##_init(const struct gpucoll_arguments *saved, ompi_communicator_t *comm,          \
@@ -164,7 +164,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     {                                                                                                        \
         gpucoll_module *self = (gpucoll_module *)module;                                                     \
         int rc = OMPI_SUCCESS;                                                                               \
-        if (self->calls.state != GPUCOLL_NATIVE_OFF && (condition) &&                                        \
+        if (gpucoll_sequence_state(&self->calls) != GPUCOLL_NATIVE_OFF && (condition) &&                     \
             gpucoll_native_joins(self, gpucoll_device_active(), &rc)) {                                      \
             const struct gpucoll_call call = description;                                                    \
             bool done = false;                                                                               \
@@ -199,7 +199,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     static GPUCOLL_ON_HOST(                                                                                  \
         function##_with, slot, parameters, description, take,                                                \
         gpucoll_ordered(self, #slot, op, dtype, comm) ? ordered : GPUCOLL_RUN_NEXT(slot, arguments))         \
-    GPUCOLL_WITH_OPERATOR(function, function##_with, slot, parameters, arguments)
+        GPUCOLL_WITH_OPERATOR(function, function##_with, slot, parameters, arguments)
 
 #define GPUCOLL_NATIVE_REDUCTION(name, parameters, arguments, description, take, coll, root, condition,      \
                                  ordered)                                                                    \

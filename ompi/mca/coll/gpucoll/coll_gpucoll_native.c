@@ -22,11 +22,11 @@ void gpucoll_native_connect(gpucoll_module *self, int *rc)
 {
     struct gpucoll_sequence *calls = &self->calls;
     gpucoll_enter();
-    if (calls->state == GPUCOLL_NATIVE_UNTRIED) {
+    if (gpucoll_sequence_state(calls) == GPUCOLL_NATIVE_UNTRIED) {
         gpucoll_sequence_connect(calls, true);
     }
     gpucoll_leave();
-    while (__atomic_load_n(&calls->state, __ATOMIC_ACQUIRE) == GPUCOLL_NATIVE_CONNECTING) {
+    while (gpucoll_sequence_state(calls) == GPUCOLL_NATIVE_CONNECTING) {
         opal_progress();
         gpucoll_enter(); /* waits until calls that came before this one are posted */
         gpucoll_sequences_progress();

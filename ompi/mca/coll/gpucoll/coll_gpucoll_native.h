@@ -44,9 +44,9 @@ void gpucoll_native_connect(gpucoll_module *self, int *rc);
 static inline bool gpucoll_native_joins(gpucoll_module *self, bool active, int *rc)
 {
     struct gpucoll_sequence *calls = &self->calls;
-    if (calls->state != GPUCOLL_NATIVE_READY) {
+    if (gpucoll_sequence_state(calls) != GPUCOLL_NATIVE_READY) {
         gpucoll_native_connect(self, rc);
-        if (calls->state != GPUCOLL_NATIVE_READY) {
+        if (gpucoll_sequence_state(calls) != GPUCOLL_NATIVE_READY) {
             return false;
         }
     }

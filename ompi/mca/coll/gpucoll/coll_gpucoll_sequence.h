@@ -63,6 +63,12 @@ struct gpucoll_sequence {
     struct gpucoll_sequence *older;
 };
 
+/* For threads that hold no lock: what READY stands for is seen with it. */
+static inline enum gpucoll_native_state gpucoll_sequence_state(const struct gpucoll_sequence *sequence)
+{
+    return __atomic_load_n(&sequence->state, __ATOMIC_ACQUIRE);
+}
+
 /* Begins to make the sequence's team: collective, in the same order on all ranks. */
 void gpucoll_sequence_connect(struct gpucoll_sequence *sequence, bool able);
 /* The same for a communicator that is being made: the first progress begins, and there is a warm-up. */

@@ -24,7 +24,7 @@ trap 'kill "${workers[@]}" 2>/dev/null; wait; exit 1' TERM INT
 run_share() {
     local share=$1 program_here
     shift
-    GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=$share "$program" "$@" >"$folder/$share/said" 2>&1 </dev/null &
+    GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=$share "$program" "$@" >>"$folder/$share/said" 2>&1 </dev/null &
     program_here=$!
     # shellcheck disable=SC2064
     trap "kill $program_here 2>/dev/null; exit 1" TERM
@@ -45,6 +45,7 @@ work() {
         status=0
         run_share "$share" "$@" || status=$?
         if [ "$status" -ne 0 ] && has_crashed_tracer "$share"; then
+            echo "share $share of $shares: the leak sanitizer itself has crashed, so the share runs once more" >>"$folder/$share/said"
             status=0
             run_share "$share" "$@" || status=$?
         fi

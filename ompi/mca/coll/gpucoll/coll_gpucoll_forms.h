@@ -199,7 +199,7 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     static GPUCOLL_ON_HOST(                                                                                  \
         function##_with, slot, parameters, description, take,                                                \
         gpucoll_ordered(self, #slot, op, dtype, comm) ? ordered : GPUCOLL_RUN_NEXT(slot, arguments))         \
-        GPUCOLL_WITH_OPERATOR(function, function##_with, slot, parameters, arguments)
+    GPUCOLL_WITH_OPERATOR(function, function##_with, slot, parameters, arguments)
 
 #define GPUCOLL_NATIVE_REDUCTION(name, parameters, arguments, description, take, coll, root, condition,      \
                                  ordered)                                                                    \

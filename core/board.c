@@ -50,21 +50,18 @@ gpucoll_status gpucoll_board_take(struct gpucoll_board *board, uint32_t *index)
     if (board->taken >= GPUCOLL_BOARD_TEAMS - GPUCOLL_BOARD_RESTING) {
         return GPUCOLL_ERR_NO_MEMORY;
     }
-    for (uint32_t tried = 0; tried < GPUCOLL_BOARD_TEAMS; tried++) {
-        uint32_t at = (board->next + tried) % GPUCOLL_BOARD_TEAMS;
-        uint64_t bit = (uint64_t)1 << (at % 64);
-        if ((board->used[at / 64] & bit) == 0) {
-            board->used[at / 64] |= bit;
-            board->taken++;
-            board->next = at + 1;
-            *index = at;
-            struct gpucoll_team_board *team = gpucoll_board_team(&board->segment, at);
-            memset(team, 0, sizeof(*team));
-            atomic_init(&team->ring[0].call, 1); /* of no call that stands there, not even of number 2^32 */
-            return GPUCOLL_OK;
-        }
+    uint32_t at = board->next % GPUCOLL_BOARD_TEAMS;
+    while ((board->used[at / 64] >> at % 64 & 1) != 0) {
+        at = (at + 1) % GPUCOLL_BOARD_TEAMS;
     }
-    return GPUCOLL_ERR_NO_MEMORY;
+    board->used[at / 64] |= (uint64_t)1 << (at % 64);
+    board->taken++;
+    board->next = at + 1;
+    *index = at;
+    struct gpucoll_team_board *team = gpucoll_board_team(&board->segment, at);
+    memset(team, 0, sizeof(*team));
+    atomic_init(&team->ring[0].call, 1); /* of no call that stands there, not even of number 2^32 */
+    return GPUCOLL_OK;
 }
 
 void gpucoll_board_give(struct gpucoll_board *board, uint32_t index)

@@ -88,7 +88,8 @@ static bool differs_much(const struct gpucoll_request *request)
     const struct gpucoll_team *team = request->team;
     uint64_t all = 0;
     uint64_t longest = 0;
-    if ((request->coll != GPUCOLL_ALLTOALLV && request->coll != GPUCOLL_ALLTOALLW) ||
+    if ((request->coll != GPUCOLL_ALLTOALLV && request->coll != GPUCOLL_ALLTOALLW &&
+         !gpucoll_coll_is_neighborhood(request->coll)) ||
         team->size > GPUCOLL_PEER_QUEUES) {
         return false;
     }

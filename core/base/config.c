@@ -33,7 +33,7 @@
                 ": a name, names by size such as NAME:64K,NAME, or auto (the least predicted time). Must "   \
                 "be equal on all ranks.",                                                                    \
     }
-_Static_assert(GPUCOLL_COLL_COUNT == 16, "every collective has its row ALGORITHM");
+_Static_assert(GPUCOLL_COLL_COUNT == 21, "every collective has its row ALGORITHM");
 
 const struct gpucoll_config_row gpucoll_config_rows[] = {
     ROW(enable, BOOL, "true", NULL, 1,
@@ -125,6 +125,11 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
     ALGORITHM(EXSCAN, exscan, "MPI_Exscan"),
     ALGORITHM(GATHER, gather, "MPI_Gather"),
     ALGORITHM(GATHERV, gatherv, "MPI_Gatherv"),
+    ALGORITHM(NEIGHBOR_ALLGATHER, neighbor_allgather, "MPI_Neighbor_allgather"),
+    ALGORITHM(NEIGHBOR_ALLGATHERV, neighbor_allgatherv, "MPI_Neighbor_allgatherv"),
+    ALGORITHM(NEIGHBOR_ALLTOALL, neighbor_alltoall, "MPI_Neighbor_alltoall"),
+    ALGORITHM(NEIGHBOR_ALLTOALLV, neighbor_alltoallv, "MPI_Neighbor_alltoallv"),
+    ALGORITHM(NEIGHBOR_ALLTOALLW, neighbor_alltoallw, "MPI_Neighbor_alltoallw"),
     ALGORITHM(REDUCE, reduce, "MPI_Reduce"),
     ALGORITHM(REDUCE_SCATTER, reduce_scatter, "MPI_Reduce_scatter"),
     ALGORITHM(REDUCE_SCATTER_BLOCK, reduce_scatter_block, "MPI_Reduce_scatter_block"),
@@ -193,6 +198,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "Most memory of each GPU that is taken to pack buffers of non-contiguous datatypes; a call that "
         "needs "
         "more is staged through host memory. 0 stages all of them."),
+    EQUAL(neighborhood, BOOL, "true", NULL, 3,
+        "Whether neighborhood collectives run natively; else they are staged. Natively they wait, as other "
+        "collectives do, until all ranks of the communicator have come to the call; staged only for "
+        "neighbors."),
     EQUAL(nonblocking, BOOL, "true", NULL, 3,
         "Whether nonblocking and persistent collectives run natively; else they are staged."),
     ROW(progress_thread, BOOL, "true", NULL, 4,

@@ -51,6 +51,7 @@ struct gpucoll_config {
     size_t shm_bytes;     /* data area of one lane of the outbox in host memory */
     int cpu_threads;      /* that sum in host memory beside the caller; -1: as many as seems right */
     size_t pack_bytes;    /* most memory of one GPU for packed buffers */
+    bool neighborhood;    /* neighborhood collectives run natively */
     bool nonblocking;     /* nonblocking and persistent forms run natively */
     bool progress_thread; /* moves nonblocking calls on beside the application */
     size_t zero_copy;     /* least bytes of a call that peers may write in place; 0: none */

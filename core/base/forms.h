@@ -31,10 +31,10 @@ enum gpucoll_runs {
     X(scatterv, NATIVE, NATIVE, NATIVE)                                                                      \
     X(barrier, NATIVE, NATIVE, NATIVE)                                                                       \
     X(reduce_local, NATIVE, NONE, NONE)                                                                      \
-    X(neighbor_allgather, STAGED, STAGED, STAGED)                                                            \
-    X(neighbor_allgatherv, STAGED, STAGED, STAGED)                                                           \
-    X(neighbor_alltoall, STAGED, STAGED, STAGED)                                                             \
-    X(neighbor_alltoallv, STAGED, STAGED, STAGED)                                                            \
-    X(neighbor_alltoallw, STAGED, STAGED, STAGED)
+    X(neighbor_allgather, NATIVE, NATIVE, NATIVE)                                                            \
+    X(neighbor_allgatherv, NATIVE, NATIVE, NATIVE)                                                           \
+    X(neighbor_alltoall, NATIVE, NATIVE, NATIVE)                                                             \
+    X(neighbor_alltoallv, NATIVE, NATIVE, NATIVE)                                                            \
+    X(neighbor_alltoallw, NATIVE, NATIVE, NATIVE)
 
 #endif

@@ -21,6 +21,11 @@ enum gpucoll_coll {
     GPUCOLL_EXSCAN,
     GPUCOLL_GATHER,
     GPUCOLL_GATHERV,
+    GPUCOLL_NEIGHBOR_ALLGATHER,
+    GPUCOLL_NEIGHBOR_ALLGATHERV,
+    GPUCOLL_NEIGHBOR_ALLTOALL,
+    GPUCOLL_NEIGHBOR_ALLTOALLV,
+    GPUCOLL_NEIGHBOR_ALLTOALLW,
     GPUCOLL_REDUCE,
     GPUCOLL_REDUCE_SCATTER,
     GPUCOLL_REDUCE_SCATTER_BLOCK,
@@ -36,6 +41,12 @@ enum gpucoll_coll {
 static inline bool gpucoll_coll_has_buffers(enum gpucoll_coll coll)
 {
     return (unsigned)coll < GPUCOLL_COLL_COUNT;
+}
+
+/* Blocks are of some ranks only, which differ from rank to rank; the engine takes a block for each rank all the same. */
+static inline bool gpucoll_coll_is_neighborhood(enum gpucoll_coll coll)
+{
+    return coll >= GPUCOLL_NEIGHBOR_ALLGATHER && coll <= GPUCOLL_NEIGHBOR_ALLTOALLW;
 }
 
 static inline bool gpucoll_coll_is_own(enum gpucoll_coll coll)

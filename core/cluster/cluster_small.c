@@ -13,6 +13,11 @@ static uint64_t least_bytes(enum gpucoll_coll coll)
     switch (coll) {
     case GPUCOLL_ALLTOALL:
     case GPUCOLL_ALLTOALLV:
+    case GPUCOLL_NEIGHBOR_ALLGATHER:
+    case GPUCOLL_NEIGHBOR_ALLGATHERV:
+    case GPUCOLL_NEIGHBOR_ALLTOALL:
+    case GPUCOLL_NEIGHBOR_ALLTOALLV:
+    case GPUCOLL_NEIGHBOR_ALLTOALLW:
     case GPUCOLL_ALLTOALLW: /* a message for every pair of ranks */
         return 4 << 20;
     case GPUCOLL_SCATTER:

@@ -16,6 +16,7 @@ check_PROGRAMS += \
 	test/mpi/determinism \
 	test/mpi/differential \
 	test/mpi/early \
+	test/mpi/edges \
 	test/mpi/far \
 	test/mpi/faults \
 	test/mpi/freed \
@@ -155,6 +156,9 @@ test_mpi_differential_SOURCES = \
 	test/mpi/differential_draw.c
 test_mpi_differential_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_differential_LDADD = $(mpi_test_libs)
+
+test_mpi_edges_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_edges_LDADD = $(mpi_test_libs)
 
 test_mpi_early_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_early_LDADD = $(mpi_test_libs)

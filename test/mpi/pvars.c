@@ -46,22 +46,40 @@ static void own_sums(void)
     MPI_Op_free(&op);
 }
 
-static void neighbors(void)
+static void exchange_between_neighbors(MPI_Comm ring)
 {
     struct test_buffer send, recv;
-    MPI_Comm ring;
-    int size, periodic = 1;
 
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
     test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(float), 0, false);
     test_buffer_make(&recv, TEST_DEVICE, 2 * COUNT * sizeof(float), 0, false);
     for (int i = 0; i < CALLS; i++)
         test_ok(MPI_Neighbor_allgather(send.data, COUNT, MPI_FLOAT, recv.data, COUNT, MPI_FLOAT, ring),
                 "MPI_Neighbor_allgather");
-    MPI_Comm_free(&ring);
     test_buffer_free(&send);
     test_buffer_free(&recv);
+}
+
+static void grid_neighbors(void)
+{
+    MPI_Comm ring;
+    int periodic = 1;
+
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &test.size, &periodic, 0, &ring);
+    exchange_between_neighbors(ring);
+    MPI_Comm_free(&ring);
+}
+
+/* Of which no rank knows whether others have no edges. */
+static void graph_neighbors(void)
+{
+    const int ends[2] = {(test.rank + test.size - 1) % test.size, (test.rank + 1) % test.size};
+    const int weights[2] = {1, 1};
+    MPI_Comm ring;
+
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, ends, weights, 2, ends, weights,
+                                   MPI_INFO_NULL, 0, &ring);
+    exchange_between_neighbors(ring);
+    MPI_Comm_free(&ring);
 }
 
 static void local_reductions(void)
@@ -255,7 +273,8 @@ int main(int argc, char **argv)
                        CALLS * COUNT * sizeof(float));
         expect_element("coll_gpucoll_collective_native_calls", "allreduce", device_allreduces, CALLS);
         expect_element("coll_gpucoll_collective_staged_calls", "allreduce", device_allreduces, 0);
-        expect_element("coll_gpucoll_collective_staged_calls", "neighbor_allgather", neighbors, CALLS);
+        expect_element("coll_gpucoll_collective_staged_calls", "neighbor_allgather", graph_neighbors, CALLS);
+        expect_element("coll_gpucoll_collective_native_calls", "neighbor_allgather", grid_neighbors, CALLS);
         expect_element("coll_gpucoll_collective_native_calls", "reduce_local", local_reductions, CALLS);
         expect_element("coll_gpucoll_collective_bytes", "reduce_local", local_reductions,
                        CALLS * COUNT * sizeof(float));
@@ -268,12 +287,12 @@ int main(int argc, char **argv)
     if (test_begin("pvars/times")) {
         expect_time("coll_gpucoll_collective_waiting", "allreduce", device_allreduces);
         expect_time("coll_gpucoll_collective_running", "allreduce", device_allreduces);
-        expect_time("coll_gpucoll_collective_running", "neighbor_allgather", neighbors);
+        expect_time("coll_gpucoll_collective_running", "neighbor_allgather", graph_neighbors);
         test_end();
     }
     if (test_begin("pvars/plan")) {
         expect_plan("allreduce", device_allreduces, NULL);
-        expect_plan("neighbor_allgather", neighbors, "staged");
+        expect_plan("neighbor_allgather", graph_neighbors, "staged");
         expect_plan("reduce_local", local_reductions, "local");
         expect_plan("barrier", nonblocking, "board");
         test_end();

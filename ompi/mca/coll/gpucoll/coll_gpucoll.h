@@ -93,6 +93,7 @@ struct gpucoll_module {
     bool wants_team; /* has something come that makes a team? The same on every rank, at each call */
     struct gpucoll_sequence calls;
     struct gpucoll_looked_up latest;
+    struct gpucoll_edges *edges; /* of its topology (coll_gpucoll_edges.h); NULL: not asked for so far */
     bool tags_known;   /* what the next component gives a call (coll_gpucoll_tag.h) */
     bool above_han;    /* the next component's slots are to be its own while it runs (coll_gpucoll_han.h), */
     uint32_t han_runs; /* which it does so many times, one in the other */

@@ -4,15 +4,11 @@
  *
  * A family's file writes for each collective a function that returns a struct gpucoll_call, and then
  *
- *     GPUCOLL_FORMS(allgather, (parameters), (arguments), description)
+ *     GPUCOLL_NATIVE_FORMS(allgather, (parameters), (arguments), description, take, COLL, root, condition)
  *
  * with the parameters that stand before the communicator in the slot's signature, their names (each a field of
- * struct gpucoll_arguments), and a call of that function. Of a collective that runs on the engine where all ranks
- * bring device memory:
- *
- *     GPUCOLL_NATIVE_FORMS(allgather, ..., description, take, COLL, root, condition)
- *
- * where `condition` is equal on all ranks. Parameters are named `sbuf` and `rbuf` where they are the buffers:
+ * struct gpucoll_arguments), a call of that function, and a `condition` that is equal on all ranks: then it runs on the engine where all bring
+ * device memory. Parameters are named `sbuf` and `rbuf` where they are the buffers:
  * when one is staged, its host copy takes its name.
  */
 #ifndef COLL_GPUCOLL_FORMS_H
@@ -206,10 +202,5 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
     GPUCOLL_BLOCKING_REDUCTION(staged_##name, name, parameters, arguments, description, take, ordered)       \
     GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
     GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
-
-#define GPUCOLL_FORMS(name, parameters, arguments, description)                                              \
-    GPUCOLL_CHECK_FORM(name, blocking, false);                                                               \
-    GPUCOLL_BLOCKING(gpucoll_##name, name, parameters, arguments, description, GPUCOLL_BOTH)                 \
-    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, GPUCOLL_COLL_COUNT, 0, false)
 
 #endif

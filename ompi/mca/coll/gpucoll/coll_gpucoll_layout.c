@@ -29,25 +29,29 @@ static struct {
     int keyval;
 } attribute = {PTHREAD_MUTEX_INITIALIZER, MPI_KEYVAL_INVALID};
 
-static void add_element(struct gpucoll_layout_builder *builder, const ddt_elem_desc_t *element)
+static void add_element(struct gpucoll_layout_builder *builder, const ddt_elem_desc_t *element,
+                        ptrdiff_t offset)
 {
     const size_t bytes = element->blocklen * opal_datatype_basicDatatypes[element->common.type]->size;
     if (element->count > 1) {
         gpucoll_layout_add_loop(builder, element->count, element->extent);
-        gpucoll_layout_add_run(builder, element->disp, bytes);
+        gpucoll_layout_add_run(builder, offset + element->disp, bytes);
         gpucoll_layout_end_loop(builder);
     } else if (element->count == 1) {
-        gpucoll_layout_add_run(builder, element->disp, bytes);
+        gpucoll_layout_add_run(builder, offset + element->disp, bytes);
     }
 }
 
-static void add_description(struct gpucoll_layout_builder *builder, const dt_type_desc_t *description)
+/* One element of the type, which begins at `offset`. */
+static void add_description(struct gpucoll_layout_builder *builder, const opal_datatype_t *type,
+                            ptrdiff_t offset)
 {
+    const dt_type_desc_t *description = type->opt_desc.desc != NULL ? &type->opt_desc : &type->desc;
     int depth = 0;
     for (size_t i = 0; i < description->used; i++) {
         const dt_elem_desc_t *entry = &description->desc[i];
         if (entry->elem.common.flags & OPAL_DATATYPE_FLAG_DATA) {
-            add_element(builder, &entry->elem);
+            add_element(builder, &entry->elem, offset);
         } else if (entry->elem.common.type == OPAL_DATATYPE_LOOP) {
             gpucoll_layout_add_loop(builder, entry->loop.loops, entry->loop.extent);
             depth++;
@@ -64,13 +68,21 @@ static struct gpucoll_layout *make_layout(const opal_datatype_t *type)
     if (builder == NULL) {
         return NULL;
     }
-    add_description(builder, type->opt_desc.desc != NULL ? &type->opt_desc : &type->desc);
+    add_description(builder, type, 0);
     struct gpucoll_layout *layout = gpucoll_layout_build(builder, type->ub - type->lb);
     if (layout != NULL && layout->bytes != type->size) {
         gpucoll_layout_release(layout); /* there is more to this type than is understood here */
         layout = NULL;
     }
     return layout;
+}
+
+void gpucoll_layout_describe(const ompi_datatype_t *type, ptrdiff_t offset, size_t count,
+                             struct gpucoll_layout_builder *builder)
+{
+    gpucoll_layout_add_loop(builder, count, type->super.ub - type->super.lb);
+    add_description(builder, &type->super, offset);
+    gpucoll_layout_end_loop(builder);
 }
 
 /* With the lock held. */

@@ -11,6 +11,10 @@
  * caller has a reference. Layouts are kept for the types that were used last. Any thread. */
 struct gpucoll_layout *gpucoll_layout_of(ompi_datatype_t *type);
 
+/* Adds `count` elements of the type to a layout, the first one `offset` bytes into the buffer. */
+void gpucoll_layout_describe(const ompi_datatype_t *type, ptrdiff_t offset, size_t count,
+                             struct gpucoll_layout_builder *builder);
+
 /* Forgets all. */
 void gpucoll_layouts_clear(void);
 

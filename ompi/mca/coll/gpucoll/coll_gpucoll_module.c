@@ -3,6 +3,7 @@
  * to go on to.
  */
 #include "coll_gpucoll.h"
+#include "coll_gpucoll_edges.h"
 #include "coll_gpucoll_finalize.h"
 #include "coll_gpucoll_han.h"
 #include "coll_gpucoll_request.h"
@@ -65,6 +66,7 @@ static void construct(gpucoll_module *self)
 static void destruct(gpucoll_module *self)
 {
     close_calls(self);
+    gpucoll_edges_free(self->edges);
 #define GPUCOLL_SLOT(slot) GPUCOLL_DROP_SLOT(self, slot)
     GPUCOLL_SLOTS
 #undef GPUCOLL_SLOT

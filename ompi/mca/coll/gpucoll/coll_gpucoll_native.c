@@ -1,4 +1,5 @@
 #include "coll_gpucoll_native.h"
+#include "coll_gpucoll_edges.h"
 #include "coll_gpucoll_layout.h"
 #include "coll_gpucoll_reduction.h"
 #include "coll_gpucoll_request.h"
@@ -114,15 +115,22 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
     return error != MPI_SUCCESS ? error : gpucoll_call_error(comm, status);
 }
 
+/* Absolute addresses, of which each run of a block may lie in other memory than the rest? */
+static bool may_scatter(const void *user, struct gpucoll_layout *const *layouts, int count)
+{
+    bool scatters = false;
+    for (int i = 0; i < count && user == MPI_BOTTOM; i++) {
+        scatters |= layouts[i] != NULL;
+    }
+    return scatters;
+}
+
 /* Lists a buffer's blocks; false if one is neither one run of bytes nor has a layout. */
 static bool list_blocks(const void *user, const struct gpucoll_region *region, bool padded,
                         struct gpucoll_block *blocks, struct gpucoll_layout **layouts)
 {
-    bool able = gpucoll_region_blocks(region, padded, blocks, layouts);
-    for (int i = 0; i < region->blocks && user == MPI_BOTTOM; i++) {
-        able &= layouts[i] == NULL; /* of absolute addresses each run may lie in other memory than the rest */
-    }
-    return able;
+    return gpucoll_region_blocks(region, padded, blocks, layouts) &&
+           !may_scatter(user, layouts, region->blocks);
 }
 
 /* Room for the blocks; a large communicator has more than the struct. */
@@ -141,9 +149,40 @@ static bool make_room(struct gpucoll_native *native, int count)
     return true;
 }
 
+static bool describe_edges(struct gpucoll_native *native, enum gpucoll_coll coll,
+                           const struct gpucoll_call *call)
+{
+    const struct gpucoll_edges *edges = call->edges;
+    const bool shared = coll == GPUCOLL_NEIGHBOR_ALLGATHER || coll == GPUCOLL_NEIGHBOR_ALLGATHERV;
+    if (edges == NULL || !make_room(native, 2 * edges->ranks)) {
+        return false;
+    }
+    struct gpucoll_block *recv_blocks = native->block + edges->ranks;
+    struct gpucoll_layout **recv_layouts = native->layout + edges->ranks;
+    const bool sends =
+        gpucoll_edges_blocks(edges, true, shared, &call->send.in, native->block, native->layout);
+    const bool receives =
+        gpucoll_edges_blocks(edges, false, false, &call->recv.out, recv_blocks, recv_layouts);
+    native->args = (struct gpucoll_coll_args){
+        .coll = coll,
+        .send = call->send.user,
+        .recv = call->recv.user,
+        .send_blocks = native->block,
+        .recv_blocks = recv_blocks,
+        .send_layouts = native->layout,
+        .recv_layouts = recv_layouts,
+        .unable = !sends || !receives || may_scatter(call->send.user, native->layout, edges->ranks) ||
+                  may_scatter(call->recv.user, recv_layouts, edges->ranks),
+    };
+    return true;
+}
+
 bool gpucoll_native_describe(struct gpucoll_native *native, enum gpucoll_coll coll, int root,
                              const struct gpucoll_call *call)
 {
+    if (gpucoll_coll_is_neighborhood(coll)) {
+        return describe_edges(native, coll, call);
+    }
     /* In place, what is sent lies in the receive buffer. */
     const struct gpucoll_staged *from = call->send.in.blocks > 0 ? &call->send : &call->recv;
     native->args = (struct gpucoll_coll_args){

@@ -7,11 +7,6 @@ _Static_assert((int)GPUCOLL_OBSERVED_COUNT <= (int)GPUCOLL_STATS_COLLS,
                "statistics tell all collectives apart");
 
 static const char *names[GPUCOLL_OBSERVED_COUNT] = {
-    [GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
-    [GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHERV] = "neighbor_allgatherv",
-    [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
-    [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLV] = "neighbor_alltoallv",
-    [GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLW] = "neighbor_alltoallw",
     [GPUCOLL_OBSERVED_REDUCE_LOCAL] = "reduce_local",
 };
 
@@ -78,16 +73,15 @@ static enum gpucoll_reason find_reason(const struct gpucoll_call *call, int coll
     if (self == NULL) {
         return call->declined;
     }
-    if (coll >= GPUCOLL_COLL_COUNT) {
-        return GPUCOLL_REASON_FORM;
-    }
     if (self->declined != GPUCOLL_REASON_NONE) {
         return self->declined;
     }
     if (self->calls.state == GPUCOLL_NATIVE_OFF) {
         return GPUCOLL_REASON_TEAM;
     }
-    return GPUCOLL_REASON_OPERAND;
+    const bool neighborhood =
+        coll < GPUCOLL_COLL_COUNT && gpucoll_coll_is_neighborhood((enum gpucoll_coll)coll);
+    return neighborhood ? GPUCOLL_REASON_FORM : GPUCOLL_REASON_OPERAND;
 }
 
 static void describe(struct gpucoll_call *call, int coll, enum gpucoll_form form, enum gpucoll_way way,

@@ -9,16 +9,8 @@
 #include "coll_gpucoll.h"
 #include "coll_gpucoll_stage.h"
 
-/* Collectives beyond the engine's, as statistics number them: behind the barrier. */
-enum gpucoll_observed_coll {
-    GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHER = GPUCOLL_BARRIER + 1,
-    GPUCOLL_OBSERVED_NEIGHBOR_ALLGATHERV,
-    GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALL,
-    GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLV,
-    GPUCOLL_OBSERVED_NEIGHBOR_ALLTOALLW,
-    GPUCOLL_OBSERVED_REDUCE_LOCAL,
-    GPUCOLL_OBSERVED_COUNT
-};
+/* What is no call of the engine's with other ranks, as statistics number them: behind the barrier. */
+enum gpucoll_observed_coll { GPUCOLL_OBSERVED_REDUCE_LOCAL = GPUCOLL_BARRIER + 1, GPUCOLL_OBSERVED_COUNT };
 
 /* Names by number, GPUCOLL_OBSERVED_COUNT of them. */
 const char *const *gpucoll_observed_names(void);

@@ -182,6 +182,20 @@ bool gpucoll_region_blocks(const struct gpucoll_region *region, bool padded, str
     return taken;
 }
 
+void gpucoll_region_describe(const struct gpucoll_region *region, int index,
+                             struct gpucoll_layout_builder *builder)
+{
+    const struct block block = block_at(region, index);
+    if (is_empty(&block)) {
+        return;
+    }
+    if (is_run(&block)) {
+        gpucoll_layout_add_run(builder, block.offset + block.type->true_lb, block.count * block.type->size);
+    } else {
+        gpucoll_layout_describe((const ompi_datatype_t *)block.type, block.offset, block.count, builder);
+    }
+}
+
 /* Joins runs that touch, so that the callback sees as few as possible. */
 struct joiner {
     gpucoll_run_fn run;

@@ -59,6 +59,11 @@ uint64_t gpucoll_region_bytes(const struct gpucoll_region *region, int index);
 bool gpucoll_region_blocks(const struct gpucoll_region *region, bool padded, struct gpucoll_block *blocks,
                            struct gpucoll_layout **layouts);
 
+/* Adds the data of block `index` to a layout, as part of one element. Not of a ROW. */
+struct gpucoll_layout_builder;
+void gpucoll_region_describe(const struct gpucoll_region *region, int index,
+                             struct gpucoll_layout_builder *builder);
+
 /* Calls `run` for each contiguous run of bytes, neighbours joined, until it returns other than OMPI_SUCCESS;
  * returns that. */
 typedef int (*gpucoll_run_fn)(void *arg, ptrdiff_t offset, size_t bytes);

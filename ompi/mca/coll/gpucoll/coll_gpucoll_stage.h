@@ -42,6 +42,8 @@ struct gpucoll_call {
     struct gpucoll_observed_call observed;
     struct gpucoll_staged send;
     struct gpucoll_staged recv;
+    const struct gpucoll_edges
+        *edges;  /* of a neighborhood collective, which the module keeps; NULL: out of memory */
     bool sparse; /* host memory is to be address space only, until it is needed */
 };
 

@@ -20,6 +20,8 @@ ompi_mca_coll_gpucoll_mca_coll_gpucoll_la_SOURCES = \
 	ompi/mca/coll/gpucoll/coll_gpucoll_bcast.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_compat.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_component.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_edges.c \
+	ompi/mca/coll/gpucoll/coll_gpucoll_edges.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.c \
 	ompi/mca/coll/gpucoll/coll_gpucoll_finalize.h \
 	ompi/mca/coll/gpucoll/coll_gpucoll_forms.h \

@@ -1,0 +1,44 @@
+/*
+ * The edges of a communicator's topology at this rank. MPI counts the blocks of a neighborhood collective by edges, the engine by ranks: a
+ * rank may be no neighbour at all, or be one several times.
+ */
+#ifndef COLL_GPUCOLL_EDGES_H
+#define COLL_GPUCOLL_EDGES_H
+
+#include "coll_gpucoll.h"
+#include "coll_gpucoll_region.h"
+
+/* An edge to or from a rank, MPI_PROC_NULL left out. */
+struct gpucoll_edge {
+    int rank;
+    int block; /* its number in MPI's order */
+    int order; /* of what the sender sends along edges to this receiver: the sender's number of it */
+};
+
+/* By rank, of one rank by order: what goes along several edges from one rank to another is in the same order at both. */
+struct gpucoll_edges {
+    int ranks; /* of the communicator */
+    int in;    /* blocks that MPI counts, those of MPI_PROC_NULL among them, */
+    int out;   /* and edges: */
+    int sources;
+    int targets;
+    struct gpucoll_edge *source;
+    struct gpucoll_edge *target;
+};
+
+/* Those of an intracommunicator with a topology: made at first use, and kept as long as the module. NULL: out of memory. Not for two threads at once. */
+const struct gpucoll_edges *gpucoll_edges_of(gpucoll_module *self, ompi_communicator_t *comm);
+/* Harmless on NULL. */
+void gpucoll_edges_free(struct gpucoll_edges *edges);
+
+/* Does data that one rank has for a neighbour imply that every rank has some, or expects some? The same on all ranks. It does in a grid, whose ranks
+ * are all connected, where blocks of a rank are alike. */
+bool gpucoll_edges_connect_all(ompi_communicator_t *comm);
+
+/* A block for each rank, of the region's blocks that go along edges to it (`sends`) or come from it; `shared`: the region's only block goes along all. Those of a rank with several
+ * edges become one, with a layout unless they touch. Returns what gpucoll_region_blocks does. */
+bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, bool shared,
+                          const struct gpucoll_region *region, struct gpucoll_block *blocks,
+                          struct gpucoll_layout **layouts);
+
+#endif

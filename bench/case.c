@@ -5,22 +5,14 @@
 
 enum { POISON = 0xff /* a NaN in every float */ };
 
-/* A graph rather than a Cartesian communicator, in which blocking and nonblocking calls of Open MPI 4.1 differ in which block is which where both
- * neighbours are the same rank. Here blocks from one rank come in the order in which it sends them. */
+/* A ring of all ranks. */
 MPI_Comm bench_case_comm(struct bench_group *group, const struct bench_coll *coll)
 {
-    static const int weights[2] = {1, 1}; /* of MPI_UNWEIGHTED compilers think that it is read */
-    int sources[2];
-    int targets[2];
+    static const int periodic = 1;
     if (!bench_coll_has(coll, BENCH_NEIGHBORS))
         return MPI_COMM_WORLD;
-    for (int i = 0; i < 2; i++) {
-        sources[i] = bench_coll_source(coll, group->size, group->rank, i);
-        targets[i] = bench_coll_target(coll, group->size, group->rank, i);
-    }
     if (group->ring == MPI_COMM_NULL)
-        MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, sources, weights, 2, targets, weights,
-                                       MPI_INFO_NULL, 0, &group->ring);
+        MPI_Cart_create(MPI_COMM_WORLD, 1, &group->size, &periodic, 0, &group->ring);
     return group->ring;
 }
 

@@ -127,7 +127,9 @@ static int block_at_sender(const struct bench_case *measured, int index)
 {
     if (!bench_coll_has(measured->coll, BENCH_SCATTERS))
         return 0;
-    return bench_coll_has(measured->coll, BENCH_NEIGHBORS) ? index : measured->group->rank;
+    if (bench_coll_has(measured->coll, BENCH_NEIGHBORS))
+        return bench_coll_opposite(measured->coll, index);
+    return measured->group->rank;
 }
 
 /* A result is a run of blocks, one for each rank that it gathers from, or a single one. */

@@ -116,7 +116,7 @@ int bench_coll_blocks(const struct bench_coll *coll, int ranks)
     return bench_coll_has(coll, BENCH_NEIGHBORS) ? 2 : ranks;
 }
 
-/* Block 0 goes one way round the ring, block 1 the other. */
+/* Of neighbours block 0 is that of the one below, block 1 of the one above. */
 int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, int index)
 {
     if (!bench_coll_has(coll, BENCH_NEIGHBORS))
@@ -126,9 +126,12 @@ int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, in
 
 int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int index)
 {
-    if (!bench_coll_has(coll, BENCH_NEIGHBORS))
-        return index;
-    return bench_coll_source(coll, ranks, sender, 1 - index);
+    return bench_coll_source(coll, ranks, sender, index);
+}
+
+int bench_coll_opposite(const struct bench_coll *coll, int index)
+{
+    return bench_coll_has(coll, BENCH_NEIGHBORS) ? 1 - index : index;
 }
 
 bool bench_coll_sends(const struct bench_coll *coll, int rank)

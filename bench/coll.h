@@ -75,6 +75,8 @@ static inline bool bench_coll_is_alltoall(const struct bench_coll *coll)
 int bench_coll_blocks(const struct bench_coll *coll, int ranks);
 int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, int index);
 int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int index);
+/* Of a ring: what is sent as this block is received as which one, and the other way round? (What goes down comes from above.) */
+int bench_coll_opposite(const struct bench_coll *coll, int index);
 bool bench_coll_sends(const struct bench_coll *coll, int rank);
 bool bench_coll_receives(const struct bench_coll *coll, int rank);
 bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form);

@@ -43,7 +43,14 @@ static int reduce_scatter(const struct nccl_call *c)
     return c->api->ncclReduceScatter(c->send, recv, c->count, c->type, c->op, c->comm, c->stream);
 }
 
-/* Sends block i (`scatters`: of all; else the only one) to, and receives block i from, whom that is for and from, if it is wanted. */
+static const char *place_of(const void *buffer, const struct bench_case *measured, int block)
+{
+    size_t at = bench_case_offset(measured, measured->group->rank, block);
+    return (const char *)buffer + at * measured->type->size;
+}
+
+/* Sends block i (`scatters`: of all; else the only one) to whom that is for, and receives what others send as block i, if it is wanted: between two
+ * ranks what is sent first is received first. */
 static int group(const struct nccl_call *c, bool send, bool recv, bool scatters)
 {
     const struct bench_case *measured = c->measured;
@@ -52,17 +59,17 @@ static int group(const struct nccl_call *c, bool send, bool recv, bool scatters)
     bool rooted_send = bench_coll_has(measured->coll, BENCH_TO_ROOT);
     bool rooted_recv = bench_coll_has(measured->coll, BENCH_FROM_ROOT);
     for (int i = 0; i < bench_coll_blocks(measured->coll, measured->group->size); i++) {
-        int source = bench_coll_source(measured->coll, measured->group->size, rank, i);
+        int received = bench_coll_opposite(measured->coll, i);
+        int source = bench_coll_source(measured->coll, measured->group->size, rank, received);
         int target = bench_coll_target(measured->coll, measured->group->size, rank, i);
-        size_t at = bench_case_offset(measured, rank, i) * measured->type->size;
-        size_t length = bench_case_length(measured, rank, i);
-        const char *from = (const char *)c->send + (scatters ? at : 0);
-        char *to = c->recv + (rooted_recv ? 0 : at);
+        size_t sent = bench_case_length(measured, rank, i);
+        const char *from = place_of(c->send, measured, scatters ? i : 0);
+        char *to = (char *)place_of(c->recv, measured, rooted_recv ? 0 : received);
         if (error == 0 && send && (!rooted_send || target == BENCH_ROOT))
-            error = c->api->ncclSend(from, scatters ? length : c->count, c->type, target, c->comm, c->stream);
+            error = c->api->ncclSend(from, scatters ? sent : c->count, c->type, target, c->comm, c->stream);
         if (error == 0 && recv && (!rooted_recv || source == BENCH_ROOT))
-            error =
-                c->api->ncclRecv(to, rooted_recv ? c->count : length, c->type, source, c->comm, c->stream);
+            error = c->api->ncclRecv(to, rooted_recv ? c->count : bench_case_length(measured, rank, received),
+                                     c->type, source, c->comm, c->stream);
     }
     int end = c->api->ncclGroupEnd();
     return error != 0 ? error : end;

@@ -22,10 +22,10 @@ static void list_grid(ompi_communicator_t *comm, struct gpucoll_edges *edges)
         if (grid->dims[dim] > 1) {
             mca_topo_base_cart_shift(comm, dim, 1, &below, &above);
         }
-        fill(&edges->source[down], down, below, up);
-        fill(&edges->source[up], up, above, down);
-        fill(&edges->target[down], down, below, down);
-        fill(&edges->target[up], up, above, up);
+        fill(&edges->source[down], down, below, down);
+        fill(&edges->source[up], up, above, up);
+        fill(&edges->target[down], down, below, up);
+        fill(&edges->target[up], up, above, down);
     }
 }
 

@@ -12,7 +12,8 @@
 struct gpucoll_edge {
     int rank;
     int block; /* its number in MPI's order */
-    int order; /* of what the sender sends along edges to this receiver: the sender's number of it */
+    int order; /* among the edges from this sender to this receiver, the same at both: the receiver's number of it, or one that is in the same order. So
+                * blocks that touch are received where they belong */
 };
 
 /* By rank, of one rank by order: what goes along several edges from one rank to another is in the same order at both. */

@@ -157,7 +157,7 @@ static bool join_blocks(const struct gpucoll_edge *edge, int count, bool shared,
         gpucoll_layout_release(joined);
         return true;
     }
-    *layout = joined;
+    *layout = joined->list != NULL ? gpucoll_layout_known(joined) : joined;
     return true;
 }
 

@@ -14,13 +14,15 @@ struct known {
 };
 
 /* As many as a program uses in one phase; each costs at most the memory of its list. */
-enum { MOST_KNOWN = 64 };
+enum { MOST_KNOWN = 64, MOST_JOINED = 16 };
 
 static struct {
     pthread_mutex_t lock;
     struct known known[MOST_KNOWN];
     int count;
-    int oldest; /* replaced when all are taken */
+    int oldest;                                 /* replaced when all are taken */
+    struct gpucoll_layout *joined[MOST_JOINED]; /* of no type; NULL: none */
+    int oldest_joined;
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The attribute's; made at first use. */
@@ -184,14 +186,42 @@ struct gpucoll_layout *gpucoll_layout_of(ompi_datatype_t *type)
     return layout;
 }
 
+struct gpucoll_layout *gpucoll_layout_known(struct gpucoll_layout *layout)
+{
+    struct gpucoll_layout *left = layout;
+    struct gpucoll_layout *known = NULL;
+    pthread_mutex_lock(&cache.lock);
+    for (int i = 0; i < MOST_JOINED && known == NULL; i++) {
+        if (cache.joined[i] != NULL && gpucoll_layout_equal(cache.joined[i], layout)) {
+            known = cache.joined[i];
+        }
+    }
+    if (known == NULL) {
+        known = layout;
+        left = cache.joined[cache.oldest_joined];
+        cache.joined[cache.oldest_joined] = layout;
+        cache.oldest_joined = (cache.oldest_joined + 1) % MOST_JOINED;
+    }
+    gpucoll_layout_retain(known);
+    pthread_mutex_unlock(&cache.lock);
+    gpucoll_layout_release(left);
+    return known;
+}
+
 void gpucoll_layouts_clear(void)
 {
     struct known left[MOST_KNOWN];
+    struct gpucoll_layout *joined[MOST_JOINED];
     pthread_mutex_lock(&cache.lock);
     const int count = cache.count;
     memcpy(left, cache.known, sizeof left);
+    memcpy(joined, cache.joined, sizeof joined);
+    memset(cache.joined, 0, sizeof cache.joined);
     cache.count = 0;
     pthread_mutex_unlock(&cache.lock);
+    for (int i = 0; i < MOST_JOINED; i++) {
+        gpucoll_layout_release(joined[i]);
+    }
     for (int i = 0; i < count; i++) {
         gpucoll_layout_release(left[i].layout);
     }

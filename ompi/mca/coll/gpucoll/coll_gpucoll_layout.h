@@ -15,6 +15,10 @@ struct gpucoll_layout *gpucoll_layout_of(ompi_datatype_t *type);
 void gpucoll_layout_describe(const ompi_datatype_t *type, ptrdiff_t offset, size_t count,
                              struct gpucoll_layout_builder *builder);
 
+/* An equal layout that was passed here lately, else this one: what a layout has on devices is made once then. Takes the caller's reference, and gives one of
+ * what it returns. Any thread. */
+struct gpucoll_layout *gpucoll_layout_known(struct gpucoll_layout *layout);
+
 /* Forgets all. */
 void gpucoll_layouts_clear(void);
 

@@ -13,6 +13,7 @@ const std::vector<Kind> kinds = {
     {GPUCOLL_EXSCAN, UPWARDS, false, false, false},
     {GPUCOLL_GATHER, TO_ROOT, false, true, false},
     {GPUCOLL_GATHERV, TO_ROOT, false, true, true},
+    {GPUCOLL_NEIGHBOR_ALLTOALLV, ALL_TO_ALL, true, true, true},
     {GPUCOLL_REDUCE, TO_ROOT, false, false, false},
     {GPUCOLL_REDUCE_SCATTER, ALL_TO_ALL, true, false, true},
     {GPUCOLL_REDUCE_SCATTER_BLOCK, ALL_TO_ALL, true, false, false},

@@ -254,7 +254,8 @@ static void run_sizes(struct compare *compare, int index, const struct bench_col
     size_t max = coll->has_data ? options->max : options->min;
     size_t room = largest(compare, pass);
     if (room == 0 || (pass->in_place && !bench_coll_can_be_in_place(coll)) ||
-        !bench_coll_has_form(coll, pass->form) || (pass->beside && !bench_overlap_can(coll)))
+        !bench_coll_has_form(coll, pass->form, compare->group.size) ||
+        (pass->beside && !bench_overlap_can(coll)))
         return;
     if (count_only || compare->spent) {
         int count = count_sizes(compare, index, coll, max, room);

@@ -175,7 +175,7 @@ void register_sizes(point at)
 bool is_measured(const point &at)
 {
     return bench_is_listed(options.forms, bench_form_name(at.form)) &&
-           bench_coll_has_form(at.coll, at.form) &&
+           bench_coll_has_form(at.coll, at.form, group.size) &&
            bench_is_listed(options.buffers, at.on_host ? "host" : "device") &&
            bench_is_listed(options.calls, calls_names[at.called]) &&
            (!at.in_place || bench_coll_can_be_in_place(at.coll)) &&

@@ -79,7 +79,7 @@ int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int 
 int bench_coll_opposite(const struct bench_coll *coll, int index);
 bool bench_coll_sends(const struct bench_coll *coll, int rank);
 bool bench_coll_receives(const struct bench_coll *coll, int rank);
-bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form);
+bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form, int ranks);
 /* Whether `rank`, in a call in place, passes MPI_IN_PLACE: with rooted collectives only the root may. */
 bool bench_coll_can_be_in_place(const struct bench_coll *coll);
 bool bench_coll_is_in_place(const struct bench_coll *coll, int rank);

@@ -65,6 +65,7 @@ struct gpucoll_block {
  *   reduce                                1                     root: 1
  *   reduce_scatter, reduce_scatter_block  1 a rank              1, the own part
  *   scan, exscan                          1                     1; exscan: rank 0 none
+ *   neighbor_...                          1 a rank              1 a rank, without a byte where it is no neighbour
  *
  * A barrier has neither, and needs no GPU. As a call it is for those whom nobody waits in; others have gpucoll_barrier_start.
  *

@@ -205,12 +205,60 @@ static bool repeat(struct shape *shape, uint64_t count, ptrdiff_t stride)
     return true;
 }
 
+/* Is `more` what `shape` has within its first `outer` dimensions, but for the count of its own first `loose`, so much further on? */
+static bool is_further(const struct shape *shape, uint32_t outer, const struct shape *more, uint32_t loose,
+                       ptrdiff_t *further)
+{
+    bool alike = shape->dims == outer + more->dims && shape->pieces == more->pieces;
+    for (uint32_t i = 0; alike && i < more->dims; i++) {
+        const struct dim *dim = &shape->dim[outer + i];
+        alike = dim->stride == more->dim[i].stride && (i < loose || dim->count == more->dim[i].count);
+    }
+    *further = alike ? more->piece[0].offset - shape->piece[0].offset : 0;
+    for (uint32_t i = 0; alike && i < more->pieces; i++) {
+        alike = shape->piece[i].bytes == more->piece[i].bytes &&
+                more->piece[i].offset - shape->piece[i].offset == *further;
+    }
+    return alike;
+}
+
+/* Takes `more` as a repetition, if it is one: far fewer pieces than to list all. A shape without dimensions is a list, which is looked at as a whole. */
+static bool repeats(struct shape *shape, const struct shape *more)
+{
+    struct dim *outermost = &shape->dim[0];
+    ptrdiff_t further;
+    if (more->dims == 0) {
+        return false;
+    }
+    if (is_further(shape, 0, more, 1, &further) &&
+        further == (ptrdiff_t)outermost->count * outermost->stride) {
+        outermost->count += more->dim[0].count;
+        return true;
+    }
+    if (is_further(shape, 1, more, 0, &further) &&
+        further == (ptrdiff_t)outermost->count * outermost->stride) {
+        outermost->count++;
+        return true;
+    }
+    if (shape->dims == SHAPE_DIMS || !is_further(shape, 0, more, 0, &further)) {
+        return false;
+    }
+    memmove(&shape->dim[1], &shape->dim[0], shape->dims * sizeof shape->dim[0]);
+    shape->dim[0] = (struct dim){2, further};
+    shape->dims++;
+    return true;
+}
+
 /* Takes over or frees what `more` holds. */
 static bool add_shape(struct shape *shape, struct shape *more)
 {
     if (shape->pieces == 0) {
         drop_shape(shape);
         *shape = *more;
+        return true;
+    }
+    if (repeats(shape, more)) {
+        drop_shape(more);
         return true;
     }
     bool added = expand(shape, 0) && append(shape, more, 0, 0);

@@ -4,6 +4,8 @@
  * dimensions, lists that are regular after all become dimensions too. What is left irregular is a list of
  * runs, of bounded length.
  *
+ * Of a layout that is for a single element the extent does not matter, and is 0. Runs of one that is only packed may overlap.
+ *
  * A layout is shared by counting references; everything but the count and the copies on devices is constant.
  */
 #ifndef GPUCOLL_LAYOUT_H

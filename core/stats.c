@@ -36,6 +36,7 @@ const char *gpucoll_reason_text(enum gpucoll_reason reason)
         [GPUCOLL_REASON_OPERAND] =
             "no kernel for this operator on this type, no data, or a call such as Open MPI makes itself",
         [GPUCOLL_REASON_FORM] = "not native in this form",
+        [GPUCOLL_REASON_PARAMETER] = "turned off (coll_gpucoll_nonblocking, coll_gpucoll_neighborhood)",
     };
     return (unsigned)reason < GPUCOLL_REASON_COUNT ? texts[reason] : "unknown";
 }

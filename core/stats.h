@@ -59,9 +59,10 @@ enum gpucoll_reason {
     GPUCOLL_REASON_HOST_MEMORY, /* a rank has no memory to note the call */
     GPUCOLL_REASON_SMALL,       /* too little for ranks of one machine that count as several hosts */
     /* Known before the engine is asked: */
-    GPUCOLL_REASON_TEAM,    /* the communicator has no team */
+    GPUCOLL_REASON_TEAM, /* the communicator has no team */
     GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, no data, or a call such as Open MPI makes itself */
-    GPUCOLL_REASON_FORM,    /* this collective, in this form, is not native */
+    GPUCOLL_REASON_FORM,      /* this collective, in this form, is not native on this communicator */
+    GPUCOLL_REASON_PARAMETER, /* nor with these parameters */
     GPUCOLL_REASON_COUNT
 };
 const char *gpucoll_reason_text(enum gpucoll_reason reason);

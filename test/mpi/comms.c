@@ -202,8 +202,7 @@ static void add_topologies(struct test_comm *list, int *count, int *colours, int
     entry->topology = TEST_CART;
     name_members(entry, colours, keys);
     MPI_Dims_create(test.size, 2, entry->dims);
-    /* Where a periodic dimension has one or two places, MPI-3.1 leaves open which block meets which: not
-     * tested. */
+    /* In a periodic dimension of one or two places Open MPI's nonblocking calls exchange blocks the wrong way round: edges.c has those. */
     periods[0] = entry->dims[0] >= 3;
     periods[1] = entry->dims[1] >= 3;
     test_ok(MPI_Cart_create(MPI_COMM_WORLD, 2, entry->dims, periods, 0, &entry->comm), "MPI_Cart_create");

@@ -3,8 +3,8 @@
  * graphs drawn at random. What goes along each edge differs from what goes along any other, in length and content. With `--native`
  * calls have to run natively but those of which the MPI layer keeps some ranks away.
  *
- * In a grid what is sent downwards comes from above. Nonblocking and persistent calls of libnbc take it for what comes first from that rank
- * instead, so where these may be staged grids have only edges that this is the same for.
+ * In a grid what is sent downwards comes from above. Nonblocking and persistent all-to-alls of libnbc take it for what comes first from that rank
+ * instead, up to Open MPI 5.0: there they are staged, and left out here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +300,11 @@ static void test_calls(const struct topology *topology, enum coll coll, enum tes
     test_end();
 }
 
+static bool is_defined(const struct topology *topology, enum coll coll, enum test_form form)
+{
+    return form == TEST_BLOCKING || gathers(coll) || !topology->grid || !topology->several;
+}
+
 static void test_topology(struct topology topology)
 {
     MPI_Datatype spaced;
@@ -307,11 +312,11 @@ static void test_topology(struct topology topology)
     MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spaced);
     MPI_Type_commit(&spaced);
     for (int form = 0; form < TEST_FORMS; form++) {
-        if (!test_form_exists((enum test_form)form) ||
-            (form != TEST_BLOCKING && topology.grid && topology.several && !test_ways_native))
+        if (!test_form_exists((enum test_form)form))
             continue;
         for (int coll = 0; coll < COLLS; coll++)
-            test_calls(&topology, (enum coll)coll, (enum test_form)form, spaced);
+            if (is_defined(&topology, (enum coll)coll, (enum test_form)form))
+                test_calls(&topology, (enum coll)coll, (enum test_form)form, spaced);
     }
     MPI_Type_free(&spaced);
     free_topology(&topology);

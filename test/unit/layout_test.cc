@@ -40,9 +40,24 @@ class Map
         std::vector<ptrdiff_t> all;
         const uint32_t items = 1 + random.below(3);
         for (uint32_t i = 0; i < items; i++) {
-            const std::vector<ptrdiff_t> more = depth > 0 && random.below(3) > 0 ? loop(depth, at) : run(at);
+            const std::vector<ptrdiff_t> more = depth > 0 && random.below(3) > 0 ? again(depth, at) : run(at);
             all.insert(all.end(), more.begin(), more.end());
             at = random.below(3) == 0 && !all.empty() ? all.back() + 1 : at + distance(512);
+        }
+        return all;
+    }
+
+    /* A loop, and now and then the same one elsewhere: equally far apart, or by chance behind its end. */
+    std::vector<ptrdiff_t> again(int depth, ptrdiff_t at)
+    {
+        const uint32_t times = random.below(3) == 0 ? 2 + random.below(2) : 1;
+        const ptrdiff_t apart = distance(2048);
+        const Random before = random;
+        std::vector<ptrdiff_t> all;
+        for (uint32_t i = 0; i < times; i++) {
+            random = before;
+            const std::vector<ptrdiff_t> more = loop(depth, at + static_cast<ptrdiff_t>(i) * apart);
+            all.insert(all.end(), more.begin(), more.end());
         }
         return all;
     }
@@ -199,6 +214,52 @@ TEST(layout, a_vector_of_any_length_takes_no_list)
               static_cast<ptrdiff_t>(far / 16 * 64) - 29);
     EXPECT_EQ(together, 13u);
     gpucoll_layout_release(layout);
+}
+
+/* Faces of a cube, one behind the other, as the blocks for a rank that is a neighbour twice. */
+TEST(layout, what_is_repeated_takes_no_list)
+{
+    const auto add_face = [](gpucoll_layout_builder *builder, ptrdiff_t at, uint64_t planes) {
+        gpucoll_layout_add_loop(builder, planes, 1000000);
+        gpucoll_layout_add_loop(builder, 400, 1000);
+        gpucoll_layout_add_run(builder, at, 8);
+        gpucoll_layout_end_loop(builder);
+        gpucoll_layout_end_loop(builder);
+    };
+    const struct {
+        std::vector<std::pair<ptrdiff_t, uint64_t>> faces;
+        uint32_t runs;
+        uint32_t dims;
+        uint64_t planes;
+    } cases[] = {
+        {{{992, 300}, {8, 300}}, 1, 4, 600},                   /* two, the other way round */
+        {{{8, 300}, {108, 300}, {208, 300}}, 1, 4, 900},       /* three, equally far apart */
+        {{{8, 300}, {300000008, 200}}, 1, 3, 500},             /* one that goes on */
+        {{{8, 300}, {8, 300}}, 1, 3, 600},                     /* the same twice: as elements of extent 0 */
+        {{{8, 20}, {108, 20}, {308, 20}}, 3 * 20 * 400, 1, 60} /* not equally far apart: a list */
+    };
+    for (const auto &c : cases) {
+        gpucoll_layout *layout = build(
+            [&](gpucoll_layout_builder *builder) {
+                for (const auto &face : c.faces) {
+                    add_face(builder, face.first, face.second);
+                }
+            },
+            0);
+        ASSERT_NE(layout, nullptr);
+        EXPECT_EQ(layout->bytes, c.planes * 400 * 8);
+        EXPECT_EQ(layout->view.runs, c.runs);
+        EXPECT_EQ(layout->view.dims, c.dims);
+        uint64_t position = 0;
+        for (const auto &face : c.faces) {
+            for (uint64_t plane = 0; plane < face.second; plane++, position += 400 * 8) {
+                uint64_t together = 0;
+                ASSERT_EQ(gpucoll_layout_find(&layout->view, position + 399 * 8, &together),
+                          face.first + static_cast<ptrdiff_t>(plane * 1000000 + 399 * 1000));
+            }
+        }
+        gpucoll_layout_release(layout);
+    }
 }
 
 /* More loops than there are dimensions: the inner ones become a list. */

@@ -77,6 +77,16 @@ static int sort(struct gpucoll_edge *edge, int count)
     return left;
 }
 
+static bool has_several(const struct gpucoll_edge *edge, int count)
+{
+    for (int i = 1; i < count; i++) {
+        if (edge[i].rank == edge[i - 1].rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct gpucoll_edges *gpucoll_edges_of(gpucoll_module *self, ompi_communicator_t *comm)
 {
     if (self->edges != NULL) {
@@ -99,6 +109,8 @@ const struct gpucoll_edges *gpucoll_edges_of(gpucoll_module *self, ompi_communic
     list_edges(comm, edges);
     edges->sources = sort(edges->source, in);
     edges->targets = sort(edges->target, out);
+    edges->several_sources = has_several(edges->source, edges->sources);
+    edges->several_targets = has_several(edges->target, edges->targets);
     self->edges = edges;
     return edges;
 }
@@ -108,18 +120,42 @@ void gpucoll_edges_free(struct gpucoll_edges *edges)
     free(edges);
 }
 
-bool gpucoll_edges_connect_all(ompi_communicator_t *comm)
+/* In a grid all ranks are connected: if one has data for a neighbour, every rank has some or expects some, where all blocks are alike. */
+static bool connects_all(const mca_topo_base_comm_cart_2_2_0_t *grid)
 {
-    if (!OMPI_COMM_IS_CART(comm)) {
-        return false;
-    }
-    const mca_topo_base_comm_cart_2_2_0_t *cart = comm->c_topo->mtc.cart;
-    for (int dim = 0; dim < cart->ndims; dim++) {
-        if (cart->dims[dim] > 1 || cart->periods[dim]) {
+    for (int dim = 0; dim < grid->ndims; dim++) {
+        if (grid->dims[dim] > 1 || grid->periods[dim]) {
             return true;
         }
     }
     return false;
+}
+
+/* Has the grid a dimension in which the rank below is that above? */
+static bool closes_at_once(const mca_topo_base_comm_cart_2_2_0_t *grid)
+{
+    for (int dim = 0; dim < grid->ndims; dim++) {
+        if (grid->dims[dim] <= 2 && grid->periods[dim]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The MPI layer returns from blocking MPI_Neighbor_allgather and MPI_Neighbor_alltoall if a rank has no data, before it comes here: then others must not
+ * have any either.
+ *
+ * Up to Open MPI 5.0 (github.com/open-mpi/ompi, 14416) libnbc takes what comes from one rank in the order of sending, so that in a dimension that closes at once blocks
+ * are exchanged the wrong way round. Whether a call runs natively may differ from call to call, and its result should not. */
+bool gpucoll_edges_allow(enum gpucoll_coll coll, bool blocking, ompi_communicator_t *comm)
+{
+    const mca_topo_base_comm_cart_2_2_0_t *grid = OMPI_COMM_IS_CART(comm) ? comm->c_topo->mtc.cart : NULL;
+    if (blocking) {
+        const bool returns = coll == GPUCOLL_NEIGHBOR_ALLGATHER || coll == GPUCOLL_NEIGHBOR_ALLTOALL;
+        return !returns || (grid != NULL && connects_all(grid));
+    }
+    const bool each = coll != GPUCOLL_NEIGHBOR_ALLGATHER && coll != GPUCOLL_NEIGHBOR_ALLGATHERV;
+    return OMPI_MAJOR_VERSION > 5 || !each || grid == NULL || !closes_at_once(grid);
 }
 
 /* ---- blocks ---- */

@@ -23,6 +23,8 @@ struct gpucoll_edges {
     int out;   /* and edges: */
     int sources;
     int targets;
+    bool several_sources; /* edges from one rank */
+    bool several_targets; /* or to one */
     struct gpucoll_edge *source;
     struct gpucoll_edge *target;
 };
@@ -32,12 +34,12 @@ const struct gpucoll_edges *gpucoll_edges_of(gpucoll_module *self, ompi_communic
 /* Harmless on NULL. */
 void gpucoll_edges_free(struct gpucoll_edges *edges);
 
-/* Does data that one rank has for a neighbour imply that every rank has some, or expects some? The same on all ranks. It does in a grid, whose ranks
- * are all connected, where blocks of a rank are alike. */
-bool gpucoll_edges_connect_all(ompi_communicator_t *comm);
+/* Can such a call run natively on the communicator? The same on all ranks. */
+bool gpucoll_edges_allow(enum gpucoll_coll coll, bool blocking, ompi_communicator_t *comm);
 
-/* A block for each rank, of the region's blocks that go along edges to it (`sends`) or come from it; `shared`: the region's only block goes along all. Those of a rank with several
- * edges become one, with a layout unless they touch. Returns what gpucoll_region_blocks does. */
+/* A block for each rank, into arrays of as many: of the region's blocks those that go along edges to it (`sends`) or come from it; `shared`: the region's only
+ * block goes along all. Those of a rank with several edges become one, with a layout unless they touch, in which bytes may repeat where they are sent. Returns what
+ * gpucoll_region_blocks does; the arrays are filled in any case. */
 bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, bool shared,
                           const struct gpucoll_region *region, struct gpucoll_block *blocks,
                           struct gpucoll_layout **layouts);

@@ -115,22 +115,15 @@ int gpucoll_native_run(gpucoll_module *self, const struct gpucoll_coll_args *arg
     return error != MPI_SUCCESS ? error : gpucoll_call_error(comm, status);
 }
 
-/* Absolute addresses, of which each run of a block may lie in other memory than the rest? */
-static bool may_scatter(const void *user, struct gpucoll_layout *const *layouts, int count)
-{
-    bool scatters = false;
-    for (int i = 0; i < count && user == MPI_BOTTOM; i++) {
-        scatters |= layouts[i] != NULL;
-    }
-    return scatters;
-}
-
 /* Lists a buffer's blocks; false if one is neither one run of bytes nor has a layout. */
 static bool list_blocks(const void *user, const struct gpucoll_region *region, bool padded,
                         struct gpucoll_block *blocks, struct gpucoll_layout **layouts)
 {
-    return gpucoll_region_blocks(region, padded, blocks, layouts) &&
-           !may_scatter(user, layouts, region->blocks);
+    bool able = gpucoll_region_blocks(region, padded, blocks, layouts);
+    for (int i = 0; i < region->blocks && user == MPI_BOTTOM; i++) {
+        able &= layouts[i] == NULL; /* of absolute addresses each run may lie in other memory than the rest */
+    }
+    return able;
 }
 
 /* Room for the blocks; a large communicator has more than the struct. */
@@ -147,6 +140,17 @@ static bool make_room(struct gpucoll_native *native, int count)
         return native->memory != NULL;
     }
     return true;
+}
+
+/* With absolute addresses each run of a block may lie in other memory than the rest: is there a block with a layout, or one that was put together from `several`? */
+static bool may_scatter(const struct gpucoll_staged *buffer, bool several, const struct gpucoll_block *blocks,
+                        struct gpucoll_layout *const *layouts, int count)
+{
+    bool scatters = false;
+    for (int i = 0; i < count && buffer->user == MPI_BOTTOM; i++) {
+        scatters |= layouts[i] != NULL || (several && blocks[i].bytes > 0);
+    }
+    return scatters;
 }
 
 static bool describe_edges(struct gpucoll_native *native, enum gpucoll_coll coll,
@@ -171,8 +175,10 @@ static bool describe_edges(struct gpucoll_native *native, enum gpucoll_coll coll
         .recv_blocks = recv_blocks,
         .send_layouts = native->layout,
         .recv_layouts = recv_layouts,
-        .unable = !sends || !receives || may_scatter(call->send.user, native->layout, edges->ranks) ||
-                  may_scatter(call->recv.user, recv_layouts, edges->ranks),
+        .unable =
+            !sends || !receives ||
+            may_scatter(&call->send, edges->several_targets, native->block, native->layout, edges->ranks) ||
+            may_scatter(&call->recv, edges->several_sources, recv_blocks, recv_layouts, edges->ranks),
     };
     return true;
 }

@@ -32,24 +32,21 @@ static struct gpucoll_call describe(const void *sbuf, struct gpucoll_region send
     if (edges == NULL || edges->sources < edges->in) {
         call.recv.in = recv;
     }
+    if (edges != NULL && edges->targets == 0) {
+        call.send.in.blocks = 0; /* also where one block goes to all: nobody reads it */
+    }
     return call;
 }
 
-static bool wanted(void)
+static bool may_run(enum gpucoll_coll coll, bool blocking, ompi_communicator_t *comm)
 {
-    return mca_coll_gpucoll_component.config.neighborhood;
+    return mca_coll_gpucoll_component.config.neighborhood && gpucoll_edges_allow(coll, blocking, comm);
 }
 
-/* The MPI layer returns from these two if a rank has no data, before it comes here, so others must not have any either. */
-static bool wanted_by_all(ompi_communicator_t *comm)
-{
-    return wanted() && gpucoll_edges_connect_all(comm);
-}
-
-#define NATIVE_FORMS(name, parameters, arguments, description, coll, blocking)                               \
+#define NATIVE_FORMS(name, parameters, arguments, description, coll)                                         \
     static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, GPUCOLL_BOTH)           \
-    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, 0, blocking)                              \
-    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, 0, wanted())
+    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, 0, may_run(coll, true, comm))             \
+    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, 0, may_run(coll, false, comm))
 
 NATIVE_FORMS(neighbor_allgather,
              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
@@ -57,7 +54,7 @@ NATIVE_FORMS(neighbor_allgather,
              (sbuf, scount, sdtype, rbuf, rcount, rdtype),
              describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
                       gpucoll_even(rcount, rdtype, 0, degrees(comm).in), comm, module),
-             GPUCOLL_NEIGHBOR_ALLGATHER, wanted_by_all(comm))
+             GPUCOLL_NEIGHBOR_ALLGATHER)
 
 NATIVE_FORMS(neighbor_allgatherv,
              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
@@ -65,7 +62,7 @@ NATIVE_FORMS(neighbor_allgatherv,
              (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype),
              describe(sbuf, gpucoll_even(scount, sdtype, 0, 1), rbuf,
                       gpucoll_vector(rcounts, displs, rdtype, 0, degrees(comm).in), comm, module),
-             GPUCOLL_NEIGHBOR_ALLGATHERV, wanted())
+             GPUCOLL_NEIGHBOR_ALLGATHERV)
 
 NATIVE_FORMS(neighbor_alltoall,
              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,
@@ -73,7 +70,7 @@ NATIVE_FORMS(neighbor_alltoall,
              (sbuf, scount, sdtype, rbuf, rcount, rdtype),
              describe(sbuf, gpucoll_even(scount, sdtype, 0, degrees(comm).out), rbuf,
                       gpucoll_even(rcount, rdtype, 0, degrees(comm).in), comm, module),
-             GPUCOLL_NEIGHBOR_ALLTOALL, wanted_by_all(comm))
+             GPUCOLL_NEIGHBOR_ALLTOALL)
 
 NATIVE_FORMS(neighbor_alltoallv,
              (const void *sbuf, gpucoll_counts scounts, gpucoll_displs sdispls, ompi_datatype_t *sdtype,
@@ -81,7 +78,7 @@ NATIVE_FORMS(neighbor_alltoallv,
              (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype),
              describe(sbuf, gpucoll_vector(scounts, sdispls, sdtype, 0, degrees(comm).out), rbuf,
                       gpucoll_vector(rcounts, rdispls, rdtype, 0, degrees(comm).in), comm, module),
-             GPUCOLL_NEIGHBOR_ALLTOALLV, wanted())
+             GPUCOLL_NEIGHBOR_ALLTOALLV)
 
 NATIVE_FORMS(neighbor_alltoallw,
              (const void *sbuf, gpucoll_counts scounts, gpucoll_displs_aint sdispls,
@@ -90,4 +87,4 @@ NATIVE_FORMS(neighbor_alltoallw,
              (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes),
              describe(sbuf, gpucoll_bytes_aint(scounts, sdispls, sdtypes, degrees(comm).out), rbuf,
                       gpucoll_bytes_aint(rcounts, rdispls, rdtypes, degrees(comm).in), comm, module),
-             GPUCOLL_NEIGHBOR_ALLTOALLW, wanted())
+             GPUCOLL_NEIGHBOR_ALLTOALLW)

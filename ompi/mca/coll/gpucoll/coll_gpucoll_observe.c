@@ -1,6 +1,7 @@
 #include "coll_gpucoll_observe.h"
 
 #include <pthread.h>
+#include "coll_gpucoll_edges.h"
 #include "core/trace.h"
 
 _Static_assert((int)GPUCOLL_OBSERVED_COUNT <= (int)GPUCOLL_STATS_COLLS,
@@ -66,8 +67,23 @@ static uint64_t bytes_of(const struct gpucoll_call *call)
     return out > in ? out : in;
 }
 
+/* Is it never native on the communicator in this form? */
+static bool is_ruled_out(const struct gpucoll_module *self, enum gpucoll_coll coll, enum gpucoll_form form)
+{
+    return gpucoll_coll_is_neighborhood(coll) &&
+           !gpucoll_edges_allow(coll, form == GPUCOLL_FORM_BLOCKING, self->comm);
+}
+
+static bool is_turned_off(enum gpucoll_coll coll, enum gpucoll_form form)
+{
+    const struct gpucoll_config *config = &mca_coll_gpucoll_component.config;
+    return (form != GPUCOLL_FORM_BLOCKING && !config->nonblocking) ||
+           (gpucoll_coll_is_neighborhood(coll) && !config->neighborhood);
+}
+
 /* Why the call is not native. What the ranks agreed on is told once: the next call may have another reason. */
-static enum gpucoll_reason find_reason(const struct gpucoll_call *call, int coll)
+static enum gpucoll_reason find_reason(const struct gpucoll_call *call, enum gpucoll_coll coll,
+                                       enum gpucoll_form form)
 {
     struct gpucoll_module *self = call->module;
     if (self == NULL) {
@@ -79,9 +95,10 @@ static enum gpucoll_reason find_reason(const struct gpucoll_call *call, int coll
     if (self->calls.state == GPUCOLL_NATIVE_OFF) {
         return GPUCOLL_REASON_TEAM;
     }
-    const bool neighborhood =
-        coll < GPUCOLL_COLL_COUNT && gpucoll_coll_is_neighborhood((enum gpucoll_coll)coll);
-    return neighborhood ? GPUCOLL_REASON_FORM : GPUCOLL_REASON_OPERAND;
+    if (is_turned_off(coll, form)) {
+        return GPUCOLL_REASON_PARAMETER;
+    }
+    return is_ruled_out(self, coll, form) ? GPUCOLL_REASON_FORM : GPUCOLL_REASON_OPERAND;
 }
 
 static void describe(struct gpucoll_call *call, int coll, enum gpucoll_form form, enum gpucoll_way way,
@@ -142,7 +159,7 @@ void gpucoll_observe_next(struct gpucoll_call *call, bool staged)
     if (__builtin_expect(staged || gpucoll_stats_on(&component->stats) || gpucoll_trace_on(), false)) {
         enum gpucoll_form form;
         int coll = identify(call->name, &form);
-        enum gpucoll_reason reason = find_reason(call, coll);
+        enum gpucoll_reason reason = find_reason(call, (enum gpucoll_coll)coll, form);
         if (staged) {
             gpucoll_log(&component->log, GPUCOLL_LOG_CALL, "%s: staged through host memory: %s", call->name,
                         gpucoll_reason_text(reason));

@@ -139,7 +139,7 @@ static void examine(struct bench_case *measured, struct examined *examined)
     int ranks = measured->group->size;
     bool gathers = bench_coll_has(measured->coll, BENCH_GATHERS);
     for (int block = 0; block < (gathers ? bench_coll_blocks(measured->coll, ranks) : 1); block++) {
-        int sender = bench_coll_source(measured->coll, ranks, rank, block);
+        int sender = bench_coll_peer(measured->coll, ranks, rank, block);
         int sent = block_at_sender(measured, block);
         struct bench_key key = sources(measured, sender);
         struct span source = block_sent(measured, sender, sent);

@@ -117,16 +117,11 @@ int bench_coll_blocks(const struct bench_coll *coll, int ranks)
 }
 
 /* Of neighbours block 0 is that of the one below, block 1 of the one above. */
-int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, int index)
+int bench_coll_peer(const struct bench_coll *coll, int ranks, int rank, int index)
 {
     if (!bench_coll_has(coll, BENCH_NEIGHBORS))
         return index;
-    return (receiver + (index == 0 ? ranks - 1 : 1)) % ranks;
-}
-
-int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int index)
-{
-    return bench_coll_source(coll, ranks, sender, index);
+    return (rank + (index == 0 ? ranks - 1 : 1)) % ranks;
 }
 
 int bench_coll_opposite(const struct bench_coll *coll, int index)
@@ -149,8 +144,9 @@ bool bench_coll_receives(const struct bench_coll *coll, int rank)
 
 bool bench_coll_has_form(const struct bench_coll *coll, enum bench_form form, int ranks)
 {
-    /* In a ring of one rank or two those of Open MPI up to 5.0 are not right (docs/design-calls.md, "Neighborhood collectives"). */
-    const bool wrong = bench_coll_has(coll, BENCH_NEIGHBORS) && ranks <= 2;
+    /* In a ring of one rank or two all-to-alls of Open MPI up to 5.0 are not right (docs/design-calls.md, "Neighborhood collectives"). */
+    const bool wrong =
+        bench_coll_has(coll, BENCH_NEIGHBORS) && bench_coll_has(coll, BENCH_SCATTERS) && ranks <= 2;
     return form == BENCH_BLOCKING || (coll->start && !wrong);
 }
 

@@ -71,10 +71,9 @@ static inline bool bench_coll_is_alltoall(const struct bench_coll *coll)
 {
     return bench_coll_has(coll, BENCH_GATHERS) && bench_coll_has(coll, BENCH_SCATTERS);
 }
-/* How many blocks a vector has, who sends a receiver block `index`, and whom a sender sends its own to. */
+/* How many blocks a vector has, and who is at the other end of a rank's block `index`: who sends it, or whom it is for. */
 int bench_coll_blocks(const struct bench_coll *coll, int ranks);
-int bench_coll_source(const struct bench_coll *coll, int ranks, int receiver, int index);
-int bench_coll_target(const struct bench_coll *coll, int ranks, int sender, int index);
+int bench_coll_peer(const struct bench_coll *coll, int ranks, int rank, int index);
 /* Of a ring: what is sent as this block is received as which one, and the other way round? (What goes down comes from above.) */
 int bench_coll_opposite(const struct bench_coll *coll, int index);
 bool bench_coll_sends(const struct bench_coll *coll, int rank);

@@ -60,8 +60,8 @@ static int group(const struct nccl_call *c, bool send, bool recv, bool scatters)
     bool rooted_recv = bench_coll_has(measured->coll, BENCH_FROM_ROOT);
     for (int i = 0; i < bench_coll_blocks(measured->coll, measured->group->size); i++) {
         int received = bench_coll_opposite(measured->coll, i);
-        int source = bench_coll_source(measured->coll, measured->group->size, rank, received);
-        int target = bench_coll_target(measured->coll, measured->group->size, rank, i);
+        int source = bench_coll_peer(measured->coll, measured->group->size, rank, received);
+        int target = bench_coll_peer(measured->coll, measured->group->size, rank, i);
         size_t sent = bench_case_length(measured, rank, i);
         const char *from = place_of(c->send, measured, scatters ? i : 0);
         char *to = (char *)place_of(c->recv, measured, rooted_recv ? 0 : received);

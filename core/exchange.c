@@ -278,6 +278,12 @@ bool gpucoll_exchange_sends_same(enum gpucoll_coll coll)
     return !rows[coll].send_each;
 }
 
+bool gpucoll_exchange_is_uneven(enum gpucoll_coll coll)
+{
+    const struct row *row = &rows[coll];
+    return row->pairs == ALL_TO_ALL && row->send_each && row->recv_each && !row->even;
+}
+
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request)
 {
     uint64_t longest = 0;

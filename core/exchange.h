@@ -58,6 +58,9 @@ bool gpucoll_exchange_overwrites(struct gpucoll_request *request);
 /* Does the rank send the same bytes to all that it sends to? */
 bool gpucoll_exchange_sends_same(enum gpucoll_coll coll);
 
+/* Has each rank a block of its own for each other one, which may be of any length? */
+bool gpucoll_exchange_is_uneven(enum gpucoll_coll coll);
+
 /* The longest run of any rank, from the posts: the same on every rank. */
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);
 

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include "core/direct.h"
+#include "core/exchange.h"
 #include "core/pipeline.h"
 #include "core/plan/algorithm.h"
 #include "core/plan/model.h"
@@ -88,9 +89,7 @@ static bool differs_much(const struct gpucoll_request *request)
     const struct gpucoll_team *team = request->team;
     uint64_t all = 0;
     uint64_t longest = 0;
-    if ((request->coll != GPUCOLL_ALLTOALLV && request->coll != GPUCOLL_ALLTOALLW &&
-         !gpucoll_coll_is_neighborhood(request->coll)) ||
-        team->size > GPUCOLL_PEER_QUEUES) {
+    if (!gpucoll_exchange_is_uneven(request->coll) || team->size > GPUCOLL_PEER_QUEUES) {
         return false;
     }
     for (uint32_t peer = 0; peer < team->size; peer++) {

@@ -73,8 +73,7 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "it: then there is nothing left to exchange after it. Blocks of all ranks count together, of an "
         "all-to-all all that the ranks of a host send. Scans, and calls with blocks whose lengths not all "
         "ranks know (gatherv, scatterv, alltoallv, alltoallw and neighborhood collectives), do not. At most "
-        "16384 bytes divided by the "
-        "number of hosts go so, and 256 on communicators beyond 64 of a process; 0: none."),
+        "16384 bytes divided by the number of hosts go so, and 256 on communicators beyond 64 of a process; 0: none."),
     EQUAL(flat, INT, "32768", "0..1048576", 5,
         "The most bytes, of all ranks of the largest host together, of an all-reduce, reduce or broadcast of "
         "several hosts that goes from rank to rank through host memory, without calls within each host "

@@ -192,6 +192,22 @@ static void make_dist_graph(struct test_comm *entry)
     free(weights);
 }
 
+MPI_Comm test_comm_ring(enum test_topology topology)
+{
+    const int ends[2] = {(test.rank + test.size - 1) % test.size, (test.rank + 1) % test.size};
+    const int weights[2] = {1, 1};
+    const int periodic = 1;
+    MPI_Comm ring;
+
+    if (topology == TEST_CART)
+        test_ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &test.size, &periodic, 0, &ring), "MPI_Cart_create");
+    else
+        test_ok(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, ends, weights, 2, ends, weights,
+                                               MPI_INFO_NULL, 0, &ring),
+                "MPI_Dist_graph_create_adjacent");
+    return ring;
+}
+
 static void add_topologies(struct test_comm *list, int *count, int *colours, int *keys)
 {
     struct test_comm *entry = add(list, count, "cart");

@@ -33,6 +33,9 @@ enum { TEST_COMMS_MAX = 12 };
 int test_comms_make(struct test_comm *list);
 void test_comms_free(struct test_comm *list, int count);
 
+/* A ring of MPI_COMM_WORLD's ranks, as a grid or a distributed graph; to be freed. */
+MPI_Comm test_comm_ring(enum test_topology topology);
+
 /* The neighbours of `rank` in the order MPI uses; -1 beyond the border of a grid. The arrays need 2 * size +
  * 4 places. */
 void test_comm_sources(const struct test_comm *comm, int rank, int *count, int *sources);

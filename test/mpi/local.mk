@@ -157,11 +157,11 @@ test_mpi_differential_SOURCES = \
 test_mpi_differential_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_differential_LDADD = $(mpi_test_libs)
 
-test_mpi_edges_CPPFLAGS = $(mpi_test_cppflags)
-test_mpi_edges_LDADD = $(mpi_test_libs)
-
 test_mpi_early_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_early_LDADD = $(mpi_test_libs)
+
+test_mpi_edges_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_edges_LDADD = $(mpi_test_libs)
 
 test_mpi_far_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_far_LDADD = $(mpi_test_libs)

@@ -1,4 +1,5 @@
 /* Some calls whose traces test/mpi/observe.sh looks for. */
+#include "test/mpi/comms.h"
 #include "test/mpi/memory.h"
 #include "test/mpi/support.h"
 
@@ -15,12 +16,8 @@ static void first(void *in, void *inout, int *count, MPI_Datatype *type)
 /* On a graph, of which no rank knows whether others have no edges. */
 static void neighbors(const void *send, void *recv)
 {
-    const int ends[2] = {(test.rank + test.size - 1) % test.size, (test.rank + 1) % test.size};
-    const int weights[2] = {1, 1};
-    MPI_Comm ring;
+    MPI_Comm ring = test_comm_ring(TEST_DIST_GRAPH);
 
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, ends, weights, 2, ends, weights, MPI_INFO_NULL, 0,
-                                   &ring);
     test_ok(MPI_Neighbor_allgather(send, 8, MPI_FLOAT, recv, 8, MPI_FLOAT, ring), "MPI_Neighbor_allgather");
     MPI_Comm_free(&ring);
 }

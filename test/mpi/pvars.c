@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/mpi/comms.h"
 #include "test/mpi/counters.h"
 #include "test/mpi/form.h"
 #include "test/mpi/memory.h"
@@ -46,8 +47,9 @@ static void own_sums(void)
     MPI_Op_free(&op);
 }
 
-static void exchange_between_neighbors(MPI_Comm ring)
+static void neighbors(enum test_topology topology)
 {
+    MPI_Comm ring = test_comm_ring(topology);
     struct test_buffer send, recv;
 
     test_buffer_make(&send, TEST_DEVICE, COUNT * sizeof(float), 0, false);
@@ -55,31 +57,20 @@ static void exchange_between_neighbors(MPI_Comm ring)
     for (int i = 0; i < CALLS; i++)
         test_ok(MPI_Neighbor_allgather(send.data, COUNT, MPI_FLOAT, recv.data, COUNT, MPI_FLOAT, ring),
                 "MPI_Neighbor_allgather");
+    MPI_Comm_free(&ring);
     test_buffer_free(&send);
     test_buffer_free(&recv);
 }
 
 static void grid_neighbors(void)
 {
-    MPI_Comm ring;
-    int periodic = 1;
-
-    MPI_Cart_create(MPI_COMM_WORLD, 1, &test.size, &periodic, 0, &ring);
-    exchange_between_neighbors(ring);
-    MPI_Comm_free(&ring);
+    neighbors(TEST_CART);
 }
 
-/* Of which no rank knows whether others have no edges. */
+/* Of a graph no rank knows whether others have no edges. */
 static void graph_neighbors(void)
 {
-    const int ends[2] = {(test.rank + test.size - 1) % test.size, (test.rank + 1) % test.size};
-    const int weights[2] = {1, 1};
-    MPI_Comm ring;
-
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, ends, weights, 2, ends, weights,
-                                   MPI_INFO_NULL, 0, &ring);
-    exchange_between_neighbors(ring);
-    MPI_Comm_free(&ring);
+    neighbors(TEST_DIST_GRAPH);
 }
 
 static void local_reductions(void)

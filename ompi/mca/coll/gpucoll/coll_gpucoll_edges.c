@@ -160,24 +160,29 @@ bool gpucoll_edges_allow(enum gpucoll_coll coll, bool blocking, ompi_communicato
 
 /* ---- blocks ---- */
 
-/* The block of one edge. */
-static bool take_block(const struct gpucoll_region *region, int index, struct gpucoll_block *block,
-                       struct gpucoll_layout **layout)
+/* The block that goes along an edge: its own, or the only one. */
+static int block_along(const struct gpucoll_region *region, const struct gpucoll_edge *edge)
+{
+    return region->blocks > 1 ? edge->block : 0;
+}
+
+/* That of one edge. */
+static bool take_block(const struct gpucoll_edge *edge, const struct gpucoll_region *region,
+                       struct gpucoll_block *block, struct gpucoll_layout **layout)
 {
     struct gpucoll_region one = *region;
-    one.first = index;
+    one.first = block_along(region, edge);
     one.blocks = 1;
     return gpucoll_region_blocks(&one, false, block, layout);
 }
 
 /* That of several. */
-static bool join_blocks(const struct gpucoll_edge *edge, int count, bool shared,
-                        const struct gpucoll_region *region, struct gpucoll_block *block,
-                        struct gpucoll_layout **layout)
+static bool join_blocks(const struct gpucoll_edge *edge, int count, const struct gpucoll_region *region,
+                        struct gpucoll_block *block, struct gpucoll_layout **layout)
 {
     struct gpucoll_layout_builder *builder = gpucoll_layout_begin();
     for (int i = 0; i < count; i++) {
-        const int index = shared ? 0 : edge[i].block;
+        const int index = block_along(region, &edge[i]);
         block->bytes += gpucoll_region_bytes(region, index);
         if (builder != NULL) {
             gpucoll_region_describe(region, index, builder);
@@ -197,9 +202,8 @@ static bool join_blocks(const struct gpucoll_edge *edge, int count, bool shared,
     return true;
 }
 
-bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, bool shared,
-                          const struct gpucoll_region *region, struct gpucoll_block *blocks,
-                          struct gpucoll_layout **layouts)
+bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, const struct gpucoll_region *region,
+                          struct gpucoll_block *blocks, struct gpucoll_layout **layouts)
 {
     const struct gpucoll_edge *edge = sends ? edges->target : edges->source;
     const int count = sends ? edges->targets : edges->sources;
@@ -211,8 +215,8 @@ bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, bool sh
         for (many = 1; i + many < count && edge[i + many].rank == rank;) {
             many++;
         }
-        taken &= many == 1 ? take_block(region, shared ? 0 : edge[i].block, &blocks[rank], &layouts[rank])
-                           : join_blocks(&edge[i], many, shared, region, &blocks[rank], &layouts[rank]);
+        taken &= many == 1 ? take_block(&edge[i], region, &blocks[rank], &layouts[rank])
+                           : join_blocks(&edge[i], many, region, &blocks[rank], &layouts[rank]);
     }
     return taken;
 }

@@ -37,11 +37,10 @@ void gpucoll_edges_free(struct gpucoll_edges *edges);
 /* Can such a call run natively on the communicator? The same on all ranks. */
 bool gpucoll_edges_allow(enum gpucoll_coll coll, bool blocking, ompi_communicator_t *comm);
 
-/* A block for each rank, into arrays of as many: of the region's blocks those that go along edges to it (`sends`) or come from it; `shared`: the region's only
+/* A block for each rank, into arrays of as many: of the region's blocks those that go along edges to it (`sends`) or come from it; a region's only
  * block goes along all. Those of a rank with several edges become one, with a layout unless they touch, in which bytes may repeat where they are sent. Returns what
  * gpucoll_region_blocks does; the arrays are filled in any case. */
-bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, bool shared,
-                          const struct gpucoll_region *region, struct gpucoll_block *blocks,
-                          struct gpucoll_layout **layouts);
+bool gpucoll_edges_blocks(const struct gpucoll_edges *edges, bool sends, const struct gpucoll_region *region,
+                          struct gpucoll_block *blocks, struct gpucoll_layout **layouts);
 
 #endif

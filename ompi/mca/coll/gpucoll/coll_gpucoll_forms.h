@@ -172,10 +172,14 @@ enum { GPUCOLL_COLLECTIVE_FORMS(GPUCOLL_FORMS_ROW) };
         return rc != OMPI_SUCCESS ? rc : staged_##name(GPUCOLL_LIST arguments, comm, module);                \
     }
 
-#define GPUCOLL_NATIVE_FORMS(name, parameters, arguments, description, take, coll, root, condition)          \
+/* With a condition for blocking calls, and one for the other forms. */
+#define GPUCOLL_NATIVE_FORMS_IF(name, parameters, arguments, description, take, coll, root, blocking, later) \
     static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, take)                   \
-    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, condition)                          \
-    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, condition)
+    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, root, blocking)                           \
+    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, root, later)
+
+#define GPUCOLL_NATIVE_FORMS(name, parameters, arguments, description, take, coll, root, condition)          \
+    GPUCOLL_NATIVE_FORMS_IF(name, parameters, arguments, description, take, coll, root, condition, condition)
 
 /* `run` with the operator that the next component is to get. */
 #define GPUCOLL_WITH_OPERATOR(function, run, slot, parameters, arguments)                                    \

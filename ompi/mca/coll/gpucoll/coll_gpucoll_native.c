@@ -157,16 +157,13 @@ static bool describe_edges(struct gpucoll_native *native, enum gpucoll_coll coll
                            const struct gpucoll_call *call)
 {
     const struct gpucoll_edges *edges = call->edges;
-    const bool shared = coll == GPUCOLL_NEIGHBOR_ALLGATHER || coll == GPUCOLL_NEIGHBOR_ALLGATHERV;
     if (edges == NULL || !make_room(native, 2 * edges->ranks)) {
         return false;
     }
     struct gpucoll_block *recv_blocks = native->block + edges->ranks;
     struct gpucoll_layout **recv_layouts = native->layout + edges->ranks;
-    const bool sends =
-        gpucoll_edges_blocks(edges, true, shared, &call->send.in, native->block, native->layout);
-    const bool receives =
-        gpucoll_edges_blocks(edges, false, false, &call->recv.out, recv_blocks, recv_layouts);
+    const bool sends = gpucoll_edges_blocks(edges, true, &call->send.in, native->block, native->layout);
+    const bool receives = gpucoll_edges_blocks(edges, false, &call->recv.out, recv_blocks, recv_layouts);
     native->args = (struct gpucoll_coll_args){
         .coll = coll,
         .send = call->send.user,

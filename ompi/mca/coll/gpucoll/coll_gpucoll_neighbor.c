@@ -44,9 +44,8 @@ static bool may_run(enum gpucoll_coll coll, bool blocking, ompi_communicator_t *
 }
 
 #define NATIVE_FORMS(name, parameters, arguments, description, coll)                                         \
-    static GPUCOLL_BLOCKING(staged_##name, name, parameters, arguments, description, GPUCOLL_BOTH)           \
-    GPUCOLL_NATIVE(name, parameters, arguments, description, coll, 0, may_run(coll, true, comm))             \
-    GPUCOLL_LATER_FORMS(name, parameters, arguments, description, coll, 0, may_run(coll, false, comm))
+    GPUCOLL_NATIVE_FORMS_IF(name, parameters, arguments, description, GPUCOLL_BOTH, coll, 0,                 \
+                            may_run(coll, true, comm), may_run(coll, false, comm))
 
 NATIVE_FORMS(neighbor_allgather,
              (const void *sbuf, gpucoll_count scount, ompi_datatype_t *sdtype, void *rbuf,

@@ -306,6 +306,8 @@ mpi_settings() {
     # Ranks of one host that do not share memory, such as spawned ones, meet where any network's rules let them.
     export OMPI_MCA_btl_tcp_if_include=lo
     export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_base_warn_component_unused=0
+    # A munge daemon that has ended leaves its socket, for which each mpirun would wait 2 s.
+    export PMIX_MCA_psec=^munge
 }
 
 # --- Results: lines `PASS name`, `FAIL name: detail`, `SKIP name: why` in a file.

@@ -78,6 +78,8 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy
 export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_btl_base_warn_component_unused=0
+# A munge daemon that has ended leaves its socket, for which each mpirun would wait 2 s.
+export PMIX_MCA_psec=^munge
 if [ -n "$components" ]; then
     [ -d "$components" ] || die "--components '$components' is not a directory"
     components=$(cd "$components" && pwd)

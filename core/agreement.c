@@ -123,6 +123,8 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
 {
     struct gpucoll_team *team = request->team;
     gpucoll_status status = request->passed ? GPUCOLL_DECLINED : GPUCOLL_OK;
+    const bool counts = gpucoll_exchange_has_counts(request->coll);
+    uint64_t balance = 0;
     uint32_t inboxes = 0;
     for (uint32_t i = 0; i < team->size && !request->passed; i++) {
         const struct gpucoll_post *post = gpucoll_agreement_post(request, i);
@@ -139,8 +141,15 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
             request->reason = status == GPUCOLL_OK ? reason : request->reason;
             status = GPUCOLL_DECLINED;
         }
+        balance += counts ? post->balance : 0;
         request->lanes_follow |= post->kind == GPUCOLL_POST_LANE_FOLLOWS;
         inboxes += post->kind == GPUCOLL_POST_INBOX;
+    }
+    /* Open MPI's components take less than is expected, and have an error for more. */
+    if (status == GPUCOLL_OK && balance != 0) {
+        log_declined(request, team->rank, gpucoll_reason_text(GPUCOLL_REASON_COUNTS));
+        request->reason = GPUCOLL_REASON_COUNTS;
+        status = GPUCOLL_DECLINED;
     }
     request->inboxes = status == GPUCOLL_OK && inboxes == team->size;
     request->some_inboxes = inboxes > 0 && !request->inboxes;

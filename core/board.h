@@ -55,7 +55,10 @@ struct gpucoll_post {
     uint64_t place;     /* where in it the receive buffer begins; for what a peer alone writes see `places` */
     uint64_t
         source; /* of a reduction that the kernel in bulk can do on these buffers, or of a broadcast's root: key of what peers may read; else 0 */
-    uint64_t source_place; /* where in it the send buffer begins */
+    union {
+        uint64_t source_place; /* where in it the send buffer begins */
+        uint64_t balance;      /* of an exchange with counts: what gpucoll_exchange_balance says */
+    };
 };
 _Static_assert(sizeof(struct gpucoll_post) == 64, "one cache line");
 

@@ -61,6 +61,14 @@ bool gpucoll_exchange_sends_same(enum gpucoll_coll coll);
 /* Has each rank a block of its own for each other one, which may be of any length? */
 bool gpucoll_exchange_is_uneven(enum gpucoll_coll coll);
 
+/* Does what the rank sends to itself have the length that it expects of itself, if it names both? */
+bool gpucoll_exchange_own_fits(const struct gpucoll_coll_args *args, uint32_t own);
+/* Is it moved by counts that ranks give for each other? (Of other collectives the signatures are compared.) */
+bool gpucoll_exchange_has_counts(enum gpucoll_coll coll);
+/* Of these: a number whose sum over all ranks is 0 if what each sends to another is as long as that one expects, and else, but for one case of 2^64, is
+ * not. */
+uint64_t gpucoll_exchange_balance(const struct gpucoll_request *request);
+
 /* The longest run of any rank, from the posts: the same on every rank. */
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);
 

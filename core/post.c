@@ -157,11 +157,21 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
     return reason;
 }
 
+/* Stages of several hosts' calls are the engine's own. */
+static bool is_applications(const struct gpucoll_team *team)
+{
+    return team->outer == NULL;
+}
+
 static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
     struct gpucoll_post *post = &request->post;
     post->signature = signature(args) ^ request->signature;
     post->bytes = request->bytes;
+    if (gpucoll_exchange_has_counts(request->coll) && request->stages == NULL &&
+        is_applications(request->team)) {
+        post->balance = gpucoll_exchange_balance(request);
+    }
     if (request->coll == GPUCOLL_BARRIER && request->refused == GPUCOLL_REASON_NONE) {
         post->kind = GPUCOLL_POST_DEVICE; /* that this rank has come is all that there is to say */
         return;
@@ -224,6 +234,12 @@ bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls)
     return true;
 }
 
+static bool own_fits(const struct gpucoll_team *team, const struct gpucoll_coll_args *args)
+{
+    return !gpucoll_is_exchange(args->coll) || !is_applications(team) ||
+           gpucoll_exchange_own_fits(args, team->cluster != NULL ? team->cluster->rank : team->rank);
+}
+
 /* What the request is to do, of all that `args` say. */
 static void describe(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
 {
@@ -239,6 +255,9 @@ static void describe(struct gpucoll_request *request, const struct gpucoll_coll_
         }
     } else {
         request->bytes = args->count * gpucoll_type_size(args->type);
+    }
+    if (request->refused == GPUCOLL_REASON_NONE && !own_fits(request->team, args)) {
+        request->refused = GPUCOLL_REASON_COUNTS;
     }
 }
 

@@ -32,6 +32,7 @@ const char *gpucoll_reason_text(enum gpucoll_reason reason)
         [GPUCOLL_REASON_GIVEN_UP] = "an earlier call of the communicator has failed",
         [GPUCOLL_REASON_HOST_MEMORY] = "a rank is out of host memory",
         [GPUCOLL_REASON_SMALL] = "a small call of many ranks on one host, which others run faster",
+        [GPUCOLL_REASON_COUNTS] = "what is sent to a rank is not as long as it expects",
         [GPUCOLL_REASON_TEAM] = "the communicator is not native (coll_gpucoll_verbose 1 says why)",
         [GPUCOLL_REASON_OPERAND] =
             "no kernel for this operator on this type, no data, or a call such as Open MPI makes itself",

@@ -58,6 +58,7 @@ enum gpucoll_reason {
     GPUCOLL_REASON_GIVEN_UP,    /* an earlier call of the team has failed */
     GPUCOLL_REASON_HOST_MEMORY, /* a rank has no memory to note the call */
     GPUCOLL_REASON_SMALL,       /* too little for ranks of one machine that count as several hosts */
+    GPUCOLL_REASON_COUNTS,      /* a rank expects another length than is sent to it */
     /* Known before the engine is asked: */
     GPUCOLL_REASON_TEAM, /* the communicator has no team */
     GPUCOLL_REASON_OPERAND, /* no kernel for this operator and type, no data, or a call such as Open MPI makes itself */

@@ -1,7 +1,7 @@
 /*
  * What MPI allows and few programs do: results that overwrite what others still need, buffers that are not where their pointers say
- * (corners_addresses.c), cancelling. With `--native` all buffers are device memory and the counters must say that calls ran
- * natively.
+ * (corners_addresses.c), cancelling; and counts that do not fit each other, which it does not allow. With `--native` all buffers are device
+ * memory and the counters must say that calls ran natively.
  */
 #include "test/mpi/corners.h"
 
@@ -12,6 +12,7 @@
 #include "test/mpi/counters.h"
 
 static bool native; /* what `--native` has set */
+static bool counts; /* `--counts` */
 
 enum test_memory corners_kind(uint64_t key)
 {
@@ -177,6 +178,50 @@ static void test_exchange_in_place(void)
     test_end();
 }
 
+/* ---- counts that do not fit ---- */
+
+/* Rank 0 sends 100 numbers of `unit` to rank 1, which expects `expected`. */
+static void misfit(int unit, int expected)
+{
+    int sent[MOST_RANKS] = {0}, received[MOST_RANKS] = {0}, places[MOST_RANKS] = {0}, number = -1;
+    const size_t most = (size_t)(expected * unit) * sizeof number;
+    struct test_buffer from, to;
+
+    sent[1] = test.rank == 0 ? 100 * unit : 0;
+    received[0] = test.rank == 1 ? expected * unit : 0;
+    test_buffer_make(&from, TEST_DEVICE, most, 4, false);
+    test_buffer_make(&to, TEST_DEVICE, most, 4, false);
+    test_buffer_write(&from, 0, &test.rank, sizeof test.rank);
+    test_ok(
+        MPI_Alltoallv(from.data, sent, places, MPI_INT, to.data, received, places, MPI_INT, MPI_COMM_WORLD),
+        "MPI_Alltoallv");
+    test_buffer_read(&to, 0, &number, sizeof number);
+    if (test.rank == 1 && number != 0)
+        test_fail("%d of %d: the first number is %d", 100 * unit, expected * unit, number);
+    test_buffer_check(&to, "what is expected");
+    test_buffer_free(&from);
+    test_buffer_free(&to);
+}
+
+/* An error in the application that Open MPI lets pass, where less is sent than is expected: so such calls are left to it. */
+static void test_misfits(void)
+{
+    unsigned long long ran, copied;
+
+    if (!test_begin("counts/less_than_expected"))
+        return;
+    corners_count_calls();
+    for (int unit = 1; unit < 20000; unit *= 20)
+        misfit(unit, 200);
+    misfit(1, 100);
+    ran = test_counter_close(natives);
+    copied = test_counter_close(staged);
+    /* Who has no data has nothing to stage. */
+    if (ran != 1 || copied != (test.rank < 2 ? 4 : 0))
+        test_fail("%llu calls ran natively and %llu were staged", ran, copied);
+    test_end();
+}
+
 /* ---- cancelling ---- */
 
 /* MPI: a collective cannot be cancelled; the attempt is an error, and the call goes on. Rank 1's cannot end before it has tried, since rank 0 does
@@ -235,6 +280,7 @@ int main(int argc, char **argv)
 {
     const struct test_option own[] = {
         {.name = "native", .flag = &native, .help = "device memory only, and what can run natively must"},
+        {.name = "counts", .flag = &counts, .help = "also counts that do not fit, on one host"},
         {.name = NULL}};
 
     struct test_comm comms[TEST_COMMS_MAX];
@@ -250,6 +296,8 @@ int main(int argc, char **argv)
         test_exchange_in_place();
         test_cancel(&comms[0]);
     }
+    if (counts)
+        test_misfits();
     test_comms_free(comms, comm_count);
     test_layouts_free();
     test_counters_stop();

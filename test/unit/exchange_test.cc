@@ -90,11 +90,13 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    ranks, exchange,
-    testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                     testing::Values("auto", "ll", "ll128", "simple", "shared", "shared_host", "cpu_reduce", "shm")),
-    [](const auto &info) { return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
+INSTANTIATE_TEST_SUITE_P(ranks, exchange,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                                          testing::Values("auto", "ll", "ll128", "simple", "shared",
+                                                          "shared_host", "cpu_reduce", "shm")),
+                         [](const auto &info) {
+                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                         });
 
 TEST(exchange_sizes, many_rounds)
 {
@@ -330,4 +332,103 @@ TEST(exchange_idle, ranks_without_bytes)
         EXPECT_EQ(rank.call(args), GPUCOLL_OK);
         EXPECT_NE(said(rank).size(), 0u);
     });
+}
+
+namespace
+{
+/* A call in which each rank sends 100 numbers to each, itself included, and expects so many, but for what is told. */
+struct Counted {
+    Counted(const Rank &rank, gpucoll_coll coll)
+        : coll(coll), send(rank.meeting.size, {0, usual}), recv(send), from(rank.meeting.size * room),
+          to(from.size())
+    {
+        for (size_t i = 0; i < send.size(); i++) {
+            send[i].offset = recv[i].offset = static_cast<ptrdiff_t>(i * room);
+        }
+        to.poison();
+    }
+    gpucoll_status run(Rank &rank)
+    {
+        const Bytes before(to.data(), to.data() + to.size());
+        gpucoll_coll_args args = {};
+        args.coll = coll;
+        args.send = from.data();
+        args.recv = to.data();
+        args.send_blocks = send.data();
+        args.recv_blocks = recv.data();
+        const gpucoll_status status = rank.call(args);
+        EXPECT_TRUE(to.guards_intact());
+        if (status != GPUCOLL_OK) {
+            EXPECT_TRUE(std::equal(before.begin(), before.end(), to.data())) << "not all is left";
+            EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_COUNTS);
+        }
+        return status;
+    }
+
+    static constexpr uint64_t usual = 400;
+    static constexpr size_t room = 8192;
+
+    const gpucoll_coll coll;
+    std::vector<gpucoll_block> send, recv;
+    Buffer from, to;
+};
+} // namespace
+
+/* Less than is expected, more, and two mistakes that cancel each other in a sum: all ranks leave the call to others, and make the next one. */
+TEST(exchange_counts, that_do_not_fit_are_declined_by_all)
+{
+    on_threads(3, {}, [](Rank &rank) {
+        const struct {
+            uint32_t from, to;
+            uint64_t bytes;
+        } wrong[] = {{0, 1, 404}, {0, 1, 396}, {2, 0, 8000}, {1, 2, 0}, {1, 1, 404}, {2, 2, 0}};
+        for (const auto &mistake : wrong) {
+            Counted call(rank, GPUCOLL_ALLTOALLV);
+            if (rank.number == mistake.from) {
+                call.send[mistake.to].bytes = mistake.bytes;
+            }
+            EXPECT_EQ(call.run(rank), GPUCOLL_DECLINED) << mistake.from << " to " << mistake.to;
+            Counted right(rank, GPUCOLL_ALLTOALLV);
+            EXPECT_EQ(right.run(rank), GPUCOLL_OK);
+        }
+        Counted both(rank, GPUCOLL_ALLTOALLV);
+        if (rank.number < 2) {
+            both.send[rank.number + 1].bytes = rank.number == 0 ? 404 : 396;
+        }
+        EXPECT_EQ(both.run(rank), GPUCOLL_DECLINED);
+        Counted swapped(rank,
+                        GPUCOLL_ALLTOALLV); /* what one expects of the other, that one sends to a third */
+        if (rank.number == 0) {
+            swapped.send[1].bytes = 800;
+            swapped.recv[2].bytes = 800;
+        }
+        EXPECT_EQ(swapped.run(rank), GPUCOLL_DECLINED);
+        Counted agreed(rank, GPUCOLL_ALLTOALLV);
+        (rank.number == 0 ? agreed.send[1] : agreed.recv[0]).bytes = rank.number < 2 ? 404 : 400;
+        EXPECT_EQ(agreed.run(rank), GPUCOLL_OK);
+        Counted gathered(rank, GPUCOLL_ALLGATHERV);
+        gathered.recv[1].bytes = rank.number == 2 ? 404 : 400;
+        EXPECT_EQ(gathered.run(rank), GPUCOLL_DECLINED);
+        EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
+/* What a rank sends to itself it knows alone, also in calls whose blocks are all alike. */
+TEST(exchange_counts, that_do_not_fit_a_rank_itself_are_declined)
+{
+    for (uint32_t ranks : {1, 2}) {
+        on_threads(ranks, {}, [](Rank &rank) {
+            for (gpucoll_coll coll : {GPUCOLL_ALLGATHER, GPUCOLL_ALLTOALL}) {
+                for (uint64_t expected : {200, 404}) {
+                    Counted call(rank, coll);
+                    for (gpucoll_block &block : call.recv) {
+                        block.bytes = expected;
+                    }
+                    EXPECT_EQ(call.run(rank), GPUCOLL_DECLINED) << gpucoll_coll_name(coll);
+                }
+                Counted right(rank, coll);
+                EXPECT_EQ(right.run(rank), GPUCOLL_OK);
+            }
+        });
+    }
 }

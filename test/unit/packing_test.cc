@@ -15,6 +15,7 @@ extern "C" {
 #include "core/gpu.h"
 #include "core/layout.h"
 #include "test/unit/packed_once.h"
+#include "test/unit/queued_copies.h"
 }
 
 namespace
@@ -356,6 +357,53 @@ TEST(packing, of_a_rank_alone)
         }
         check_in_place(rank, 10);
         EXPECT_TRUE(rank.log.topics().empty());
+    });
+}
+
+static uint64_t queued(const Rank &rank)
+{
+    return test_queued_batches(rank.context) + test_queued_copies(rank.context);
+}
+
+/* Of 24 bytes three pieces are few, and of 12 MiB six; six of 48 bytes are not, nor are five of which two sides have three each. */
+TEST(packing, of_a_rank_alone_few_long_pieces_are_copied_each)
+{
+    on_threads(1, {{"pack_bytes", "1M"}}, [](Rank &rank) {
+        check(rank, kinds[1], 10, 1, GPUCOLL_OK); /* then its GPU is known */
+        for (const auto &[count, turn, copied] :
+             {std::tuple<size_t, uint32_t, bool>{1, 1, true}, {1, 4, true}, {2, 1, false}, {1, 2, false}}) {
+            const uint64_t before = queued(rank);
+            check(rank, kinds[1], count, turn, GPUCOLL_OK);
+            EXPECT_EQ(queued(rank) > before, copied) << count << " elements, turn " << turn;
+        }
+        constexpr size_t number = 6, piece = 2 << 20, stride = piece + 64;
+        gpucoll_layout_builder *builder = gpucoll_layout_begin();
+        gpucoll_layout_add_loop(builder, number, stride);
+        gpucoll_layout_add_run(builder, 0, piece);
+        gpucoll_layout_end_loop(builder);
+        gpucoll_layout *layout = gpucoll_layout_build(builder, number * stride);
+        Buffer apart(number * stride);
+        Buffer together(number * piece);
+        const gpucoll_block block = {0, number * piece};
+        gpucoll_coll_args args = {};
+        args.coll = GPUCOLL_ALLTOALLW;
+        args.send = together.data();
+        args.recv = apart.data();
+        args.send_blocks = args.recv_blocks = &block;
+        args.recv_layouts = &layout;
+        apart.poison();
+        for (size_t i = 0; i < together.size(); i++) {
+            together.data()[i] = static_cast<char>(i * 13 + i / piece);
+        }
+        Bytes wanted(apart.data(), apart.data() + apart.size());
+        for (size_t i = 0; i < number; i++) {
+            std::copy_n(together.data() + i * piece, piece, wanted.data() + i * stride);
+        }
+        const uint64_t before = queued(rank);
+        EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+        EXPECT_GT(queued(rank), before);
+        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), apart.data()) && apart.guards_intact());
+        gpucoll_layout_release(layout);
     });
 }
 

@@ -147,7 +147,8 @@ gpucoll_status gpucoll_agreement_decide(struct gpucoll_request *request)
     }
     /* Open MPI's components take less than is expected, and have an error for more. */
     if (status == GPUCOLL_OK && balance != 0) {
-        log_declined(request, team->rank, gpucoll_reason_text(GPUCOLL_REASON_COUNTS));
+        gpucoll_log(team->context->log, GPUCOLL_LOG_CALL, "%s: call %llu: all decline: %s", team->name,
+                    (unsigned long long)request->call, gpucoll_reason_text(GPUCOLL_REASON_COUNTS));
         request->reason = GPUCOLL_REASON_COUNTS;
         status = GPUCOLL_DECLINED;
     }

@@ -1,8 +1,8 @@
 /*
  * Calls of a communicator of one rank: there is nobody to agree with, and nothing to exchange. What the rank sends to itself is copied, by a
  * copy engine beside the application if nobody waits in the call (state RUNNING). Where a
- * datatype is not contiguous, but has few long pieces, such as the faces that a grid of one rank has for itself, each is copied so. Of other types the
- * bytes are packed before that and unpacked after it, on a lane that is taken for its stream only: as by a reduction of one
+ * datatype is not contiguous, but has few long pieces, such as the faces that a grid of one rank has for itself, a copy engine copies each. Of other
+ * types the bytes are packed before that and unpacked after it, on a lane that is taken for its stream only: as by a reduction of one
  * process (core/reduce_local.c), which says how long a lane is waited for, and why no longer.
  */
 #include "core/context.h"
@@ -96,7 +96,7 @@ static gpucoll_status begin(struct gpucoll_request *request)
 }
 
 /* Packing and unpacking launch two kernels, which takes as long as some copies, and move each byte twice more, at some 2 TB/s: a copy of a piece
- * takes the host 3 us. */
+ * takes the host 3 us, if they are not one batch. */
 enum { ALWAYS_FEW = 4, MOST_PIECES = GPUCOLL_MAX_LOCAL, BYTES_A_PIECE = 3 << 20 };
 
 /* Where the byte at packed position `at` of one end lies, and how many from there on lie together. */
@@ -108,6 +108,21 @@ static char *find_piece(const struct gpucoll_packed_run *packed, const void *fla
         return (char *)(uintptr_t)flat + at;
     }
     return (char *)packed->user + gpucoll_layout_find(&packed->layout->view, at, together);
+}
+
+/* Packed, what is read would all be read before anything is written. */
+static bool are_apart(const struct gpucoll_copy *pieces, uint32_t count)
+{
+    for (uint32_t i = 0; i < count * count; i++) {
+        const struct gpucoll_copy *read = &pieces[i / count];
+        const struct gpucoll_copy *written = &pieces[i % count];
+        const uintptr_t from = (uintptr_t)read->from;
+        const uintptr_t to = (uintptr_t)written->to;
+        if (to < from + read->bytes && from < to + written->bytes) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The pieces that both ends have in common, if they are few and long; else 0. */
@@ -131,7 +146,7 @@ static uint32_t list_pieces(const struct gpucoll_request *request, struct gpucol
         here = here < there ? here : there;
         pieces[count].bytes = here < run->send_bytes - at ? here : run->send_bytes - at;
     }
-    return count;
+    return are_apart(pieces, count) ? count : 0;
 }
 
 /* Neither end is packed. */

@@ -57,7 +57,7 @@ struct gpucoll_post {
         source; /* of a reduction that the kernel in bulk can do on these buffers, or of a broadcast's root: key of what peers may read; else 0 */
     union {
         uint64_t source_place; /* where in it the send buffer begins */
-        uint64_t balance;      /* of an exchange with counts: what gpucoll_exchange_balance says */
+        uint64_t balance;      /* of an exchange with counts: see gpucoll_exchange_weight */
     };
 };
 _Static_assert(sizeof(struct gpucoll_post) == 64, "one cache line");

@@ -297,25 +297,11 @@ bool gpucoll_exchange_own_fits(const struct gpucoll_coll_args *args, uint32_t ow
            sent->bytes == received->bytes;
 }
 
-/* Not a linear number, so that two mistakes do not cancel each other. */
-static uint64_t weight(uint64_t from, uint64_t to, uint64_t bytes)
+uint64_t gpucoll_exchange_weight(uint32_t from, uint32_t to, uint64_t bytes)
 {
-    uint64_t word = (bytes ^ from << 56 ^ to << 48) * 0x9E3779B97F4A7C15u;
+    uint64_t word = (bytes ^ (uint64_t)from << 56 ^ (uint64_t)to << 48) * 0x9E3779B97F4A7C15u;
     word = (word ^ word >> 29) * 0xBF58476D1CE4E5B9u;
     return bytes == 0 ? 0 : word ^ word >> 32;
-}
-
-uint64_t gpucoll_exchange_balance(const struct gpucoll_request *request)
-{
-    uint64_t balance = 0;
-    for (uint32_t i = 0; i < request->team->size; i++) {
-        const struct gpucoll_kernel_run *run = &request->runs.run[i];
-        if (i != request->team->rank) {
-            balance += weight(request->team->rank, i, run->send_bytes);
-            balance -= weight(i, request->team->rank, run->recv_bytes);
-        }
-    }
-    return balance;
 }
 
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request)

@@ -65,9 +65,10 @@ bool gpucoll_exchange_is_uneven(enum gpucoll_coll coll);
 bool gpucoll_exchange_own_fits(const struct gpucoll_coll_args *args, uint32_t own);
 /* Is it moved by counts that ranks give for each other? (Of other collectives the signatures are compared.) */
 bool gpucoll_exchange_has_counts(enum gpucoll_coll coll);
-/* Of these: a number whose sum over all ranks is 0 if what each sends to another is as long as that one expects, and else, but for one case of 2^64, is
- * not. */
-uint64_t gpucoll_exchange_balance(const struct gpucoll_request *request);
+/* A number for so many bytes from one rank to another, numbers below 2^8; 0 for none. Added by senders and taken away by receivers, the sum over all ranks
+ * is 0 if what each sends is as long as the other expects, and else, but for one case of 2^64, is not: it is not linear, so two mistakes do not cancel
+ * each other. */
+uint64_t gpucoll_exchange_weight(uint32_t from, uint32_t to, uint64_t bytes);
 
 /* The longest run of any rank, from the posts: the same on every rank. */
 uint64_t gpucoll_exchange_longest(const struct gpucoll_request *request);

@@ -164,9 +164,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
  * GPUCOLL_OK: the receive buffer is complete; GPUCOLL_DECLINED: hand the call to the fallback, every rank does;
  * GPUCOLL_ERR_MISMATCH: the ranks' arguments differ; shown, on every rank, and the team can be used on, unless it is of several
  * hosts and only a message's length tells (blocks that not all ranks name): then it is as after any other error. (Of blocks that only a
- * sender and a receiver name, those of the v and w forms, the lengths are not compared within a host: where data goes through scratch, what a
- * receiver does not expect is left out, and for what no one sends it waits until the watchdog ends the call; where senders store into receivers' own
- * buffers, they store what they send, and the call ends well);
+ * sender and a receiver of one host name, those of the v and w forms, other lengths than are expected make all decline);
  * any other error: shown already, this team runs nothing natively from now on: its calls are declined on this rank, and
  * fail on ranks that still wait for this one. */
 gpucoll_status gpucoll_test(struct gpucoll_request *request) GPUCOLL_CHECKED;

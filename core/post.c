@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/agreement.h"
 #include "core/cluster/cluster_call.h"
+#include "core/cluster/cluster_pairs.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/observe.h"
@@ -157,10 +158,24 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
     return reason;
 }
 
-/* Stages of several hosts' calls are the engine's own. */
-static bool is_applications(const struct gpucoll_team *team)
+/* What the counts of this rank and those of this host's others weigh: of a call of several hosts, messages tell the rest. */
+static uint64_t balance_of(const struct gpucoll_request *request)
 {
-    return team->outer == NULL;
+    const struct gpucoll_team *team = request->team;
+    const struct gpucoll_pairs *pairs = request->stages != NULL ? request->stages->pairs : NULL;
+    uint64_t balance = 0;
+    if (request->stages != NULL && pairs == NULL) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < team->size; i++) {
+        const struct gpucoll_kernel_run *run =
+            pairs != NULL ? &pairs->runs[team->members[i].number] : &request->runs.run[i];
+        if (i != team->rank) {
+            balance += gpucoll_exchange_weight(team->rank, i, run->send_bytes);
+            balance -= gpucoll_exchange_weight(i, team->rank, run->recv_bytes);
+        }
+    }
+    return balance;
 }
 
 static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args)
@@ -168,9 +183,9 @@ static void fill_post(struct gpucoll_request *request, const struct gpucoll_coll
     struct gpucoll_post *post = &request->post;
     post->signature = signature(args) ^ request->signature;
     post->bytes = request->bytes;
-    if (gpucoll_exchange_has_counts(request->coll) && request->stages == NULL &&
-        is_applications(request->team)) {
-        post->balance = gpucoll_exchange_balance(request);
+    if (gpucoll_exchange_has_counts(request->coll) && request->refused == GPUCOLL_REASON_NONE &&
+        !request->team->inner) {
+        post->balance = balance_of(request);
     }
     if (request->coll == GPUCOLL_BARRIER && request->refused == GPUCOLL_REASON_NONE) {
         post->kind = GPUCOLL_POST_DEVICE; /* that this rank has come is all that there is to say */
@@ -236,7 +251,7 @@ bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls)
 
 static bool own_fits(const struct gpucoll_team *team, const struct gpucoll_coll_args *args)
 {
-    return !gpucoll_is_exchange(args->coll) || !is_applications(team) ||
+    return !gpucoll_is_exchange(args->coll) || team->inner ||
            gpucoll_exchange_own_fits(args, team->cluster != NULL ? team->cluster->rank : team->rank);
 }
 

@@ -232,7 +232,8 @@ TEST(direct_copies, that_are_of_different_length_are_queued_each)
     });
 }
 
-/* Which is the application's error: who expects nothing has told no place. Before, both have used their buffers as they should. */
+/* Which is the application's error: who expects nothing has told no place. Before, both have used their buffers as they should; then all leave the call to
+ * others. */
 TEST(direct_buffers, of_ranks_that_expect_nothing_are_left_alone)
 {
     for (const char *protocol : {"copy", "direct"}) {
@@ -249,22 +250,22 @@ TEST(direct_buffers, of_ranks_that_expect_nothing_are_left_alone)
             args.send = send.data();
             args.recv = recv.data();
             args.send_blocks = blocks;
-            args.recv_blocks = blocks;
-            for (int use = 0; use < 4; use++) {
-                const bool expects = use < 3 || rank.number == 0;
-                args.recv_blocks = expects ? blocks : none;
+            for (int use = 0; use < 5; use++) {
+                const bool fits = use != 3;
+                args.recv_blocks = fits || rank.number == 0 ? blocks : none;
                 memset(send.data(), use + 1, bytes);
                 recv.poison();
                 Bytes wanted(recv.data(), recv.data() + bytes);
-                if (expects) {
+                if (fits) {
                     std::fill(wanted.begin(), wanted.end(), static_cast<char>(use + 1));
                 }
-                EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+                EXPECT_EQ(rank.call(args), fits ? GPUCOLL_OK : GPUCOLL_DECLINED);
                 EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), recv.data())) << "use " << use;
             }
-            EXPECT_NE(said(rank).find("call 4, alltoallv of 1048576 bytes: ran natively by exchange/" +
+            EXPECT_NE(said(rank).find("call 5, alltoallv of 1048576 bytes: ran natively by exchange/" +
                                       std::string(protocol)),
                       std::string::npos);
+            EXPECT_NE(said(rank).find("call 4: all decline: what is sent to a rank"), std::string::npos);
             rank.log.topics();
         });
     }

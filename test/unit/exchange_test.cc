@@ -2,6 +2,7 @@
  * Every collective but all-reduce by the whole engine on the host accelerator, byte for byte: roots, sizes,
  * own counts, in place, alignment, kinds of memory, pretended GPUs that several ranks share.
  */
+#include "test/unit/hosts.h"
 #include "test/unit/exchange_part.h"
 
 namespace
@@ -431,4 +432,22 @@ TEST(exchange_counts, that_do_not_fit_a_rank_itself_are_declined)
             }
         });
     }
+}
+
+/* Of several hosts it is those of one that tell the others. */
+TEST(exchange_counts, that_do_not_fit_on_one_of_several_hosts_are_declined_by_all)
+{
+    on_hosts(hosts_of({2, 2}), {}, [](Rank &rank) {
+        for (gpucoll_coll coll : {GPUCOLL_ALLTOALLV, GPUCOLL_ALLTOALLW}) {
+            for (uint32_t expecting : {3, 2}) {
+                Counted call(rank, coll);
+                if (rank.number == expecting) {
+                    call.recv[2].bytes = 404;
+                }
+                EXPECT_EQ(call.run(rank), GPUCOLL_DECLINED) << expecting;
+                Counted right(rank, coll);
+                EXPECT_EQ(right.run(rank), GPUCOLL_OK);
+            }
+        }
+    });
 }

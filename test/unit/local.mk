@@ -34,6 +34,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/company_test.cc \
 	test/unit/cores_test.cc \
 	test/unit/courier_test.cc \
+	test/unit/device_pool_test.cc \
 	test/unit/direct_test.cc \
 	test/unit/early_test.cc \
 	test/unit/hosts.cc \

@@ -1,6 +1,6 @@
 /*
  * Calls with blocks that are not contiguous, by the whole engine on the host accelerator: what arrives, and that nothing else is
- * written; memory that is short; the pool of device memory.
+ * written; memory that is short.
  */
 #include <algorithm>
 #include <chrono>
@@ -407,6 +407,35 @@ TEST(packing, of_a_rank_alone_few_long_pieces_are_copied_each)
     });
 }
 
+/* MPI does not allow it, but packed, all is read before any is written. */
+TEST(packing, of_a_rank_alone_pieces_that_overlap_are_not_copied_each)
+{
+    on_threads(1, {}, [](Rank &rank) {
+        check(rank, kinds[1], 10, 1, GPUCOLL_OK);
+        gpucoll_layout *layout = make_layout(1); /* 8 bytes at 4, 20 and 36 */
+        Buffer buffer(2 * SPAN);
+        for (size_t i = 0; i < buffer.size(); i++) {
+            buffer.data()[i] = static_cast<char>(i * 7);
+        }
+        Bytes wanted(buffer.data(), buffer.data() + buffer.size());
+        for (size_t at : {4, 20, 36}) {
+            std::copy_n(buffer.data() + at, 8, wanted.data() + 16 + at);
+        }
+        const gpucoll_block block = {0, ELEMENT};
+        gpucoll_coll_args args = {};
+        args.coll = GPUCOLL_ALLTOALLW;
+        args.send = buffer.data();
+        args.recv = buffer.data() + 16;
+        args.send_blocks = args.recv_blocks = &block;
+        args.send_layouts = args.recv_layouts = &layout;
+        const uint64_t before = queued(rank);
+        EXPECT_EQ(rank.call(args), GPUCOLL_OK);
+        EXPECT_EQ(queued(rank), before);
+        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), buffer.data()));
+        gpucoll_layout_release(layout);
+    });
+}
+
 /* As a reduction of one process finds it. */
 static gpucoll_gpu *gpu_of(const Rank &rank)
 {
@@ -478,65 +507,4 @@ TEST(packing, the_list_of_an_abandoned_call_stays_taken)
             }
         }
     });
-}
-
-class device_pool : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        gpucoll_config_init(&config);
-        ASSERT_EQ(gpucoll_config_set(&config, "accelerator", "host"), GPUCOLL_OK);
-        ASSERT_EQ(gpucoll_config_set(&config, "pack_bytes", "4M"), GPUCOLL_OK);
-        ASSERT_EQ(gpucoll_accel_open(&config, log.get(), &accel), GPUCOLL_OK);
-        ASSERT_EQ(accel->ops->device_open(accel, this, &pool.device), GPUCOLL_OK);
-    }
-    void TearDown() override
-    {
-        gpucoll_device_pool_close(&pool);
-        EXPECT_EQ(pool.total_bytes, 0u);
-        EXPECT_EQ(pool.kept_bytes, 0u);
-        accel->ops->device_close(pool.device);
-        gpucoll_accel_close(accel);
-    }
-
-    RecordingLog log;
-    gpucoll_config config;
-    gpucoll_accel *accel = nullptr;
-    gpucoll_device_pool pool = {};
-};
-
-TEST_F(device_pool, gives_a_block_again)
-{
-    void *first = gpucoll_device_pool_get(&pool, 100000);
-    ASSERT_NE(first, nullptr);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 256, 0u);
-    void *second = gpucoll_device_pool_get(&pool, 100000);
-    EXPECT_NE(second, first);
-    gpucoll_device_pool_put(&pool, first);
-    EXPECT_EQ(gpucoll_device_pool_get(&pool, 99000), first);
-    gpucoll_device_pool_put(&pool, first);
-    gpucoll_device_pool_put(&pool, second);
-    gpucoll_device_pool_put(&pool, nullptr);
-    EXPECT_EQ(pool.kept_bytes, pool.total_bytes);
-    gpucoll_device_pool_close(&pool);
-    EXPECT_EQ(pool.total_bytes, 0u);
-}
-
-TEST_F(device_pool, stays_within_its_bound)
-{
-    void *half = gpucoll_device_pool_get(&pool, 2 << 20);
-    void *other = gpucoll_device_pool_get(&pool, 2 << 20);
-    EXPECT_NE(half, nullptr);
-    EXPECT_NE(other, nullptr);
-    EXPECT_EQ(gpucoll_device_pool_get(&pool, 1), nullptr);
-    EXPECT_EQ(gpucoll_device_pool_get(&pool, SIZE_MAX), nullptr);
-    gpucoll_device_pool_put(&pool, half);
-    EXPECT_NE(gpucoll_device_pool_get(&pool, 1 << 20), nullptr) << "what is kept makes room";
-}
-
-/* A block that is still in use when the pool is closed (its call was abandoned) is freed too. */
-TEST_F(device_pool, closes_with_blocks_in_use)
-{
-    EXPECT_NE(gpucoll_device_pool_get(&pool, 1 << 20), nullptr);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "core/agreement.h"
 #include "core/cluster/cluster_call.h"
-#include "core/cluster/cluster_pairs.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/observe.h"
@@ -162,14 +161,11 @@ static enum gpucoll_reason find_gpu(struct gpucoll_request *request, bool wants_
 static uint64_t balance_of(const struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
-    const struct gpucoll_pairs *pairs = request->stages != NULL ? request->stages->pairs : NULL;
+    const struct gpucoll_kernel_run *runs =
+        request->stages != NULL ? gpucoll_cluster_runs(request) : request->runs.run;
     uint64_t balance = 0;
-    if (request->stages != NULL && pairs == NULL) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < team->size; i++) {
-        const struct gpucoll_kernel_run *run =
-            pairs != NULL ? &pairs->runs[team->members[i].number] : &request->runs.run[i];
+    for (uint32_t i = 0; i < team->size && runs != NULL; i++) {
+        const struct gpucoll_kernel_run *run = &runs[request->stages != NULL ? team->members[i].number : i];
         if (i != team->rank) {
             balance += gpucoll_exchange_weight(team->rank, i, run->send_bytes);
             balance -= gpucoll_exchange_weight(i, team->rank, run->recv_bytes);

@@ -358,6 +358,8 @@ enum gpucoll_cluster_way gpucoll_cluster_foresee(const struct gpucoll_config *co
                                                  uint64_t bytes, uint32_t hosts, uint32_t size);
 /* In gpucoll_post: notes what the call is. Without memory for that, request->stages is NULL, and the others learn it from the post. */
 void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
+/* Its runs, one for each rank of the communicator; NULL: it goes along rails. */
+const struct gpucoll_kernel_run *gpucoll_cluster_runs(const struct gpucoll_request *request);
 /* As gpucoll_exchange_is_able. */
 bool gpucoll_cluster_is_able(const struct gpucoll_request *request, struct gpucoll_buffer *buffer,
                              const void **pointer);

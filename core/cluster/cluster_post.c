@@ -141,6 +141,11 @@ void gpucoll_cluster_post(struct gpucoll_request *request, const struct gpucoll_
     free(call.blocks);
 }
 
+const struct gpucoll_kernel_run *gpucoll_cluster_runs(const struct gpucoll_request *request)
+{
+    return request->stages->pairs != NULL ? request->stages->pairs->runs : NULL;
+}
+
 /* A piece of this rank's buffers, on the device of those before it? */
 static bool joins(struct gpucoll_accel *accel, const char *place, uint64_t bytes,
                   struct gpucoll_buffer *buffer, const void **pointer)

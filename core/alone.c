@@ -5,6 +5,7 @@
  * types the bytes are packed before that and unpacked after it, on a lane that is taken for its stream only: as by a reduction of one
  * process (core/reduce_local.c), which says how long a lane is waited for, and why no longer.
  */
+#include "core/base/sizes.h"
 #include "core/context.h"
 #include "core/exchange.h"
 #include "core/layout.h"
@@ -43,16 +44,27 @@ static bool find_gpu(struct gpucoll_request *request, const void *to, const void
     return request->gpu != NULL;
 }
 
-/* The only step of the call. */
+/* The only step of a call, by a copy engine. */
+static gpucoll_status copy_pieces(struct gpucoll_request *request, const struct gpucoll_copy *pieces,
+                                  uint32_t count)
+{
+    const enum gpucoll_copy_order order =
+        gpucoll_copies_can_batch(request->gpu) ? GPUCOLL_COPY_AT_ONCE : GPUCOLL_COPY_IN_TURN;
+    request->state = GPUCOLL_RUNNING;
+    gpucoll_status status =
+        gpucoll_copies_in(request->gpu, 0, pieces, count, order, &request->pipeline.sending[0]);
+    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+}
+
+/* At once, if somebody waits for it or it is short. */
 static gpucoll_status copy_beside(struct gpucoll_request *request, void *to, const void *from, uint64_t bytes)
 {
     if (request->form == GPUCOLL_FORM_BLOCKING || bytes < least_beside || to == from ||
         !find_gpu(request, to, from)) {
         return copy(request, to, from, bytes);
     }
-    request->state = GPUCOLL_RUNNING;
-    gpucoll_status status = gpucoll_copy(request->gpu, 0, 0, to, from, bytes, &request->pipeline.sending[0]);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
+    const struct gpucoll_copy piece = {to, from, bytes};
+    return copy_pieces(request, &piece, 1);
 }
 
 static gpucoll_status copy_run(const struct gpucoll_request *request)
@@ -132,8 +144,7 @@ static uint32_t list_pieces(const struct gpucoll_request *request, struct gpucol
     const struct gpucoll_kernel_run *run = &request->runs.run[0];
     const struct gpucoll_packed_run *sent = packing->sends > 0 ? packing->send : NULL;
     const struct gpucoll_packed_run *received = packing->receives > 0 ? packing->receive : NULL;
-    uint64_t most = ALWAYS_FEW + run->send_bytes / BYTES_A_PIECE;
-    most = most < MOST_PIECES ? most : MOST_PIECES;
+    const uint64_t most = gpucoll_smaller(ALWAYS_FEW + run->send_bytes / BYTES_A_PIECE, MOST_PIECES);
     uint32_t count = 0;
     for (uint64_t at = 0; at < run->send_bytes; at += pieces[count++].bytes) {
         if (count == most) {
@@ -143,22 +154,9 @@ static uint32_t list_pieces(const struct gpucoll_request *request, struct gpucol
         uint64_t there = 0;
         pieces[count].from = find_piece(sent, run->send, at, &here);
         pieces[count].to = find_piece(received, run->recv, at, &there);
-        here = here < there ? here : there;
-        pieces[count].bytes = here < run->send_bytes - at ? here : run->send_bytes - at;
+        pieces[count].bytes = gpucoll_smaller(gpucoll_smaller(here, there), run->send_bytes - at);
     }
     return are_apart(pieces, count) ? count : 0;
-}
-
-/* Neither end is packed. */
-static gpucoll_status copy_pieces(struct gpucoll_request *request, const struct gpucoll_copy *pieces,
-                                  uint32_t count)
-{
-    const enum gpucoll_copy_order order =
-        gpucoll_copies_can_batch(request->gpu) ? GPUCOLL_COPY_AT_ONCE : GPUCOLL_COPY_IN_TURN;
-    request->state = GPUCOLL_RUNNING;
-    gpucoll_status status =
-        gpucoll_copies_in(request->gpu, 0, pieces, count, order, &request->pipeline.sending[0]);
-    return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
 /* The first look at an exchange: contiguous, it is done here. */

@@ -2,8 +2,8 @@
  * Every collective but all-reduce by the whole engine on the host accelerator, byte for byte: roots, sizes,
  * own counts, in place, alignment, kinds of memory, pretended GPUs that several ranks share.
  */
-#include "test/unit/hosts.h"
 #include "test/unit/exchange_part.h"
+#include "test/unit/hosts.h"
 
 namespace
 {
@@ -91,13 +91,11 @@ TEST_P(exchange, every_operator_and_type_in_rank_order)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, exchange,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
-                                          testing::Values("auto", "ll", "ll128", "simple", "shared",
-                                                          "shared_host", "cpu_reduce", "shm")),
-                         [](const auto &info) {
-                             return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    ranks, exchange,
+    testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                     testing::Values("auto", "ll", "ll128", "simple", "shared", "shared_host", "cpu_reduce", "shm")),
+    [](const auto &info) { return std::to_string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 
 TEST(exchange_sizes, many_rounds)
 {
@@ -397,8 +395,8 @@ TEST(exchange_counts, that_do_not_fit_are_declined_by_all)
             both.send[rank.number + 1].bytes = rank.number == 0 ? 404 : 396;
         }
         EXPECT_EQ(both.run(rank), GPUCOLL_DECLINED);
-        Counted swapped(rank,
-                        GPUCOLL_ALLTOALLV); /* what one expects of the other, that one sends to a third */
+        /* What one expects of the other, that one sends to a third. */
+        Counted swapped(rank, GPUCOLL_ALLTOALLV);
         if (rank.number == 0) {
             swapped.send[1].bytes = 800;
             swapped.recv[2].bytes = 800;

@@ -360,11 +360,6 @@ TEST(packing, of_a_rank_alone)
     });
 }
 
-static uint64_t queued(const Rank &rank)
-{
-    return test_queued_batches(rank.context) + test_queued_copies(rank.context);
-}
-
 /* Of 24 bytes three pieces are few, and of 12 MiB six; six of 48 bytes are not, nor are five of which two sides have three each. */
 TEST(packing, of_a_rank_alone_few_long_pieces_are_copied_each)
 {
@@ -372,9 +367,9 @@ TEST(packing, of_a_rank_alone_few_long_pieces_are_copied_each)
         check(rank, kinds[1], 10, 1, GPUCOLL_OK); /* then its GPU is known */
         for (const auto &[count, turn, copied] :
              {std::tuple<size_t, uint32_t, bool>{1, 1, true}, {1, 4, true}, {2, 1, false}, {1, 2, false}}) {
-            const uint64_t before = queued(rank);
+            const uint64_t before = test_queued(rank.context);
             check(rank, kinds[1], count, turn, GPUCOLL_OK);
-            EXPECT_EQ(queued(rank) > before, copied) << count << " elements, turn " << turn;
+            EXPECT_EQ(test_queued(rank.context) > before, copied) << count << " elements, turn " << turn;
         }
         constexpr size_t number = 6, piece = 2 << 20, stride = piece + 64;
         gpucoll_layout_builder *builder = gpucoll_layout_begin();
@@ -399,9 +394,9 @@ TEST(packing, of_a_rank_alone_few_long_pieces_are_copied_each)
         for (size_t i = 0; i < number; i++) {
             std::copy_n(together.data() + i * piece, piece, wanted.data() + i * stride);
         }
-        const uint64_t before = queued(rank);
+        const uint64_t before = test_queued(rank.context);
         EXPECT_EQ(rank.call(args), GPUCOLL_OK);
-        EXPECT_GT(queued(rank), before);
+        EXPECT_GT(test_queued(rank.context), before);
         EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), apart.data()) && apart.guards_intact());
         gpucoll_layout_release(layout);
     });
@@ -428,9 +423,9 @@ TEST(packing, of_a_rank_alone_pieces_that_overlap_are_not_copied_each)
         args.recv = buffer.data() + 16;
         args.send_blocks = args.recv_blocks = &block;
         args.send_layouts = args.recv_layouts = &layout;
-        const uint64_t before = queued(rank);
+        const uint64_t before = test_queued(rank.context);
         EXPECT_EQ(rank.call(args), GPUCOLL_OK);
-        EXPECT_EQ(queued(rank), before);
+        EXPECT_EQ(test_queued(rank.context), before);
         EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), buffer.data()));
         gpucoll_layout_release(layout);
     });

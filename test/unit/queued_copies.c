@@ -15,3 +15,8 @@ uint64_t test_queued_copies(struct gpucoll_context *context)
     }
     return queued;
 }
+
+uint64_t test_queued(struct gpucoll_context *context)
+{
+    return test_queued_batches(context) + test_queued_copies(context);
+}

@@ -5,10 +5,9 @@
  * types the bytes are packed before that and unpacked after it, on a lane that is taken for its stream only: as by a reduction of one
  * process (core/reduce_local.c), which says how long a lane is waited for, and why no longer.
  */
-#include "core/base/sizes.h"
 #include "core/context.h"
+#include "core/copy_list.h"
 #include "core/exchange.h"
-#include "core/layout.h"
 #include "core/packing.h"
 
 static gpucoll_status decline(struct gpucoll_request *request, enum gpucoll_reason reason)
@@ -107,21 +106,6 @@ static gpucoll_status begin(struct gpucoll_request *request)
     return gpucoll_packing_packs(request->packing) ? launch(request, false) : move(request);
 }
 
-/* Packing and unpacking launch two kernels, which takes as long as some copies, and move each byte twice more, at some 2 TB/s: a copy of a piece
- * takes the host 3 us, if they are not one batch. */
-enum { ALWAYS_FEW = 4, MOST_PIECES = GPUCOLL_MAX_LOCAL, BYTES_A_PIECE = 3 << 20 };
-
-/* Where the byte at packed position `at` of one end lies, and how many from there on lie together. */
-static char *find_piece(const struct gpucoll_packed_run *packed, const void *flat, uint64_t at,
-                        uint64_t *together)
-{
-    if (packed == NULL) {
-        *together = UINT64_MAX;
-        return (char *)(uintptr_t)flat + at;
-    }
-    return (char *)packed->user + gpucoll_layout_find(&packed->layout->view, at, together);
-}
-
 /* Packed, what is read would all be read before anything is written. */
 static bool are_apart(const struct gpucoll_copy *pieces, uint32_t count)
 {
@@ -142,20 +126,9 @@ static uint32_t list_pieces(const struct gpucoll_request *request, struct gpucol
 {
     const struct gpucoll_packing *packing = request->packing;
     const struct gpucoll_kernel_run *run = &request->runs.run[0];
-    const struct gpucoll_packed_run *sent = packing->sends > 0 ? packing->send : NULL;
-    const struct gpucoll_packed_run *received = packing->receives > 0 ? packing->receive : NULL;
-    const uint64_t most = gpucoll_smaller(ALWAYS_FEW + run->send_bytes / BYTES_A_PIECE, MOST_PIECES);
-    uint32_t count = 0;
-    for (uint64_t at = 0; at < run->send_bytes; at += pieces[count++].bytes) {
-        if (count == most) {
-            return 0;
-        }
-        uint64_t here = 0;
-        uint64_t there = 0;
-        pieces[count].from = find_piece(sent, run->send, at, &here);
-        pieces[count].to = find_piece(received, run->recv, at, &there);
-        pieces[count].bytes = gpucoll_smaller(gpucoll_smaller(here, there), run->send_bytes - at);
-    }
+    const struct gpucoll_run_end from = {packing->sends > 0 ? packing->send : NULL, run->send};
+    const struct gpucoll_run_end to = {packing->receives > 0 ? packing->receive : NULL, run->recv};
+    const uint32_t count = gpucoll_copy_list(to, from, run->send_bytes, pieces);
     return are_apart(pieces, count) ? count : 0;
 }
 
@@ -184,7 +157,7 @@ static gpucoll_status open(struct gpucoll_request *request)
     if (request->gpu == NULL) {
         return decline(request, GPUCOLL_REASON_GPU);
     }
-    struct gpucoll_copy pieces[MOST_PIECES];
+    struct gpucoll_copy pieces[GPUCOLL_MAX_LOCAL];
     const uint32_t count = buffer.migrates ? 0 : list_pieces(request, pieces);
     return count > 0 ? copy_pieces(request, pieces, count) : begin(request);
 }

@@ -3,8 +3,7 @@
 gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
                             uint64_t bytes, struct gpucoll_copy_ticket *ticket)
 {
-    /* Neighbours on both sides have queues of their own, and so has the rank itself. */
-    return gpucoll_copy_in(gpu, (rank - peer) % GPUCOLL_PEER_QUEUES, to, from, bytes, ticket);
+    return gpucoll_copy_in(gpu, gpucoll_peer_queue(rank, peer), to, from, bytes, ticket);
 }
 
 gpucoll_status gpucoll_copy_in(struct gpucoll_gpu *gpu, uint32_t queue_index, void *to, const void *from,

@@ -12,6 +12,12 @@ struct gpucoll_copy_ticket {
     uint64_t number; /* 0: there was nothing to copy */
 };
 
+/* The queue for what goes to or comes from `peer`, seen from `rank`: neighbours on both sides have queues of their own, and so has the rank itself. */
+static inline uint32_t gpucoll_peer_queue(uint32_t rank, uint32_t peer)
+{
+    return (rank - peer) % GPUCOLL_PEER_QUEUES;
+}
+
 /* Queues a copy to or from a place of `peer`, seen from `rank`: copies that concern different peers run at the same time. */
 gpucoll_status gpucoll_copy(struct gpucoll_gpu *gpu, uint32_t rank, uint32_t peer, void *to, const void *from,
                             uint64_t bytes, struct gpucoll_copy_ticket *ticket) GPUCOLL_CHECKED;

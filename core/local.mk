@@ -12,6 +12,8 @@ libgpucoll_la_SOURCES += \
 	core/context.h \
 	core/copies.c \
 	core/copies.h \
+	core/copy_list.c \
+	core/copy_list.h \
 	core/courier.c \
 	core/courier.h \
 	core/device_pool.c \

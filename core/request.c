@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "core/agreement.h"
 #include "core/cluster/cluster.h"
+#include "core/copy_list.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/gate.h"
@@ -210,6 +211,9 @@ static gpucoll_status start(struct gpucoll_request *request)
 {
     request->team->decided = request->call;
     gpucoll_observe_run(request);
+    if (request->plan.algorithm->lists) {
+        gpucoll_copy_list_sends(request);
+    }
     gpucoll_status status = gpucoll_packing_launch(request->packing, request->lane, false);
     if (status != GPUCOLL_OK) {
         return status;

@@ -3,6 +3,7 @@
  * kernel, no scratch; one barrier of the hosts tells that all has arrived. For long runs.
  */
 #include <math.h>
+#include "core/copy_list.h"
 #include "core/direct.h"
 #include "core/exchange.h"
 #include "core/pipeline.h"
@@ -42,11 +43,14 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 /* ---- the call ---- */
 
-static struct gpucoll_copy part_of(const struct gpucoll_request *request, uint32_t peer)
+/* What goes to a peer: one copy, or those of its pieces. Returns how many. */
+static uint32_t list_part(const struct gpucoll_request *request, uint32_t peer, struct gpucoll_copy *copies)
 {
-    const struct gpucoll_kernel_run *run = &request->runs.run[peer];
-    void *place = run->send_bytes > 0 ? gpucoll_direct_place(request, peer) : NULL;
-    return (struct gpucoll_copy){place, run->send, place != NULL ? run->send_bytes : 0};
+    const uint64_t bytes = request->runs.run[peer].send_bytes;
+    const bool own = peer == request->team->rank;
+    void *place = own ? request->runs.run[peer].recv : bytes > 0 ? gpucoll_direct_place(request, peer) : NULL;
+    const struct gpucoll_run_end to = {.flat = place};
+    return place != NULL ? gpucoll_copy_list(to, gpucoll_copy_list_end(request, peer), bytes, copies) : 0;
 }
 
 /* All that goes to peers, by one call of the driver. */
@@ -57,11 +61,20 @@ static gpucoll_status send_batch(struct gpucoll_request *request)
     struct gpucoll_copy copies[GPUCOLL_MAX_LOCAL];
     uint32_t count = 0;
     for (uint32_t turn = 1; turn < team->size; turn++) {
-        copies[count] = part_of(request, (team->rank + turn) % team->size);
-        count += copies[count].bytes > 0;
+        count += list_part(request, (team->rank + turn) % team->size, copies + count);
     }
     return gpucoll_copies_in(request->gpu, GPUCOLL_QUEUE_BATCH, copies, count, GPUCOLL_COPY_AT_ONCE,
                              &request->pipeline.sending[next]);
+}
+
+static gpucoll_status send_to(struct gpucoll_request *request, uint32_t peer)
+{
+    struct gpucoll_copy copies[GPUCOLL_MAX_LOCAL];
+    const uint32_t count = list_part(request, peer, copies);
+    const enum gpucoll_copy_order order =
+        count > 1 && gpucoll_copies_can_batch(request->gpu) ? GPUCOLL_COPY_AT_ONCE : GPUCOLL_COPY_IN_TURN;
+    return gpucoll_copies_in(request->gpu, gpucoll_peer_queue(request->team->rank, peer), copies, count,
+                             order, &request->pipeline.sending[peer]);
 }
 
 static gpucoll_status send_each(struct gpucoll_request *request)
@@ -69,12 +82,7 @@ static gpucoll_status send_each(struct gpucoll_request *request)
     const struct gpucoll_team *team = request->team;
     gpucoll_status status = GPUCOLL_OK;
     for (uint32_t turn = 1; turn < team->size && status == GPUCOLL_OK; turn++) {
-        const uint32_t peer = (team->rank + turn) % team->size;
-        const struct gpucoll_copy part = part_of(request, peer);
-        if (part.bytes > 0) {
-            status = gpucoll_pipeline_copy(request, peer, part.to, part.from, part.bytes,
-                                           &request->pipeline.sending[peer]);
-        }
+        status = send_to(request, (team->rank + turn) % team->size);
     }
     return status;
 }
@@ -110,8 +118,7 @@ static gpucoll_status start(struct gpucoll_request *request)
     gpucoll_pipeline_start(request);
     gpucoll_status status = batch ? send_batch(request) : send_each(request);
     if (status == GPUCOLL_OK && own->send != own->recv) {
-        status = gpucoll_pipeline_copy(request, rank, own->recv, own->send, own->send_bytes,
-                                       &request->pipeline.sending[rank]);
+        status = send_to(request, rank);
     }
     return status;
 }
@@ -123,6 +130,7 @@ const struct gpucoll_algorithm gpucoll_exchange_copy = {
             "messages in buffers that are used again",
     .direct = true,
     .spares_sms = true,
+    .lists = true,
     .coll = GPUCOLL_ANY_MOVE,
     .shape = shape,
     .start = start,

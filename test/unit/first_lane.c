@@ -29,3 +29,15 @@ void test_lose_lanes(struct gpucoll_context *context)
     }
     pthread_mutex_unlock(&context->lock);
 }
+
+uint64_t test_launched(struct gpucoll_context *context)
+{
+    uint64_t launched = 0;
+    pthread_mutex_lock(&context->lock);
+    const struct gpucoll_gpu *gpu = context->gpus[0];
+    for (uint32_t i = 0; gpu != NULL && i < gpu->lane_count; i++) {
+        launched += gpu->lanes[i].done;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return launched;
+}

@@ -32,6 +32,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/cluster_team_test.cc \
 	test/unit/cluster_test.cc \
 	test/unit/company_test.cc \
+	test/unit/copy_list_test.cc \
 	test/unit/cores_test.cc \
 	test/unit/courier_test.cc \
 	test/unit/device_pool_test.cc \

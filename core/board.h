@@ -37,7 +37,7 @@ enum gpucoll_post_kind {
 enum gpucoll_post_direct {
     GPUCOLL_POST_NOT_DIRECT,
     GPUCOLL_POST_DIRECT,
-    GPUCOLL_POST_ROOM /* and of an all-reduce what is to be reduced may wait there: nothing that is sent lies there */
+    GPUCOLL_POST_ROOM /* and of an all-reduce or a reduce what is to be reduced may wait there: nothing that is sent lies there */
 };
 
 struct gpucoll_post {

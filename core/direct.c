@@ -191,12 +191,22 @@ static void post_bulk(struct gpucoll_request *request, uint64_t fresh)
     }
 }
 
+/* Where there is a result, it begins at a whole pack, and nothing that is sent is there. */
 static bool has_room(const struct gpucoll_request *request)
 {
-    const uintptr_t send = (uintptr_t)request->send;
-    const uintptr_t recv = (uintptr_t)request->recv;
-    return request->coll == GPUCOLL_ALLREDUCE && recv % GPUCOLL_PACK_BYTES == 0 &&
-           (recv + request->bytes <= send || send + request->bytes <= recv);
+    uintptr_t send = (uintptr_t)request->send;
+    uintptr_t recv = (uintptr_t)request->recv;
+    if (request->coll == GPUCOLL_REDUCE) {
+        const struct gpucoll_kernel_run *run = &request->runs.run[request->root];
+        if (request->team->rank != request->root) {
+            return true;
+        }
+        send = (uintptr_t)run->send;
+        recv = (uintptr_t)run->recv;
+    } else if (request->coll != GPUCOLL_ALLREDUCE) {
+        return false;
+    }
+    return recv % GPUCOLL_PACK_BYTES == 0 && (recv + request->bytes <= send || send + request->bytes <= recv);
 }
 
 /* What it says about what peers write; returns the allocation if it is fresh. */
@@ -207,7 +217,7 @@ static uint64_t post_stores(struct gpucoll_request *request)
     uintptr_t end = 0;
     uint64_t id = 0;
     if (!needs_export(request) || !receives(request, &begin, &end)) {
-        post->direct = GPUCOLL_POST_DIRECT;
+        post->direct = has_room(request) ? GPUCOLL_POST_ROOM : GPUCOLL_POST_DIRECT;
         return 0;
     }
     request->exported = take(request, begin, end, 0, &id);

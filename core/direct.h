@@ -14,7 +14,7 @@ void gpucoll_direct_post(struct gpucoll_request *request);
 /* How far is the call possible as a direct one, by the posts? The same on every rank. */
 enum gpucoll_direct gpucoll_direct_possible(const struct gpucoll_request *request);
 
-/* Then: may the parts of an all-reduce wait in the receive buffers, on all ranks? They are whole packs there. The same on every rank. */
+/* Then: may the parts of an all-reduce, or a reduce, wait in the receive buffers, on all ranks that have one? They are whole packs there. The same on every rank. */
 bool gpucoll_direct_has_room(const struct gpucoll_request *request);
 
 /* Has the team mapped all exports that the call's plan needs? The same on every rank. */

@@ -120,6 +120,7 @@ libgpucoll_la_SOURCES += \
 	core/algorithms/reduce_direct.c \
 	core/algorithms/reduce_host.c \
 	core/algorithms/reduce_host.h \
+	core/algorithms/reduce_pair.c \
 	core/algorithms/reduce_pipes.c \
 	core/algorithms/reduce_twoshot_ll128.c \
 	core/algorithms/relay.c \

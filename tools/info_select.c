@@ -123,8 +123,8 @@ static void set_bytes(const struct info *info, struct query *query, uint64_t byt
     query->input.bytes = bytes;
     query->input.bulk = query->reach == GPUCOLL_DIRECT_BULK;
     query->input.direct = least > 0 && bytes >= least ? query->reach : GPUCOLL_DIRECT_NOT;
-    query->input.room = query->input.coll == GPUCOLL_ALLREDUCE && query->input.direct != GPUCOLL_DIRECT_NOT &&
-                        !query->in_place;
+    query->input.room = (query->input.coll == GPUCOLL_ALLREDUCE || query->input.coll == GPUCOLL_REDUCE) &&
+                        query->input.direct != GPUCOLL_DIRECT_NOT && !query->in_place;
 }
 
 static bool select_one(const struct info *info, struct query *query)

@@ -36,6 +36,7 @@
     ROW(reduce_scatter_bulk)                                                                                 \
     ROW(reduce_scatter_block_bulk)                                                                           \
     ROW(reduce_copy)                                                                                         \
+    ROW(reduce_pair)                                                                                         \
     ROW(reduce_scatter_copy)                                                                                 \
     ROW(reduce_scatter_block_copy)                                                                           \
     ROW(exchange_pipes)                                                                                      \

@@ -26,7 +26,7 @@ struct gpucoll_plan_call {
     uint64_t bytes;
     enum gpucoll_direct direct;
     bool
-        room; /* of an all-reduce that is direct: in no rank's receive buffer is anything that is sent, so that parts may wait there */
+        room; /* of an all-reduce or a reduce that is direct: in no rank's receive buffer is anything that is sent, so that parts may wait there */
     bool
         unattended; /* nobody waits in the call: where the host is needed between steps, they may lie far apart */
     bool crowded;   /* calls beside it want SMs for kernels that wait for other ranks, too (core/company.h) */

@@ -84,6 +84,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/reduce_copy_test.cc \
 	test/unit/reduce_lines_test.cc \
 	test/unit/reduce_local_test.cc \
+	test/unit/reduce_pair_test.cc \
 	test/unit/reduce_test.cc \
 	test/unit/relay_shape_test.cc \
 	test/unit/relay_test.cc \

@@ -59,10 +59,10 @@ struct gpucoll_observed {
 
 /* Of a call that goes by copies. */
 struct gpucoll_pipeline {
-    uint32_t queued;  /* chunks or steps of which this rank's part is queued, */
-    uint32_t sent;    /* and sent */
-    uint32_t reduced; /* of a reduction: chunks that this rank has reduced; */
-    bool reducing;    /* the next is being */
+    uint32_t queued;   /* chunks or steps of which this rank's part is queued, */
+    uint32_t sent;     /* and sent */
+    uint32_t reduced;  /* of a reduction: chunks that this rank has reduced; */
+    uint32_t reducing; /* and the next that it is reducing */
     /* Of the copies on their way: by peer; of a reduction, by queue. */
     struct gpucoll_copy_ticket sending[GPUCOLL_MAX_LOCAL];
 };

@@ -397,7 +397,7 @@ static gpucoll_status reduce_chunk(struct gpucoll_request *request, const struct
     for (uint32_t i = 0; i < team->size; i++) {
         args.peer[i] = (struct gpucoll_kernel_peer){.lane = block_of(request, team->rank, chunk, i)};
     }
-    request->pipeline.reducing = true;
+    request->pipeline.reducing = 1;
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE_BLOCKS, &args);
 }
 
@@ -410,7 +410,7 @@ static gpucoll_status reduce_more(struct gpucoll_request *request, uint32_t *mis
     while (pipeline->reduced < request->plan.rounds) {
         const uint64_t bytes = chunk_bytes(request, &own, pipeline->reduced);
         gpucoll_status status = GPUCOLL_OK;
-        if (pipeline->reducing) {
+        if (pipeline->reducing > 0) {
             *missing = request->team->rank;
             status = ops->stream_poll(request->lane->stream);
         } else if (bytes > 0) {
@@ -420,7 +420,7 @@ static gpucoll_status reduce_more(struct gpucoll_request *request, uint32_t *mis
         if (status != GPUCOLL_OK) {
             return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
         }
-        pipeline->reducing = false;
+        pipeline->reducing = 0;
         gpucoll_pipeline_tell(request, GPUCOLL_FLOW_REDUCED, ++pipeline->reduced);
     }
     return GPUCOLL_OK;

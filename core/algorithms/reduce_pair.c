@@ -15,7 +15,10 @@
 #include "core/plan/algorithm.h"
 #include "core/plan/model.h"
 
-enum { SLOTS = 4 }; /* of scratch; and copies that are on their way at once, at most */
+enum {
+    SLOTS = 4,                 /* of scratch, and so copies that are on their way at once */
+    HALVES = GPUCOLL_MAX_LOCAL /* copies that may be, where the result takes them: all */
+};
 
 static const uint64_t page = 4096;
 static const uint64_t least_chunk = (uint64_t)1 << 20;
@@ -68,7 +71,7 @@ static uint64_t chunks_of(uint64_t bytes, uint64_t chunk, bool halves)
     if (!halves) {
         return (bytes + chunk - 1) / chunk;
     }
-    while (bytes >> (chunks - 1) > chunk) {
+    while (chunks < HALVES && bytes >> (chunks - 1) > chunk) {
         chunks++;
     }
     return chunks;
@@ -79,6 +82,10 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     const uint64_t most_chunks = (1u << 24) - 1; /* as the board counts them */
     if (input->nranks != 2) {
         return "it is for two ranks";
+    }
+    if (input->unattended && !input->room) {
+        return "in place, or into memory that is not aligned, it needs the host between its chunks, and "
+               "nobody waits in the call";
     }
     if (slot_bytes(input->data_bytes) == 0) {
         return "the scratch area is too small";
@@ -145,7 +152,7 @@ static gpucoll_status start(struct gpucoll_request *request)
 }
 
 /* Two operands, in the order of ranks. */
-static gpucoll_status reduce_chunk(struct gpucoll_request *request)
+static gpucoll_status reduce_chunks(struct gpucoll_request *request, uint32_t count)
 {
     const uint64_t chunk = request->pipeline.reduced;
     const uint64_t at = begin_of(request, chunk);
@@ -153,31 +160,33 @@ static gpucoll_status reduce_chunk(struct gpucoll_request *request)
     memset(&args, 0, offsetof(struct gpucoll_kernel_args, peer));
     args.send = own_part(request) + at;
     args.recv = (char *)request->runs.run[request->root].recv + at;
-    args.bytes = bytes_of(request, chunk);
+    args.bytes = begin_of(request, chunk + count) - at;
     args.rank = request->team->rank;
     args.nranks = request->team->size;
     for (uint32_t i = 0; i < args.nranks; i++) {
         args.peer[i] = (struct gpucoll_kernel_peer){.lane = place_of(request, chunk)};
     }
-    request->pipeline.reducing = true;
+    request->pipeline.reducing = count;
     return gpucoll_kernel_start(request, GPUCOLL_KERNEL_REDUCE_BLOCKS, &args);
 }
 
-/* The root: reduces what has come, one chunk at a time, and tells that its slot is free. */
+/* The root: reduces what has come, of halves all of it at once, of slots one at a time, and tells that they are free. */
 static gpucoll_status reduce_more(struct gpucoll_request *request)
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     const struct gpucoll_accel_ops *ops = request->gpu->device->accel->ops;
-    if (pipeline->reducing) {
+    if (pipeline->reducing > 0) {
         gpucoll_status status = ops->stream_poll(request->lane->stream);
         if (status != GPUCOLL_OK) {
             return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
         }
-        pipeline->reducing = false;
-        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_REDUCED, ++pipeline->reduced);
+        pipeline->reduced += pipeline->reducing;
+        pipeline->reducing = 0;
+        gpucoll_pipeline_tell(request, GPUCOLL_FLOW_REDUCED, pipeline->reduced);
     }
     const uint32_t come = gpucoll_pipeline_told(request, GPUCOLL_FLOW_SENT, 1 - request->root);
-    return pipeline->reduced < come ? reduce_chunk(request) : GPUCOLL_OK;
+    const uint32_t count = come - pipeline->reduced;
+    return count > 0 ? reduce_chunks(request, request->room ? count : 1) : GPUCOLL_OK;
 }
 
 /* Counts the chunks that the root has, and tells it. */
@@ -186,7 +195,7 @@ static gpucoll_status count_sent(struct gpucoll_request *request)
     struct gpucoll_pipeline *pipeline = &request->pipeline;
     gpucoll_status status = GPUCOLL_OK;
     while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
-        status = gpucoll_copy_done(request->gpu, pipeline->sending[pipeline->sent % SLOTS]);
+        status = gpucoll_copy_done(request->gpu, pipeline->sending[pipeline->sent % HALVES]);
         if (status == GPUCOLL_OK) {
             gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
         }
@@ -198,15 +207,14 @@ static gpucoll_status count_sent(struct gpucoll_request *request)
 static gpucoll_status send_more(struct gpucoll_request *request)
 {
     struct gpucoll_pipeline *pipeline = &request->pipeline;
-    const uint32_t freed =
-        request->room ? pipeline->sent : gpucoll_pipeline_told(request, GPUCOLL_FLOW_REDUCED, request->root);
+    const uint32_t most =
+        request->room ? HALVES : gpucoll_pipeline_told(request, GPUCOLL_FLOW_REDUCED, request->root) + SLOTS;
     gpucoll_status status = GPUCOLL_OK;
-    while (status == GPUCOLL_OK && pipeline->queued < request->plan.rounds &&
-           pipeline->queued < freed + SLOTS) {
+    while (status == GPUCOLL_OK && pipeline->queued < request->plan.rounds && pipeline->queued < most) {
         const uint64_t chunk = pipeline->queued++;
         status = gpucoll_pipeline_copy(request, request->root, place_of(request, chunk),
                                        own_part(request) + begin_of(request, chunk), bytes_of(request, chunk),
-                                       &pipeline->sending[chunk % SLOTS]);
+                                       &pipeline->sending[chunk % HALVES]);
     }
     return status == GPUCOLL_OK ? count_sent(request) : status;
 }
@@ -225,7 +233,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
     if ((root ? pipeline->reduced : pipeline->sent) == request->plan.rounds) {
         return gpucoll_pipeline_end(request);
     }
-    const bool busy = root ? pipeline->reducing : pipeline->queued > pipeline->sent;
+    const bool busy = root ? pipeline->reducing > 0 : pipeline->queued > pipeline->sent;
     return gpucoll_pipeline_idle(request, busy ? request->team->rank : 1 - request->team->rank);
 }
 
@@ -236,8 +244,7 @@ const struct gpucoll_algorithm gpucoll_reduce_pair = {
         "of two ranks: a copy engine brings the other rank's part to the root, where short kernels add the "
         "own one; for large messages in buffers that are used again",
     .direct = true,
-    .late_kernels = true,
-    .steps = true,
+    .last_kernels = true,
     .rank_order = true,
     .coll = GPUCOLL_REDUCE,
     .unusable = unusable,

@@ -28,7 +28,8 @@ struct gpucoll_algorithm {
      * have few and long steps, so there they are only weighed, for their late kernels. */
     bool steps;
     bool spares_sms;   /* copy engines do all of it: the application has the SMs */
-    bool lists;        /* what it sends it copies piece by piece where it can, so that it is not packed (core/copy_list.h) */
+    bool lists;        /* what it sends it copies piece by piece where it can (core/copy_list.h) */
+    bool last_kernels; /* copy engines do all of it but for kernels, which follow and hold no copy up */
     bool late_kernels; /* between its steps: each waits while the application's kernels hold all SMs */
     uint8_t
         phases; /* kernels that follow each other, with the host between; 0: it is no algorithm of that kind */

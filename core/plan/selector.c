@@ -103,7 +103,8 @@ const char *gpucoll_unusable(const struct gpucoll_algorithm *row, const struct g
  * A call that nobody waits in is made to go on beside an application that computes. How much longer than one by copy engines alone it
  * may be predicted to take and still be as welcome (docs/design-direct.md has the figures, beside a matrix product that takes all SMs):
  *   - kernels take SMs from the application, whose kernel is then late by a round of its tiles; more SMs, more of them
- *   - kernels between copies, and those of phases, begin when the application's kernel ends, so that not much of the call is hidden
+ *   - kernels between copies, and those of phases, begin when the application's kernel ends, so that not much of the call is hidden; but much is where all
+ *     copies go on without them
  */
 static const double worth_of_any_sm = 1.3;
 static const double worth_of_all_sms = 2; /* beside that */
@@ -114,6 +115,9 @@ static double cost_of(const struct gpucoll_plan *plan, const struct gpucoll_plan
     const double call_us = plan->predicted_us - beside_us(plan->algorithm, input);
     if (!input->unattended || plan->algorithm->spares_sms) {
         return call_us;
+    }
+    if (plan->algorithm->last_kernels) {
+        return call_us * worth_of_any_sm;
     }
     const double share = (double)plan->ctas / GPUCOLL_MAX_CHANNELS; /* as many as a large GPU has SMs */
     return call_us * (plan->algorithm->late_kernels ? worth_of_late_kernels

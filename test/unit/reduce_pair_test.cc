@@ -2,11 +2,10 @@
  * Reduces of two ranks by a copy engine (core/algorithms/reduce_pair.c): where the result belongs, or in so many small chunks that the slots of the scratch
  * are used again and again.
  */
-#include <chrono>
-#include <thread>
 #include "test/unit/reducer.h"
 
 extern "C" {
+#include "test/unit/first_lane.h"
 #include "test/unit/queued_copies.h"
 }
 
@@ -88,6 +87,26 @@ TEST(reduce_pairs, of_ranks_that_come_late)
             }
             reducer.check(call);
         }
+    });
+}
+
+/* Of a call that nobody waits in all copies are under way from the beginning, and what has come is reduced by one kernel. */
+TEST(reduce_pairs, of_calls_that_nobody_waits_in)
+{
+    on_threads(2, by_pair("4K"), [](Rank &rank) {
+        Reducer reducer(rank, 1 << 20, 0, 0);
+        Reduction call = reduce_to(0, 64 << 10);
+        call.form = GPUCOLL_FORM_NONBLOCKING;
+        reducer.check(call, 2);
+        const uint64_t launched = test_launched(rank.context);
+        call.pause = std::chrono::milliseconds(rank.number == 0 ? 100 : 0);
+        reducer.check(call);
+        const uint64_t kernels = test_launched(rank.context) - launched;
+        EXPECT_TRUE(rank.number == 0 ? kernels >= 1 && kernels <= 3 : kernels == 0) << kernels;
+        call.pause = {};
+        call.in_place = true;
+        reducer.check(call);
+        EXPECT_EQ(runs_by(rank, "pair/copy"), 2u) << "in place it needs the host";
     });
 }
 

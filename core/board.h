@@ -89,7 +89,7 @@ struct gpucoll_board_count {
  *   step         Host barriers of the calls in the ring. Entry [call % RING][k & 1] holds (call << 16 | k) << 1 | failed of
  *                barrier k = 1, 2, ... of that call. It is overwritten two barriers later, which nobody reaches before all have read
  *                it, or RING calls later, when all have ended the call.
- *   reach        How well this rank reaches its peers (core/agreement.c packs it), by call modulo GPUCOLL_RING. Stored before the
+ *   reach        How well this rank reaches its peers (core/agreement_links.c packs it), by call modulo GPUCOLL_RING. Stored before the
  *                barrier that ends connecting, read after it.
  *   near         Likewise: a bit for each rank to which it has a link that keeps lines whole, and
  *   near_reach   how well it reaches those.

@@ -1,11 +1,13 @@
 libgpucoll_la_SOURCES += \
 	core/agreement.c \
 	core/agreement.h \
+	core/agreement_links.c \
 	core/alone.c \
 	core/barrier.c \
 	core/board.c \
 	core/board.h \
 	core/call_barrier.c \
+	core/call_plan.c \
 	core/company.c \
 	core/company.h \
 	core/context.c \

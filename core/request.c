@@ -6,7 +6,6 @@
 #include "core/copy_list.h"
 #include "core/direct.h"
 #include "core/exchange.h"
-#include "core/gate.h"
 #include "core/links.h"
 #include "core/observe.h"
 #include "core/packing.h"
@@ -148,53 +147,6 @@ static gpucoll_status decide(struct gpucoll_request *request)
     return request->links->ways != 0 ? GPUCOLL_OK : GPUCOLL_DECLINED;
 }
 
-/* Does the kernel of the plan linger after all? One crew a GPU: the first lane is the one that a program with one call at a time always gets.
- * Not between kernels that pack and unpack, for which it would have to leave, nor where it has been of no use lately; nor where the results may
- * lie in other memory than GPUs', which only the end of a kernel or a fence of the system waits for (kernels/linger.cuh). */
-static void decide_to_linger(struct gpucoll_request *request)
-{
-    struct gpucoll_plan *plan = &request->plan;
-    const bool meant = plan->linger;
-    const bool first = request->lane == request->gpu->lanes;
-    request->stays_ns = gpucoll_plan_stays_ns(plan, request->team->context->config);
-    plan->linger &= first && request->packing == NULL && !request->migrates && !gpucoll_gate_wanted(request);
-    if (first) {
-        const void *kind = plan->linger ? plan->algorithm : NULL;
-        const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
-        /* From plan to plan: the call's own time counts as well. */
-        plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,
-                                             request->stays_ns + (uint64_t)(plan->predicted_us * 1e3));
-    }
-    if (meant && !plan->linger) {
-        plan->ctas = plan->launch_ctas;
-    }
-}
-
-/* The plan. Where no kernel lingers another one may be the best; but how the calls come is judged by the one of which a kernel would linger. */
-static gpucoll_status plan(struct gpucoll_request *request)
-{
-    struct gpucoll_plan *plan = &request->plan;
-    struct gpucoll_plan_call call = {
-        .coll = request->coll,
-        .functor = request->functor,
-        .bytes = request->bytes,
-        .direct = request->direct,
-        .room = request->room,
-        .unattended = request->form != GPUCOLL_FORM_BLOCKING,
-        .crowded = request->company == GPUCOLL_BESIDE_CALLS,
-    };
-    gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
-    if (status == GPUCOLL_OK) {
-        decide_to_linger(request);
-    }
-    if (status == GPUCOLL_OK && request->apart && plan->launched_us > 0) {
-        call.apart = true;
-        gpucoll_habit_launched(&request->lane->habit);
-        status = gpucoll_team_plan(request->team, request->links, &call, plan);
-    }
-    return status;
-}
-
 static gpucoll_status start_algorithm(struct gpucoll_request *request)
 {
     request->state = GPUCOLL_RUNNING;
@@ -281,9 +233,9 @@ static gpucoll_status run(struct gpucoll_request *request)
     }
     gpucoll_status status = GPUCOLL_OK;
     if (request->early) {
-        decide_to_linger(request);
+        gpucoll_call_lingers(request);
     } else {
-        status = plan(request);
+        status = gpucoll_call_plan(request);
     }
     if (status != GPUCOLL_OK) {
         return status;
@@ -319,7 +271,7 @@ static gpucoll_status run_mapped(struct gpucoll_request *request, bool all)
         gpucoll_direct_refuse(request);
         request->direct = GPUCOLL_DIRECT_NOT;
     }
-    gpucoll_status status = plan(request);
+    gpucoll_status status = gpucoll_call_plan(request);
     return status == GPUCOLL_OK ? start(request) : status;
 }
 

@@ -154,6 +154,10 @@ static inline enum gpucoll_coll gpucoll_request_coll(const struct gpucoll_reques
 enum { GPUCOLL_SPARE_REQUESTS = GPUCOLL_POSTED_AHEAD };
 void gpucoll_request_keep(struct gpucoll_team *team, struct gpucoll_request *request);
 
+/* Makes the plan, the same on every rank, and decides whether its kernel lingers; or decides this alone, of a plan that is made (core/call_plan.c). */
+gpucoll_status gpucoll_call_plan(struct gpucoll_request *request) GPUCOLL_CHECKED;
+void gpucoll_call_lingers(struct gpucoll_request *request);
+
 /* As gpucoll_test, of a team of one rank (core/alone.c). */
 gpucoll_status gpucoll_alone_test(struct gpucoll_request *request) GPUCOLL_CHECKED;
 

@@ -38,10 +38,10 @@ static double link_bandwidth(const struct gpucoll_plan_input *input)
     return input->model->copy_link_share * input->bandwidth;
 }
 
-/* Enough CTAs to reduce a chunk, of which two parts are read and one is written, in half of the time that it took to come. */
+/* Enough CTAs to reduce a chunk, of which two parts are read and one is written, in a quarter of the time that it took to come: the host has to notice both. */
 static double wanted_ctas(const struct gpucoll_plan_input *input)
 {
-    return input->unattended ? gpucoll_most_ctas(input) : ceil(6 * link_bandwidth(input) / sm_bandwidth);
+    return input->unattended ? gpucoll_most_ctas(input) : ceil(12 * link_bandwidth(input) / sm_bandwidth);
 }
 
 /* From the end of a copy until the host has noticed that the kernel after it is done. */

@@ -15,7 +15,7 @@ ucx_tl:              core/topology core/accel core/base kernels/kernel_abi.h
 core/plan:           core/accel core/base kernels
 core/rail:           ucx_tl/net.h core/accel core/base
 core:                core/plan core/topology ucx_tl core/accel core/base kernels core/cluster/cluster.h core/cluster/cluster_call.h
-core/algorithms:     core core/plan ucx_tl kernels
+core/algorithms:     core core/plan core/base ucx_tl kernels
 core/cluster:        core core/rail core/base
 ompi:                ompi core/gpucoll.h core/layout.h core/queue.h core/stats_report.h core/trace.h core/plan/algorithm.h core/plan/forced.h core/accel/accel.h core/base
 tools:               core core/cluster/cluster.h core/rail/rail.h core/plan core/topology core/accel core/base ucx_tl

@@ -35,21 +35,34 @@ uint32_t gpucoll_copy_list(struct gpucoll_run_end to, struct gpucoll_run_end fro
     return count;
 }
 
+/* What goes to peers is one batch, as far as there are batches; else each copy takes a call. */
+static uint64_t most_more(const struct gpucoll_request *request, uint64_t bytes)
+{
+    return gpucoll_copies_can_batch(request->gpu) ? GPUCOLL_MAX_LOCAL - (request->team->size - 1)
+                                                  : ALWAYS_FEW + bytes / BYTES_A_COPY;
+}
+
+/* All that would be packed or, since one kernel packs all of it, nothing. */
 void gpucoll_copy_list_sends(struct gpucoll_request *request)
 {
     struct gpucoll_packing *packing = request->packing;
     struct gpucoll_copy copies[GPUCOLL_MAX_LOCAL];
-    uint32_t left = GPUCOLL_MAX_LOCAL - request->team->size; /* all are one batch */
+    uint64_t more = 0; /* copies than there are peers */
+    uint64_t bytes = 0;
     for (uint32_t i = 0; packing != NULL && i < packing->sends; i++) {
-        struct gpucoll_packed_run *run = &packing->send[i];
-        const struct gpucoll_run_end from = {.packed = run};
+        const struct gpucoll_packed_run *run = &packing->send[i];
         const struct gpucoll_run_end anywhere = {.flat = packing->memory};
-        const uint32_t count = gpucoll_copy_list(anywhere, from, run->bytes, copies);
-        if (count > 0 && count - 1 <= left) {
-            left -= count - 1;
-            run->listed = true;
-            packing->listed++;
+        const uint32_t count =
+            gpucoll_copy_list(anywhere, (struct gpucoll_run_end){.packed = run}, run->bytes, copies);
+        if (count == 0) {
+            return;
         }
+        more += run->number == request->team->rank ? 0 : count - 1;
+        bytes += run->bytes;
+    }
+    for (uint32_t i = 0; packing != NULL && more <= most_more(request, bytes) && i < packing->sends; i++) {
+        packing->send[i].listed = true;
+        packing->listed++;
     }
 }
 

@@ -163,7 +163,7 @@ static bool is_apart(const struct gpucoll_request *request, const struct gpucoll
         return true; /* not written, or not read */
     }
     if (gpucoll_packing_receives(request, source) || gpucoll_packing_sends(request, peer)) {
-        return true; /* packed before anything is written, unpacked after everything is read */
+        return true; /* packed or, in pieces that MPI lets nobody write to, copied; unpacked after everything is read */
     }
     if (!reduces && source == own && recv->send == recv->recv) {
         return true; /* stays where it is */

@@ -22,9 +22,8 @@ gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
 
 /* The call is given up: waits, not for ever, for its copies that are on their way. Not for those of peers, who may be dead, or not have heard yet.
  * What they have queued goes on: into this rank's lane, which is not used again, and, as the stores of direct kernels do, into its receive buffer
- * for as long as the copies of a step or two take, or until they have heard. They begin at most the step that they may queue ahead, since this rank
- * tells of none. MPI
- * leaves the contents of that buffer undefined after an error; who frees it at once and takes it for something else should know. */
+ * for as long as the copies of a step or two take, or until they have heard; of exchanges, and of a reduce of two ranks, all that they send is queued from the
+ * beginning. They begin at most the step that they may queue ahead, since this rank tells of none. MPI leaves the contents of that buffer undefined after an error; who frees it at once and takes it for something else should know. */
 void gpucoll_pipeline_stop(struct gpucoll_request *request);
 
 /* What a rank tells its peers of a call in chunks: how much of its own part is complete. A count of less than 2^24. */

@@ -165,7 +165,7 @@ static const struct {
      "yes (peers can reach into the buffers, as into those of cudaMalloc), stores (write to them only: GPUs "
      "below compute capability 9.0, or buffers that are not at multiples of 16 bytes) or no",
      parse_direct},
-    {"in_place", "yes (an all-reduce with MPI_IN_PLACE) or no", parse_in_place},
+    {"in_place", "yes (an all-reduce, or the root of a reduce, with MPI_IN_PLACE) or no", parse_in_place},
     {"unattended", "yes (a nonblocking or persistent call, beside which the application computes) or no",
      parse_unattended},
     {"peer_access", "yes (GPUs can store into each other's memory) or no", parse_peer_access},

@@ -196,7 +196,7 @@ static bool time_sizes(struct tune_rank *rank, const struct series *series, stru
             .functor = functor,
             .bytes = bytes,
             .direct = gpucoll_algorithm_direct(row),
-            .room = series->coll == GPUCOLL_ALLREDUCE || series->coll == GPUCOLL_REDUCE,
+            .room = series->coll == GPUCOLL_ALLREDUCE,
         };
         const struct gpucoll_plan_input input = gpucoll_team_input(team, team->links, &call);
         if (!is_of(series, &input)) {

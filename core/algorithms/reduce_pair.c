@@ -22,7 +22,8 @@ enum {
 
 static const uint64_t page = 4096;
 static const uint64_t least_chunk = (uint64_t)1 << 20;
-/* The last half: a shorter one comes sooner than what the host has to do for the kernel of the one before (docs/design-direct.md, "Reduce of two ranks"). */
+/* The last half: a shorter one comes sooner than the host has seen to the kernel of the one before, which gains nothing (docs/design-direct.md, "Reduce of two
+ * ranks"). */
 static const uint64_t last_half = (uint64_t)8 << 20;
 static const double sm_bandwidth = 36e9; /* as core/algorithms/reduce_copy.c has it */
 
@@ -38,10 +39,12 @@ static double link_bandwidth(const struct gpucoll_plan_input *input)
     return input->model->copy_link_share * input->bandwidth;
 }
 
-/* Enough CTAs to reduce a chunk, of which two parts are read and one is written, in a quarter of the time that it took to come: the host has to notice both. */
-static double wanted_ctas(const struct gpucoll_plan_input *input)
+/* Enough CTAs to reduce a chunk, of which two parts are read and one is written, in half of the time that it took to come. */
+static uint32_t ctas_of(const struct gpucoll_plan_input *input)
 {
-    return input->unattended ? gpucoll_most_ctas(input) : ceil(12 * link_bandwidth(input) / sm_bandwidth);
+    const double wanted = gpucoll_wanted_ctas(input, ceil(6 * link_bandwidth(input) / sm_bandwidth));
+    const uint32_t most = gpucoll_most_ctas(input);
+    return !input->unattended && wanted < most ? (uint32_t)wanted : most;
 }
 
 /* From the end of a copy until the host has noticed that the kernel after it is done. */
@@ -83,14 +86,15 @@ static const char *unusable(const struct gpucoll_plan_input *input)
     if (input->nranks != 2) {
         return "it is for two ranks";
     }
-    if (input->unattended && !input->room) {
+    if (!input->room && (input->unattended || gpucoll_turns(input) > 1)) {
         return "in place, or into memory that is not aligned, it needs the host between its chunks, and "
-               "nobody waits in the call";
+               "nobody "
+               "waits in the call, or ranks have a GPU in turn";
     }
     if (slot_bytes(input->data_bytes) == 0) {
         return "the scratch area is too small";
     }
-    return input->bytes / chunk_bytes(input) >= most_chunks
+    return !input->room && input->bytes / chunk_bytes(input) >= most_chunks
                ? "the message has too many chunks, which the scratch area or coll_gpucoll_chunk keeps short"
                : NULL;
 }
@@ -98,8 +102,7 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     plan->threads = gpucoll_whole_warps(input->config->threads);
-    const double ctas = gpucoll_wanted_ctas(input, wanted_ctas(input));
-    plan->ctas = ctas < gpucoll_most_ctas(input) ? (uint32_t)ctas : gpucoll_most_ctas(input);
+    plan->ctas = ctas_of(input);
     plan->chunk_bytes = chunk_bytes(input);
     plan->rounds = chunks_of(input->bytes, plan->chunk_bytes, input->room);
     plan->predicted_us = gpucoll_model_copies_us(input, (double)input->bytes, (unsigned)plan->rounds, 0) +

@@ -168,9 +168,10 @@ const struct gpucoll_config_row gpucoll_config_rows[] = {
         "and with MPI_THREAD_MULTIPLE all once NCCL is loaded in it; always; or never. A call does if it "
         "does on one rank. Such calls take some microseconds longer, and do not linger."),
     EQUAL(chunk, SIZE, "0", "0..1G", 5,
-        "Bytes of a chunk of the algorithms whose protocol is copy, rounded up to 4K and at most what the "
-        "scratch area holds, and, up to 1M, of what goes between hosts at once along a rail or from rank to "
-        "rank: small ones overlap earlier, large ones take fewer copies. 0 lets the plan decide."),
+        "Bytes of a chunk of the algorithms whose protocol is copy (pair: of the last one, each being half of "
+        "what is left), rounded up to 4K and at most what the scratch area holds, and, up to 1M, of what goes "
+        "between hosts at once along a rail or from rank to rank: small ones overlap earlier, large ones take "
+        "fewer copies. 0 lets the plan decide."),
     ROW(copy_queues, INT, "2", "1..4", 5,
         "Queues in which a reduction that goes by copy engines puts its copies by turns: copies in one go "
         "one "

@@ -155,7 +155,7 @@ TEST(copy_list, what_is_received_in_pieces_is_unpacked)
     });
 }
 
-/* 16 ranks leave a batch of 32 room for 16 pieces more: those of rank 15 are packed. */
+/* Two pieces for each of 15 peers go into a batch of 32, three do not. */
 TEST(copy_list, as_many_pieces_as_a_batch_takes)
 {
     on_threads(16, by_copies, [](Rank &rank) {

@@ -359,6 +359,8 @@ struct Counted {
         EXPECT_TRUE(to.guards_intact());
         if (status != GPUCOLL_OK) {
             EXPECT_TRUE(std::equal(before.begin(), before.end(), to.data())) << "not all is left";
+        }
+        if (status == GPUCOLL_DECLINED) {
             EXPECT_EQ(gpucoll_declined_reason(rank.team), GPUCOLL_REASON_COUNTS);
         }
         return status;
@@ -447,5 +449,30 @@ TEST(exchange_counts, that_do_not_fit_on_one_of_several_hosts_are_declined_by_al
                 EXPECT_EQ(right.run(rank), GPUCOLL_OK);
             }
         }
+    });
+}
+
+/* Each rank names the blocks of all: what it expects of others is part of what must be alike, what it sends it compares with what it expects of itself. */
+TEST(exchange_counts, of_a_gather_to_all_on_several_hosts)
+{
+    on_hosts(hosts_of({2, 2}), {}, [](Rank &rank) {
+        for (uint32_t sender : {1, 3}) {
+            Counted call(rank, GPUCOLL_ALLGATHERV);
+            if (rank.number == sender) {
+                call.send[0].bytes = 404;
+            }
+            EXPECT_EQ(call.run(rank), GPUCOLL_DECLINED) << sender;
+        }
+        size_t said = 0;
+        for (uint32_t expecting : {0, 1, 2}) {
+            Counted call(rank, GPUCOLL_ALLGATHERV);
+            if (rank.number == expecting) {
+                call.recv[3].bytes = 404;
+            }
+            EXPECT_EQ(call.run(rank), GPUCOLL_ERR_MISMATCH) << expecting;
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>(++said, "arguments-differ"));
+        }
+        Counted right(rank, GPUCOLL_ALLGATHERV);
+        EXPECT_EQ(right.run(rank), GPUCOLL_OK);
     });
 }

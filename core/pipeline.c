@@ -75,6 +75,19 @@ uint32_t gpucoll_pipeline_told(const struct gpucoll_request *request, enum gpuco
     return word >> 24 == (request->call & (UINT64_MAX >> 24)) ? (uint32_t)(word & 0xffffff) : 0;
 }
 
+gpucoll_status gpucoll_pipeline_count_sent(struct gpucoll_request *request, uint32_t tickets)
+{
+    struct gpucoll_pipeline *pipeline = &request->pipeline;
+    gpucoll_status status = GPUCOLL_OK;
+    while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
+        status = gpucoll_copy_done(request->gpu, pipeline->sending[pipeline->sent % tickets]);
+        if (status == GPUCOLL_OK) {
+            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
+        }
+    }
+    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
+}
+
 bool gpucoll_pipeline_all(const struct gpucoll_request *request, uint64_t sent, uint64_t reduced,
                           uint32_t *missing)
 {

@@ -20,6 +20,10 @@ gpucoll_status gpucoll_pipeline_copy(const struct gpucoll_request *request, uint
 gpucoll_status gpucoll_pipeline_copied(const struct gpucoll_request *request,
                                        struct gpucoll_copy_ticket *tickets) GPUCOLL_CHECKED;
 
+/* Of a call that sends its chunks one after the other, to one peer, chunk i with the ticket pipeline.sending[i % tickets]: counts those that are complete, and
+ * tells of them. GPUCOLL_OK, or the device's error. */
+gpucoll_status gpucoll_pipeline_count_sent(struct gpucoll_request *request, uint32_t tickets) GPUCOLL_CHECKED;
+
 /* The call is given up: waits, not for ever, for its copies that are on their way. Not for those of peers, who may be dead, or not have heard yet.
  * What they have queued goes on: into this rank's lane, which is not used again, and, as the stores of direct kernels do, into its receive buffer
  * for as long as the copies of a step or two take, or until they have heard; of exchanges, and of a reduce of two ranks, all that they send is queued from the

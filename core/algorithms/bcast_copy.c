@@ -70,20 +70,6 @@ static gpucoll_status queue_chunk(struct gpucoll_request *request, uint32_t next
                                  bytes, ticket);
 }
 
-/* Counts the chunks that the next rank has, and tells it. */
-static gpucoll_status count_sent(struct gpucoll_request *request)
-{
-    struct gpucoll_pipeline *pipeline = &request->pipeline;
-    gpucoll_status status = GPUCOLL_OK;
-    while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
-        status = gpucoll_copy_done(request->gpu, pipeline->sending[pipeline->sent % AHEAD]);
-        if (status == GPUCOLL_OK) {
-            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
-        }
-    }
-    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
-}
-
 static gpucoll_status progress(struct gpucoll_request *request)
 {
     const struct gpucoll_team *team = request->team;
@@ -101,7 +87,7 @@ static gpucoll_status progress(struct gpucoll_request *request)
         status = queue_chunk(request, next);
     }
     if (status == GPUCOLL_OK) {
-        status = count_sent(request);
+        status = gpucoll_pipeline_count_sent(request, AHEAD);
     }
     if (status != GPUCOLL_OK) {
         return status;

@@ -192,20 +192,6 @@ static gpucoll_status reduce_more(struct gpucoll_request *request)
     return count > 0 ? reduce_chunks(request, request->room ? count : 1) : GPUCOLL_OK;
 }
 
-/* Counts the chunks that the root has, and tells it. */
-static gpucoll_status count_sent(struct gpucoll_request *request)
-{
-    struct gpucoll_pipeline *pipeline = &request->pipeline;
-    gpucoll_status status = GPUCOLL_OK;
-    while (pipeline->sent < pipeline->queued && status == GPUCOLL_OK) {
-        status = gpucoll_copy_done(request->gpu, pipeline->sending[pipeline->sent % HALVES]);
-        if (status == GPUCOLL_OK) {
-            gpucoll_pipeline_tell(request, GPUCOLL_FLOW_SENT, ++pipeline->sent);
-        }
-    }
-    return status == GPUCOLL_IN_PROGRESS ? GPUCOLL_OK : status;
-}
-
 /* The other rank: sends as long as there is a place. */
 static gpucoll_status send_more(struct gpucoll_request *request)
 {
@@ -219,7 +205,7 @@ static gpucoll_status send_more(struct gpucoll_request *request)
                                        own_part(request) + begin_of(request, chunk), bytes_of(request, chunk),
                                        &pipeline->sending[chunk % HALVES]);
     }
-    return status == GPUCOLL_OK ? count_sent(request) : status;
+    return status == GPUCOLL_OK ? gpucoll_pipeline_count_sent(request, HALVES) : status;
 }
 
 static gpucoll_status progress(struct gpucoll_request *request)

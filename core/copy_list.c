@@ -60,9 +60,8 @@ void gpucoll_copy_list_sends(struct gpucoll_request *request)
         more += run->number == request->team->rank ? 0 : count - 1;
         bytes += run->bytes;
     }
-    for (uint32_t i = 0; packing != NULL && more <= most_more(request, bytes) && i < packing->sends; i++) {
-        packing->send[i].listed = true;
-        packing->listed++;
+    if (packing != NULL) {
+        packing->listed = more <= most_more(request, bytes);
     }
 }
 
@@ -70,8 +69,8 @@ struct gpucoll_run_end gpucoll_copy_list_end(const struct gpucoll_request *reque
 {
     const struct gpucoll_packing *packing = request->packing;
     struct gpucoll_run_end end = {.flat = request->runs.run[rank].send};
-    for (uint32_t i = 0; packing != NULL && i < packing->sends; i++) {
-        if (packing->send[i].number == rank && packing->send[i].listed) {
+    for (uint32_t i = 0; packing != NULL && packing->listed && i < packing->sends; i++) {
+        if (packing->send[i].number == rank) {
             end.packed = &packing->send[i];
         }
     }

@@ -16,7 +16,7 @@ struct gpucoll_run_end {
 uint32_t gpucoll_copy_list(struct gpucoll_run_end to, struct gpucoll_run_end from, uint64_t bytes,
                            struct gpucoll_copy *copies);
 
-/* Of a request whose algorithm is able to send copy lists: what it sends is not packed where lists are possible (gpucoll_packed_run.listed). Before anything
+/* Of a request whose algorithm is able to send copy lists: what it sends is not packed where lists are possible (gpucoll_packing.listed). Before anything
  * is packed. */
 void gpucoll_copy_list_sends(struct gpucoll_request *request);
 /* What the run to `rank` sends, once that is settled. */

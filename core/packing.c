@@ -277,7 +277,7 @@ static void gather_jobs(const struct gpucoll_packing *packing, struct gpucoll_pa
     args->width = layout->align;
     args->jobs = 0;
     for (uint32_t i = first; i < count && args->jobs < GPUCOLL_MAX_LOCAL; i++) {
-        if (noted[i].launched || noted[i].listed || noted[i].layout != layout) {
+        if (noted[i].launched || noted[i].layout != layout) {
             continue;
         }
         noted[i].launched = true;
@@ -296,7 +296,7 @@ static void gather_jobs(const struct gpucoll_packing *packing, struct gpucoll_pa
 gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, struct gpucoll_lane *lane,
                                       bool unpack)
 {
-    if (packing == NULL) {
+    if (!(unpack ? gpucoll_packing_unpacks(packing) : gpucoll_packing_packs(packing))) {
         return GPUCOLL_OK;
     }
     struct gpucoll_packed_run *noted = unpack ? packing->receive : packing->send;
@@ -304,7 +304,7 @@ gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, str
     struct gpucoll_pack_args args = {.unpack = unpack};
     gpucoll_status status = GPUCOLL_OK;
     for (uint32_t i = 0; i < count && status == GPUCOLL_OK; i++) {
-        if (!noted[i].launched && !noted[i].listed) {
+        if (!noted[i].launched) {
             gather_jobs(packing, noted, count, i, &args);
             args.view = noted[i].layout->view;
             args.view.list = noted[i].list;

@@ -20,16 +20,15 @@ struct gpucoll_packed_run {
     uint64_t at;     /* of the packed bytes, in `memory` */
     uint32_t number; /* of the rank at the other end; of several hosts: of the block */
     bool launched;
-    bool listed; /* not packed, but sent by copies of its pieces (core/copy_list.h) */
 };
 
 struct gpucoll_packing {
     struct gpucoll_gpu *gpu; /* NULL: no memory is taken yet */
     uint32_t sends;
     uint32_t receives;
-    uint32_t listed;        /* of the sends */
     uint32_t send_ranks;    /* of one host; bit r: request->runs.run[r].send is not contiguous */
     uint32_t receive_ranks; /* likewise .recv */
+    bool listed; /* what is sent is not packed, but goes by copies of its pieces (core/copy_list.h) */
     uint64_t bytes;
     char *memory; /* of the GPU's pool; NULL: not taken, or there is nothing to pack */
     struct gpucoll_packed_run *send;
@@ -72,7 +71,7 @@ bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buf
 /* Is there anything to pack, or to unpack? */
 static inline bool gpucoll_packing_packs(const struct gpucoll_packing *packing)
 {
-    return packing != NULL && packing->sends > packing->listed;
+    return packing != NULL && packing->sends > 0 && !packing->listed;
 }
 static inline bool gpucoll_packing_unpacks(const struct gpucoll_packing *packing)
 {

@@ -22,7 +22,7 @@ static const struct gpucoll_share of_pair = {.share = 0.6, .most_us = 3};
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     const unsigned peers = input->nranks - 1;
-    const bool gathers = input->coll == GPUCOLL_GATHER || input->coll == GPUCOLL_GATHERV;
+    const bool gathers = gpucoll_goes_to_root(input->coll);
     /* Of the rank that queues most: in a gather each has one to the root, and a broadcast's root has none within its GPU. Where all send to
      * several, the copy within the GPU takes its whole time; beside others it is half hidden. */
     const bool scatters = input->coll == GPUCOLL_SCATTER || input->coll == GPUCOLL_SCATTERV;

@@ -50,7 +50,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 {
     const bool one_way = gpucoll_goes_from_root(input->coll);
     gpucoll_store_shape(input, 1, !one_way ? 1 : input->nranks == 2 ? pair_share : one_way_share, plan);
-    const bool gathers = input->coll == GPUCOLL_GATHER || input->coll == GPUCOLL_GATHERV;
+    const bool gathers = gpucoll_goes_to_root(input->coll);
     const double less = one_way ? one_kernel_us
                         : gathers && input->nranks == 2
                             ? gpucoll_model_share_us(input, (double)input->bytes, of_pair_gather)

@@ -105,8 +105,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
                                        : gpucoll_model_bulk_transfer_us(input, bytes, crew, busy, cta_leaves);
         const double us = model->agree_us + gpucoll_model_bulk_ring_us(input, crew) + input->latency_us +
                           model->barrier_us + transfer_us;
-        const bool one = input->coll == GPUCOLL_REDUCE && input->nranks == 2;
-        gpucoll_plan_offer_crew(plan, crew, one ? us - one_crew_us : us);
+        gpucoll_plan_offer_crew(plan, crew, gpucoll_goes_one_way(input) ? us - one_crew_us : us);
     }
 }
 

@@ -48,8 +48,6 @@ static const uint64_t least_chunk = (uint64_t)1 << 20;
 static const uint64_t in_step_ns = 4000;
 /* Of the news that hosts would wait for, so many are spared at most: in calls of more steps ranks fall out of step. (the same) */
 static const unsigned most_spared = 8;
-/* What each SM has of the memory of the GPU if all use it: 4.8 TB/s over 132 SMs of an H200. */
-static const double sm_bandwidth = 36e9;
 
 /* A lane's data area is slots of blocks, one for each rank that brings a part; and one for a result that goes elsewhere. */
 static uint32_t blocks_of(enum gpucoll_coll coll, uint32_t nranks)
@@ -66,26 +64,6 @@ static uint64_t block_bytes(uint64_t data_bytes, enum gpucoll_coll coll, uint32_
 static uint64_t slice_bytes(const struct gpucoll_plan_input *input)
 {
     return gpucoll_slice_bytes(input->bytes, gpucoll_reduced_slices(input->coll, input->nranks));
-}
-
-/* Enough CTAs to reduce a chunk in half of the time in which the next one is brought: the host has to notice both. A pack of n
- * parts is read and one is written for n - 1 that come. Beside an application all that may be: its kernel begins when the last of these
- * has ended, however few they were. */
-static double wanted_ctas(const struct gpucoll_plan_input *input)
-{
-    if (input->unattended) {
-        return gpucoll_most_ctas(input);
-    }
-    const double comes = input->model->copy_link_share * input->bandwidth;
-    return ceil(2 * comes * (input->nranks + 1) / (input->nranks - 1) / sm_bandwidth);
-}
-
-/* Time to reduce a chunk, from the end of its copies until that is noticed. */
-static double reduce_us(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
-{
-    const struct gpucoll_model *model = input->model;
-    const double touched = (double)plan->chunk_bytes * (input->nranks + 1);
-    return model->launch_us + touched / (plan->ctas * sm_bandwidth) * 1e6;
 }
 
 /*
@@ -176,7 +154,7 @@ static unsigned hops(const struct gpucoll_plan_input *input, const struct gpucol
  * been seen, take longer than the step beside them (all-reduce of 32 MiB, plans of 2 H200). */
 static double bare_us(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
 {
-    double us = reduce_us(input, plan);
+    double us = gpucoll_model_sum_us(input, (double)plan->chunk_bytes, plan->ctas);
     if (plan->rounds < 2 || !results_leave(input->coll)) {
         return us;
     }
@@ -191,8 +169,7 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
     const uint32_t peers = input->nranks - 1;
     const uint64_t slice = slice_bytes(input);
     plan->threads = gpucoll_whole_warps(input->config->threads);
-    const double ctas = gpucoll_wanted_ctas(input, wanted_ctas(input));
-    plan->ctas = ctas < gpucoll_most_ctas(input) ? (uint32_t)ctas : gpucoll_most_ctas(input);
+    plan->ctas = gpucoll_model_sum_ctas(input);
     plan->chunk_bytes = chunk_of(input, slice);
     plan->rounds = plan->chunk_bytes == 0 ? 0 : (slice + plan->chunk_bytes - 1) / plan->chunk_bytes;
     double copies = (double)plan->rounds * peers;

@@ -25,7 +25,6 @@ static const uint64_t least_chunk = (uint64_t)1 << 20;
 /* The last half: a shorter one comes sooner than the host has seen to the kernel of the one before, which gains nothing (docs/design-direct.md, "Reduce of two
  * ranks"). */
 static const uint64_t last_half = (uint64_t)8 << 20;
-static const double sm_bandwidth = 36e9; /* as core/algorithms/reduce_copy.c has it */
 
 /* ---- the plan ---- */
 
@@ -37,21 +36,6 @@ static uint64_t slot_bytes(uint64_t data_bytes)
 static double link_bandwidth(const struct gpucoll_plan_input *input)
 {
     return input->model->copy_link_share * input->bandwidth;
-}
-
-/* Enough CTAs to reduce a chunk, of which two parts are read and one is written, in half of the time that it took to come. */
-static uint32_t ctas_of(const struct gpucoll_plan_input *input)
-{
-    const double wanted = gpucoll_wanted_ctas(input, ceil(6 * link_bandwidth(input) / sm_bandwidth));
-    const uint32_t most = gpucoll_most_ctas(input);
-    return !input->unattended && wanted < most ? (uint32_t)wanted : most;
-}
-
-/* From the end of a copy until the host has noticed that the kernel after it is done. */
-static double reduce_us(const struct gpucoll_plan_input *input, const struct gpucoll_plan *plan)
-{
-    const double chunk = (double)gpucoll_smaller(plan->chunk_bytes, input->bytes);
-    return input->model->launch_us + 3 * chunk / (plan->ctas * sm_bandwidth) * 1e6;
 }
 
 /* Of halves, the last one. In slots each chunk costs a copy, and the last one half of its time at the end. */
@@ -102,11 +86,12 @@ static const char *unusable(const struct gpucoll_plan_input *input)
 static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *plan)
 {
     plan->threads = gpucoll_whole_warps(input->config->threads);
-    plan->ctas = ctas_of(input);
+    plan->ctas = gpucoll_model_sum_ctas(input);
     plan->chunk_bytes = chunk_bytes(input);
     plan->rounds = chunks_of(input->bytes, plan->chunk_bytes, input->room);
+    const double last = (double)gpucoll_smaller(plan->chunk_bytes, input->bytes);
     plan->predicted_us = gpucoll_model_copies_us(input, (double)input->bytes, (unsigned)plan->rounds, 0) +
-                         reduce_us(input, plan);
+                         gpucoll_model_sum_us(input, last, plan->ctas);
 }
 
 /* ---- the call ---- */

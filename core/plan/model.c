@@ -351,3 +351,22 @@ double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double le
     return model->agree_us + model->copy_us + copies * model->copy_each_us + hops * model->copy_hop_us +
            leaves / (model->copy_link_share * input->bandwidth) * 1e6;
 }
+
+/* What each SM has of the memory of the GPU if all use it: 4.8 TB/s over 132 SMs of an H200. */
+static const double sm_bandwidth = 36e9;
+
+/* A pack of n parts is read and one is written for n - 1 that come. */
+uint32_t gpucoll_model_sum_ctas(const struct gpucoll_plan_input *input)
+{
+    const double comes = input->model->copy_link_share * input->bandwidth;
+    const double wanted = ceil(2 * comes * (input->nranks + 1) / (input->nranks - 1) / sm_bandwidth);
+    const uint32_t most = gpucoll_most_ctas(input);
+    const double ctas = gpucoll_wanted_ctas(input, input->unattended ? most : wanted);
+    return ctas < most ? (uint32_t)ctas : most;
+}
+
+double gpucoll_model_sum_us(const struct gpucoll_plan_input *input, double bytes, uint32_t ctas)
+{
+    const double touched = bytes * (input->nranks + 1);
+    return input->model->launch_us + touched / (ctas * sm_bandwidth) * 1e6;
+}

@@ -135,6 +135,12 @@ double gpucoll_model_share_us(const struct gpucoll_plan_input *input, double byt
 double gpucoll_model_copies_us(const struct gpucoll_plan_input *input, double leaves, unsigned copies,
                                unsigned hops);
 
+/* Of a kernel that sums what copies have brought, a part of each other rank and the own one. CTAs, enough for a chunk in half of the time in which the next one is
+ * brought: the host has to notice both. Beside an application all that may be: the kernel begins when the last of that one's has ended, however few they were. */
+uint32_t gpucoll_model_sum_ctas(const struct gpucoll_plan_input *input);
+/* And microseconds for so many bytes of each part, from the end of the copies until the end of the kernel is noticed. */
+double gpucoll_model_sum_us(const struct gpucoll_plan_input *input, double bytes, uint32_t ctas);
+
 /* What a kernel of the LL family does for a call. */
 struct gpucoll_lines {
     unsigned hops;        /* steps one after the other, */

@@ -133,6 +133,12 @@ static inline bool gpucoll_goes_from_root(enum gpucoll_coll coll)
     return coll == GPUCOLL_BCAST || coll == GPUCOLL_SCATTER || coll == GPUCOLL_SCATTERV;
 }
 
+/* Do all send to the root, and nobody reduce? */
+static inline bool gpucoll_goes_to_root(enum gpucoll_coll coll)
+{
+    return coll == GPUCOLL_GATHER || coll == GPUCOLL_GATHERV;
+}
+
 /* A number of threads without the last, incomplete warp. */
 static inline uint32_t gpucoll_whole_warps(int threads)
 {

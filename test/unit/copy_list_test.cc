@@ -120,51 +120,43 @@ void settle(Pieces &call)
         call.run();
     }
 }
+
+/* Kernels that such a call launches once its buffers are known. */
+uint64_t launched_by(Rank &rank, uint32_t pieces, size_t bytes, bool received_apart = false)
+{
+    Pieces call(rank, pieces, bytes, received_apart);
+    settle(call);
+    return call.run();
+}
 } // namespace
 
 TEST(copy_list, few_pieces_are_sent_without_packing)
 {
     for (uint32_t ranks : {2, 3, 4}) {
         on_threads(ranks, by_copies, [](Rank &rank) {
-            Pieces two(rank, 2, 5000);
-            settle(two);
-            EXPECT_EQ(two.run(), 0u);
-            Pieces four(rank, 4, 100);
-            settle(four);
-            EXPECT_EQ(four.run(), 0u);
+            EXPECT_EQ(launched_by(rank, 2, 5000), 0u);
+            EXPECT_EQ(launched_by(rank, 4, 100), 0u);
         });
     }
 }
 
 TEST(copy_list, many_short_pieces_are_packed)
 {
-    on_threads(3, by_copies, [](Rank &rank) {
-        Pieces five(rank, 5, 100);
-        settle(five);
-        EXPECT_EQ(five.run(), 1u);
-    });
+    on_threads(3, by_copies, [](Rank &rank) { EXPECT_EQ(launched_by(rank, 5, 100), 1u); });
 }
 
 /* The receiver's pieces are its own affair. */
 TEST(copy_list, what_is_received_in_pieces_is_unpacked)
 {
-    on_threads(3, by_copies, [](Rank &rank) {
-        Pieces both(rank, 2, 3000, true);
-        settle(both);
-        EXPECT_EQ(both.run(), 1u);
-    });
+    on_threads(3, by_copies, [](Rank &rank) { EXPECT_EQ(launched_by(rank, 2, 3000, true), 1u); });
 }
 
 /* Two pieces for each of 15 peers go into a batch of 32, three do not. */
 TEST(copy_list, as_many_pieces_as_a_batch_takes)
 {
     on_threads(16, by_copies, [](Rank &rank) {
-        Pieces two(rank, 2, 600);
-        settle(two);
-        EXPECT_EQ(two.run(), 0u);
-        Pieces three(rank, 3, 200);
-        settle(three);
-        EXPECT_EQ(three.run(), 1u);
+        EXPECT_EQ(launched_by(rank, 2, 600), 0u);
+        EXPECT_EQ(launched_by(rank, 3, 200), 1u);
     });
 }
 

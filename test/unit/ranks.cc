@@ -129,20 +129,24 @@ gpucoll_status Rank::make_team(Meeting &members, uint32_t index, gpucoll_team **
     return gpucoll_team_create(context, &exchange, ("team " + std::to_string(index)).c_str(), made);
 }
 
-gpucoll_status Rank::finish(gpucoll_request *request)
+gpucoll_status Rank::finish(gpucoll_request *request, std::chrono::milliseconds pause)
 {
     gpucoll_status status;
     while ((status = gpucoll_test(request)) == GPUCOLL_IN_PROGRESS) {
-        sched_yield();
+        if (pause.count() > 0) {
+            std::this_thread::sleep_for(pause);
+        } else {
+            sched_yield();
+        }
     }
     return status;
 }
 
-gpucoll_status Rank::call(gpucoll_team *team, const gpucoll_coll_args &args)
+gpucoll_status Rank::call(gpucoll_team *team, const gpucoll_coll_args &args, std::chrono::milliseconds pause)
 {
     gpucoll_request *request = nullptr;
     gpucoll_status status = gpucoll_post(team, &args, &request);
-    return status == GPUCOLL_OK ? finish(request) : status;
+    return status == GPUCOLL_OK ? finish(request, pause) : status;
 }
 
 /* FNV-1a, so that any number of bytes fits an exchange. */

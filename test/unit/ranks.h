@@ -6,6 +6,7 @@
 #define GPUCOLL_TEST_RANKS_H
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -60,10 +61,14 @@ class Rank
     bool barrier() { return meeting.barrier(); }
 
     gpucoll_status make_team(Meeting &members, uint32_t number, gpucoll_team **made);
-    /* Tests the request until it is final. */
-    static gpucoll_status finish(gpucoll_request *request);
-    static gpucoll_status call(gpucoll_team *team, const gpucoll_coll_args &args);
-    gpucoll_status call(const gpucoll_coll_args &args) { return call(team, args); }
+    /* Tests the request until it is final, with a pause between. */
+    static gpucoll_status finish(gpucoll_request *request, std::chrono::milliseconds pause = {});
+    static gpucoll_status call(gpucoll_team *team, const gpucoll_coll_args &args,
+                               std::chrono::milliseconds pause = {});
+    gpucoll_status call(const gpucoll_coll_args &args, std::chrono::milliseconds pause = {})
+    {
+        return call(team, args, pause);
+    }
     /* Do all ranks bring the same bytes? Collective. */
     bool agree(const void *data, size_t bytes);
 

@@ -4,9 +4,7 @@
 #ifndef GPUCOLL_TEST_UNIT_REDUCER_H
 #define GPUCOLL_TEST_UNIT_REDUCER_H
 
-#include <chrono>
 #include <memory>
-#include <thread>
 #include "test/unit/exchange_part.h"
 
 struct Reduction {
@@ -17,8 +15,7 @@ struct Reduction {
     uint32_t root = 0;
     bool in_place = false;
     gpucoll_form form = GPUCOLL_FORM_BLOCKING; /* of a reduce */
-    std::chrono::milliseconds pause =
-        std::chrono::milliseconds(0); /* of a reduce: between two looks of this rank */
+    std::chrono::milliseconds pause = {};      /* of a reduce: between two looks of this rank */
 };
 
 /* Buffers of one rank that are used by call after call: from the second on peers write into them. */
@@ -95,17 +92,7 @@ class Reducer
         args.send_blocks = sent.data();
         args.recv_blocks = receives ? &received : nullptr;
         args.form = call.form;
-        return call.pause.count() > 0 ? call_slowly(args, call.pause) : rank.call(args);
-    }
-    gpucoll_status call_slowly(const gpucoll_coll_args &args, std::chrono::milliseconds pause)
-    {
-        gpucoll_request *request = nullptr;
-        gpucoll_status status = gpucoll_post(rank.team, &args, &request);
-        while (status == GPUCOLL_OK && (status = gpucoll_test(request)) == GPUCOLL_IN_PROGRESS) {
-            std::this_thread::sleep_for(pause);
-            status = GPUCOLL_OK;
-        }
-        return status;
+        return rank.call(args, call.pause);
     }
 
     Rank &rank;

@@ -2,8 +2,15 @@
  * The plan of a call, by what its ranks have posted, and whether its kernel lingers.
  */
 #include "core/gate.h"
+#include "core/laid_runs.h"
+#include "core/packing.h"
 #include "core/plan/algorithm.h"
 #include "core/request.h"
+
+static bool packs_nothing(const struct gpucoll_request *request)
+{
+    return !gpucoll_packing_packs(request->packing) && !gpucoll_packing_unpacks(request->packing);
+}
 
 /* Does the kernel of the plan linger after all? One crew a GPU: the first lane is the one that a program with one call at a time always gets.
  * Not between kernels that pack and unpack, for which it would have to leave, nor where it has been of no use lately; nor where the results may
@@ -14,7 +21,7 @@ void gpucoll_call_lingers(struct gpucoll_request *request)
     const bool meant = plan->linger;
     const bool first = request->lane == request->gpu->lanes;
     request->stays_ns = gpucoll_plan_stays_ns(plan, request->team->context->config);
-    plan->linger &= first && request->packing == NULL && !request->migrates && !gpucoll_gate_wanted(request);
+    plan->linger &= first && packs_nothing(request) && !request->migrates && !gpucoll_gate_wanted(request);
     if (first) {
         const void *kind = plan->linger ? plan->algorithm : NULL;
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
@@ -42,12 +49,16 @@ gpucoll_status gpucoll_call_plan(struct gpucoll_request *request)
     };
     gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
     if (status == GPUCOLL_OK) {
+        gpucoll_laid_runs_settle(request);
         gpucoll_call_lingers(request);
     }
     if (status == GPUCOLL_OK && request->apart && plan->launched_us > 0) {
         call.apart = true;
         gpucoll_habit_launched(&request->lane->habit);
         status = gpucoll_team_plan(request->team, request->links, &call, plan);
+        if (status == GPUCOLL_OK) {
+            gpucoll_laid_runs_settle(request);
+        }
     }
     return status;
 }

@@ -340,6 +340,7 @@ static void fill_view(struct gpucoll_layout *layout, const struct shape *shape)
     for (uint32_t i = 0; i < shape->pieces; i++) {
         view->bytes += shape->piece[i].bytes;
     }
+    view->mean = make_dim(view->bytes / view->runs, 0);
     layout->bytes = view->bytes;
     for (uint32_t i = 0; i < shape->dims; i++) {
         layout->bytes *= shape->dim[i].count;
@@ -363,8 +364,10 @@ static bool fill_list(struct gpucoll_layout *layout, const struct shape *shape)
     for (uint32_t i = 0; i < shape->dims; i++) {
         layout->align = gpucoll_layout_align((uint64_t)shape->dim[i].stride, layout->align);
     }
+    layout->even = true;
     for (uint32_t i = 0; i < shape->pieces; i++) {
         const struct piece *piece = &shape->piece[i];
+        layout->even &= piece->bytes == shape->piece[0].bytes;
         layout->align = gpucoll_layout_align((uint64_t)piece->offset | piece->bytes, layout->align);
     }
     if (shape->pieces == 1) {

@@ -6,7 +6,7 @@
  *
  * Of a layout that is for a single element the extent does not matter, and is 0. Runs of one that is only packed may overlap.
  *
- * A layout is shared by counting references; everything but the count and the copies on devices is constant.
+ * A layout is shared by counting references; everything but the count, and what is said of copies on devices, is constant.
  */
 #ifndef GPUCOLL_LAYOUT_H
 #define GPUCOLL_LAYOUT_H
@@ -19,7 +19,7 @@
 /* The longest list: 1 MiB on the device. */
 enum { GPUCOLL_LAYOUT_MOST_RUNS = 1 << 16 };
 
-struct gpucoll_layout_copy; /* core/packing.c: the list of runs on a device */
+struct gpucoll_layout_copy; /* core/layout_copy.c */
 
 struct gpucoll_layout {
     uint32_t references; /* changed atomically */
@@ -30,6 +30,8 @@ struct gpucoll_layout {
     ptrdiff_t extent;
     struct gpucoll_layout_view view; /* `list` is the one below */
     struct gpucoll_layout_run *list; /* NULL for a single run */
+    bool even;                       /* all runs are of one length */
+    bool asked_for; /* by a call that could do with a copy (core/laid_runs.c); changed atomically */
     struct gpucoll_layout_copy *copies;
     void (*drop_copies)(struct gpucoll_layout *layout);
 };

@@ -36,8 +36,12 @@ libgpucoll_la_SOURCES += \
 	core/habit.c \
 	core/habit.h \
 	core/kernel_run.c \
+	core/laid_runs.c \
+	core/laid_runs.h \
 	core/layout.c \
 	core/layout.h \
+	core/layout_copy.c \
+	core/layout_copy.h \
 	core/links.c \
 	core/links.h \
 	core/observe.c \
@@ -79,6 +83,7 @@ libgpucoll_la_SOURCES += \
 	core/accel/host_arena.c \
 	core/accel/host_arena.h \
 	core/accel/host_exchange.c \
+	core/accel/host_laid.c \
 	core/accel/host_kernels.c \
 	core/accel/host_kernels.h \
 	core/accel/host_lines.h \
@@ -229,6 +234,8 @@ if CUDA
 libgpucoll_la_SOURCES += \
 	core/accel/cuda.c \
 	core/accel/cuda_accel.h \
+	core/accel/cuda_bell.c \
+	core/accel/cuda_bell.h \
 	core/accel/cuda_context.c \
 	core/accel/cuda_context.h \
 	core/accel/cuda_copier.c \

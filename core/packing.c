@@ -5,87 +5,9 @@
 #include "core/base/sizes.h"
 #include "core/context.h"
 #include "core/exchange.h"
-#include "core/layout.h"
+#include "core/layout_copy.h"
 
 static const uint64_t place_align = 256; /* of packed runs: kernels move them by whole packs */
-
-/* The list of a layout's runs in the memory of one GPU. A layout's copies are guarded by `copies_lock`, taken under the
- * context's lock, since a layout may be used in several contexts. */
-static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER;
-struct gpucoll_layout_copy {
-    struct gpucoll_layout_copy *next;
-    struct gpucoll_context *context;
-    struct gpucoll_gpu *gpu;
-    void *list;
-};
-
-static void drop_copies(struct gpucoll_layout *layout)
-{
-    while (layout->copies != NULL) {
-        struct gpucoll_layout_copy *copy = layout->copies;
-        layout->copies = copy->next;
-        pthread_mutex_lock(&copy->context->lock);
-        gpucoll_device_pool_put(&copy->gpu->pool, copy->list);
-        pthread_mutex_unlock(&copy->context->lock);
-        free(copy);
-    }
-}
-
-static const void *find_copy(const struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu)
-{
-    const struct gpucoll_layout_copy *copy = layout->copies;
-    while (copy != NULL && copy->gpu != gpu) {
-        copy = copy->next;
-    }
-    return copy != NULL ? copy->list : NULL;
-}
-
-static const void *make_copy(struct gpucoll_layout *layout, struct gpucoll_context *context,
-                             struct gpucoll_gpu *gpu)
-{
-    struct gpucoll_accel *accel = context->accel;
-    const size_t bytes = layout->view.runs * sizeof *layout->list;
-    struct gpucoll_layout_copy *copy = malloc(sizeof *copy);
-    void *list = copy != NULL ? gpucoll_device_pool_get(&gpu->pool, bytes) : NULL;
-    if (list == NULL || accel->ops->copy(accel, list, layout->list, bytes) != GPUCOLL_OK) {
-        gpucoll_device_pool_put(&gpu->pool, list);
-        free(copy);
-        return NULL;
-    }
-    *copy = (struct gpucoll_layout_copy){layout->copies, context, gpu, list};
-    layout->drop_copies = drop_copies;
-    layout->copies = copy;
-    return list;
-}
-
-/* The list on this GPU, copied there at the first call. NULL: no memory for it. */
-static const void *list_on(struct gpucoll_layout *layout, struct gpucoll_context *context,
-                           struct gpucoll_gpu *gpu)
-{
-    pthread_mutex_lock(&copies_lock);
-    const void *list = find_copy(layout, gpu);
-    if (list == NULL) {
-        list = make_copy(layout, context, gpu);
-    }
-    pthread_mutex_unlock(&copies_lock);
-    return list;
-}
-
-/* A kernel may still read it: this GPU's copy is no longer the layout's, so its memory stays taken until the GPU is closed. */
-static void lose_copy(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu)
-{
-    pthread_mutex_lock(&copies_lock);
-    struct gpucoll_layout_copy **link = &layout->copies;
-    while (*link != NULL && (*link)->gpu != gpu) {
-        link = &(*link)->next;
-    }
-    struct gpucoll_layout_copy *lost = *link;
-    if (lost != NULL) {
-        *link = lost->next;
-        free(lost);
-    }
-    pthread_mutex_unlock(&copies_lock);
-}
 
 /* One end of run `rank`: the block, and its layout. */
 struct end {
@@ -221,10 +143,11 @@ static bool find_lists(struct gpucoll_context *context, struct gpucoll_gpu *gpu,
 {
     for (uint32_t i = 0; i < count; i++) {
         if (noted[i].layout->list != NULL) {
-            noted[i].list = list_on(noted[i].layout, context, gpu);
-            if (noted[i].list == NULL) {
+            const struct gpucoll_layout_view *copy = gpucoll_layout_copy_on(noted[i].layout, context, gpu);
+            if (copy == NULL) {
                 return false;
             }
+            noted[i].list = gpucoll_layout_copy_list(copy);
         }
     }
     return true;
@@ -246,6 +169,17 @@ bool gpucoll_packing_take(struct gpucoll_packing *packing, struct gpucoll_contex
     return true;
 }
 
+void gpucoll_packing_direct(struct gpucoll_request *request)
+{
+    const struct gpucoll_packing *packing = request->packing;
+    for (uint32_t i = 0; i < packing->sends; i++) {
+        request->runs.run[packing->send[i].number].send = packing->memory + packing->send[i].at;
+    }
+    for (uint32_t i = 0; i < packing->receives; i++) {
+        request->runs.run[packing->receive[i].number].recv = packing->memory + packing->receive[i].at;
+    }
+}
+
 bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer)
 {
     struct gpucoll_packing *packing = request->packing;
@@ -256,12 +190,7 @@ bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buf
     if (!gpucoll_packing_take(packing, context, request->gpu, request->team->name)) {
         return false;
     }
-    for (uint32_t i = 0; i < packing->sends; i++) {
-        request->runs.run[packing->send[i].number].send = packing->memory + packing->send[i].at;
-    }
-    for (uint32_t i = 0; i < packing->receives; i++) {
-        request->runs.run[packing->receive[i].number].recv = packing->memory + packing->receive[i].at;
-    }
+    gpucoll_packing_direct(request);
     if (packing->receives > 0) {
         context->accel->ops->classify(context->accel, packing->memory, buffer);
     }
@@ -318,7 +247,7 @@ gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, str
 static void drop_layout(const struct gpucoll_packing *packing, struct gpucoll_layout *layout, bool abandoned)
 {
     if (abandoned && layout != NULL && packing->gpu != NULL) {
-        lose_copy(layout, packing->gpu);
+        gpucoll_layout_copy_lose(layout, packing->gpu);
     }
     gpucoll_layout_release(layout);
 }

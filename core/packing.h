@@ -29,6 +29,7 @@ struct gpucoll_packing {
     uint32_t send_ranks;    /* of one host; bit r: request->runs.run[r].send is not contiguous */
     uint32_t receive_ranks; /* likewise .recv */
     bool listed; /* what is sent is not packed, but goes by copies of its pieces (core/copy_list.h) */
+    bool laid;   /* nothing is packed or unpacked: the kernel finds the bytes (core/laid_runs.h) */
     uint64_t bytes;
     char *memory; /* of the GPU's pool; NULL: not taken, or there is nothing to pack */
     struct gpucoll_packed_run *send;
@@ -68,14 +69,16 @@ static inline bool gpucoll_packing_receives(const struct gpucoll_request *reques
 /* Takes memory of the request's GPU and directs the runs to it. False: there is not enough, the call is to be declined. Under the
  * context's lock. `buffer`, which describes the rank's buffers, comes to describe what is received into. */
 bool gpucoll_packing_reserve(struct gpucoll_request *request, struct gpucoll_buffer *buffer);
+/* Directs them there once more. */
+void gpucoll_packing_direct(struct gpucoll_request *request);
 /* Is there anything to pack, or to unpack? */
 static inline bool gpucoll_packing_packs(const struct gpucoll_packing *packing)
 {
-    return packing != NULL && packing->sends > 0 && !packing->listed;
+    return packing != NULL && packing->sends > 0 && !packing->listed && !packing->laid;
 }
 static inline bool gpucoll_packing_unpacks(const struct gpucoll_packing *packing)
 {
-    return packing != NULL && packing->receives > 0;
+    return packing != NULL && packing->receives > 0 && !packing->laid;
 }
 /* Nothing of the call runs any more, or its lane is poisoned. */
 void gpucoll_packing_close(struct gpucoll_request *request);

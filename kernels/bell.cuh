@@ -1,5 +1,5 @@
 /*
- * Hearing a bell (kernel_abi.h): by the leading warp of a CTA, which looks at it in host memory until it finds a call newer than the latest.
+ * Hearing a bell (bell_abi.h): by the leading warp of a CTA, which looks at it in host memory until it finds a call newer than the latest.
  *
  * A look takes 1.2 us of PCIe. By loads there is one at a time, since a warp waits for what it loads. By copies into shared memory two are on their
  * way, half a look apart, so that a call is heard sooner, and most so by the last of several CTAs or ranks (docs/design-linger.md, "Two looks at a time").
@@ -8,22 +8,22 @@
 #ifndef GPUCOLL_KERNELS_BELL_CUH
 #define GPUCOLL_KERNELS_BELL_CUH
 
+#include "kernels/bell_abi.h"
 #include "kernels/bulk.cuh"
 #include "kernels/sync.cuh"
 
 namespace gpucoll {
 
 static_assert(GPUCOLL_BELL_MAX_RANKS + 2 <= warp_threads, "a chunk of each row for each lane of the leading warp");
-static_assert(2 + 3 * GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_BELL_CHUNKS, "room for the three rows of an exchange");
+static_assert(2 + (GPUCOLL_BELL_LAYOUT_ROWS + 1) * GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_BELL_CHUNKS, "room for all rows");
 static_assert(GPUCOLL_BELL_MAX_RANKS <= GPUCOLL_MAX_LOCAL, "a run and a peer for each rank that a bell can name");
 
 constexpr bool looks_after_others = true;
 
-/* What a lane of the leading warp has found: its chunk of the first row, and of an exchange the runs of rank `lane`. */
-struct heard_chunks {
+/* What a lane of the leading warp has found: its chunk of the first row, and of those that follow the ones of rank `lane`. */
+template <uint32_t Rows> struct heard_chunks {
     words head;
-    words send;
-    words recv;
+    words row[Rows > 0 ? Rows : 1];
     uint32_t sequence;
 };
 
@@ -38,17 +38,19 @@ __device__ __forceinline__ uint32_t sequence_of(words chunk)
 }
 
 /* A lane's chunks of a bell, or of a copy of one. All rows are loaded before one is used: one after another they would take several round trips. */
-template <bool Runs, typename Load>
-__device__ __forceinline__ heard_chunks chunks_of_lane(uint32_t nranks, const gpucoll_bell_chunk *chunk, Load load)
+template <uint32_t Rows, typename Load>
+__device__ __forceinline__ heard_chunks<Rows> chunks_of_lane(uint32_t nranks, const gpucoll_bell_chunk *chunk, Load load)
 {
     const uint32_t lane = threadIdx.x;
-    heard_chunks heard = {};
+    heard_chunks<Rows> heard = {};
     if (lane < nranks + 2) {
         heard.head = load(&chunk[lane]);
     }
-    if (Runs && lane < nranks) {
-        heard.send = load(&chunk[gpucoll_bell_send(nranks, lane)]);
-        heard.recv = load(&chunk[gpucoll_bell_recv(nranks, lane)]);
+    if constexpr (Rows > 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < Rows && lane < nranks; i++) {
+            heard.row[i] = load(&chunk[gpucoll_bell_chunk_of(nranks, i, lane)]);
+        }
     }
     return heard;
 }
@@ -59,20 +61,34 @@ __device__ __forceinline__ uint64_t said_by_first(const gpucoll_kernel_args &cal
     return blockIdx.x == 0 ? 0 : load_acquire(call.crew);
 }
 
+/* Are the chunks of all rows of that call? */
+template <uint32_t Rows> __device__ __forceinline__ bool has_rows(const heard_chunks<Rows> &heard, uint32_t sequence)
+{
+    bool whole = true;
+    if constexpr (Rows > 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < Rows; i++) {
+            whole &= sequence_of(heard.row[i]) == sequence;
+        }
+    }
+    return whole;
+}
+
 /* Is that all of a call that is newer than the latest? */
-template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks &heard)
+template <uint32_t Rows> __device__ __forceinline__ bool is_whole(const gpucoll_kernel_args &call, heard_chunks<Rows> &heard)
 {
     const uint32_t lane = threadIdx.x;
     const uint32_t sequence = __shfl_sync(whole_warp, sequence_of(heard.head), 0);
     heard.sequence = sequence;
     bool whole = static_cast<int32_t>(sequence - call.done_value) > 0 &&
                  __all_sync(whole_warp, lane >= call.nranks + 2 || sequence_of(heard.head) == sequence);
-    if (Runs && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
-        whole = __all_sync(whole_warp, lane >= call.nranks ||
-                                           (sequence_of(heard.send) == sequence && sequence_of(heard.recv) == sequence));
+    if (Rows > 0 && whole && __shfl_sync(whole_warp, value_of(heard.head), 1) != GPUCOLL_BELL_LEAVE) {
+        whole = __all_sync(whole_warp, lane >= call.nranks || has_rows(heard, sequence));
     }
     return whole;
 }
+
+template <uint32_t Rows> struct bell_looks;
 
 /*
  * How a bell is looked at, by one object for each wait for a call:
@@ -81,20 +97,20 @@ template <bool Runs> __device__ __forceinline__ bool is_whole(const gpucoll_kern
  *                      first CTA says (linger.cuh)
  *   end()              the last
  */
-template <bool Runs> class bell_by_loads {
+template <uint32_t Rows> class bell_by_loads {
   public:
-    __device__ __forceinline__ bell_by_loads(const gpucoll_kernel_args &call, struct bell_looks &) : call_(call), before_(0), said_(0)
+    __device__ __forceinline__ bell_by_loads(const gpucoll_kernel_args &call, bell_looks<Rows> &) : call_(call), before_(0), said_(0)
     {
     }
 
     __device__ __forceinline__ void ask()
     {
-        heard_ = chunks_of_lane<Runs>(call_.nranks, call_.bell[blockIdx.x].chunk, load_words);
+        heard_ = chunks_of_lane<Rows>(call_.nranks, call_.bell[blockIdx.x].chunk, load_words);
         before_ = said_;
         said_ = said_by_first(call_);
     }
 
-    __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
+    __device__ __forceinline__ bool next(heard_chunks<Rows> &heard, uint64_t &said)
     {
         heard = heard_;
         said = before_;
@@ -107,7 +123,7 @@ template <bool Runs> class bell_by_loads {
 
   private:
     const gpucoll_kernel_args &call_;
-    heard_chunks heard_;
+    heard_chunks<Rows> heard_;
     uint64_t before_;
     uint64_t said_;
 };
@@ -121,8 +137,8 @@ constexpr int64_t clocks_between_looks = 1200;
 constexpr int64_t clocks_before_looks = 3600;
 
 /* In each CTA's shared memory, kept from one wait to the next. */
-struct bell_looks {
-    __align__(16) gpucoll_bell_chunk chunk[looks_under_way][GPUCOLL_BELL_CHUNKS];
+template <uint32_t Rows> struct bell_looks {
+    __align__(16) gpucoll_bell_chunk chunk[looks_under_way][2 + (Rows + 1) * GPUCOLL_BELL_MAX_RANKS];
     bulk_barrier come[looks_under_way];
     uint64_t said[looks_under_way];
     uint32_t asked; /* looks, in all */
@@ -130,7 +146,7 @@ struct bell_looks {
 };
 
 /* By one thread, before a barrier of the CTA. */
-__device__ __forceinline__ void open_looks(bell_looks &looks)
+template <uint32_t Rows> __device__ __forceinline__ void open_looks(bell_looks<Rows> &looks)
 {
     for (uint32_t i = 0; i < looks_under_way; i++) {
         looks.come[i].init(1);
@@ -140,13 +156,13 @@ __device__ __forceinline__ void open_looks(bell_looks &looks)
     looks.taken = 0;
 }
 
-__device__ __forceinline__ bool has_come(bell_looks &looks, uint32_t look)
+template <uint32_t Rows> __device__ __forceinline__ bool has_come(bell_looks<Rows> &looks, uint32_t look)
 {
     return looks.come[look % looks_under_way].has_ended_by_now(look / looks_under_way & 1);
 }
 
 /* By one thread of a CTA that ends, which it must not before what is copied into its memory has come. */
-__device__ __forceinline__ void close_looks(bell_looks &looks)
+template <uint32_t Rows> __device__ __forceinline__ void close_looks(bell_looks<Rows> &looks)
 {
     while (looks.taken != looks.asked) {
         looks.taken += has_come(looks, looks.taken) ? 1 : 0;
@@ -155,9 +171,9 @@ __device__ __forceinline__ void close_looks(bell_looks &looks)
 
 /* Looks that were under way when the call before was heard are still there, and find nothing: a call is rung after the end of the one before. `After`: the
  * first look waits, for other CTAs have not ended yet. */
-template <bool Runs, bool After = false> class bell_by_copies {
+template <uint32_t Rows, bool After = false> class bell_by_copies {
   public:
-    __device__ __forceinline__ bell_by_copies(const gpucoll_kernel_args &call, bell_looks &looks)
+    __device__ __forceinline__ bell_by_copies(const gpucoll_kernel_args &call, bell_looks<Rows> &looks)
         : call_(call), looks_(looks), asked_(looks.asked), taken_(looks.taken), asked_at_(clock64() + (After ? clocks_before_looks : 0) - clocks_between_looks),
           said_(0)
     {
@@ -172,7 +188,7 @@ template <bool Runs, bool After = false> class bell_by_copies {
         }
         if (threadIdx.x == 0) {
             const uint32_t slot = asked_ % looks_under_way;
-            const uint32_t bytes = gpucoll_bell_chunks(call_.nranks, Runs) * static_cast<uint32_t>(sizeof(gpucoll_bell_chunk));
+            const uint32_t bytes = gpucoll_bell_chunks(call_.nranks, Rows) * static_cast<uint32_t>(sizeof(gpucoll_bell_chunk));
             looks_.said[slot] = said_;
             looks_.come[slot].arrive_expecting(bytes);
             load_bulk(looks_.chunk[slot], call_.bell[blockIdx.x].chunk, bytes, looks_.come[slot]);
@@ -182,13 +198,13 @@ template <bool Runs, bool After = false> class bell_by_copies {
         said_ = said_by_first(call_);
     }
 
-    __device__ __forceinline__ bool next(heard_chunks &heard, uint64_t &said)
+    __device__ __forceinline__ bool next(heard_chunks<Rows> &heard, uint64_t &said)
     {
         const uint32_t slot = taken_ % looks_under_way;
         if (asked_ == taken_ || !__all_sync(whole_warp, has_come(looks_, taken_))) {
             return false;
         }
-        heard = chunks_of_lane<Runs>(call_.nranks, looks_.chunk[slot], load_copied);
+        heard = chunks_of_lane<Rows>(call_.nranks, looks_.chunk[slot], load_copied);
         said = looks_.said[slot];
         taken_++;
         __syncwarp(); /* all have read the slot before it is asked for again */
@@ -212,7 +228,7 @@ template <bool Runs, bool After = false> class bell_by_copies {
     }
 
     const gpucoll_kernel_args &call_;
-    bell_looks &looks_;
+    bell_looks<Rows> &looks_;
     uint32_t asked_;
     uint32_t taken_;
     int64_t asked_at_;
@@ -221,17 +237,17 @@ template <bool Runs, bool After = false> class bell_by_copies {
 
 #else
 
-struct bell_looks {};
+template <uint32_t Rows> struct bell_looks {};
 
-__device__ __forceinline__ void open_looks(bell_looks &)
+template <uint32_t Rows> __device__ __forceinline__ void open_looks(bell_looks<Rows> &)
 {
 }
 
-__device__ __forceinline__ void close_looks(bell_looks &)
+template <uint32_t Rows> __device__ __forceinline__ void close_looks(bell_looks<Rows> &)
 {
 }
 
-template <bool Runs, bool After = false> using bell_by_copies = bell_by_loads<Runs>;
+template <uint32_t Rows, bool After = false> using bell_by_copies = bell_by_loads<Rows>;
 
 #endif
 

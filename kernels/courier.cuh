@@ -17,9 +17,9 @@ static_assert(GPUCOLL_COURIER_CHUNK % sizeof(uint32_t) == 0 &&
               "a chunk is a peer's lane and epoch");
 
 struct courier_calls {
-    static constexpr bool has_runs = false;
+    static constexpr uint32_t rows = GPUCOLL_BELL_NO_ROWS;
     static constexpr bool reaches_peers = false;
-    using bell = bell_by_loads<has_runs>; /* its calls are short */
+    using bell = bell_by_loads<rows>; /* its calls are short */
 
     static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
     {

@@ -15,6 +15,7 @@
 
 #include "kernels/exchange_ll128.cuh"
 #include "kernels/exchange_simple.cuh"
+#include "kernels/laid.cuh"
 #include "kernels/linger.cuh"
 #include "kernels/ll_reduce.cuh"
 #include "kernels/reduce_blocks.cuh"
@@ -29,7 +30,39 @@ __device__ __forceinline__ uint32_t turn_of(const gpucoll_kernel_args &args, uin
     return args.nranks == 2 ? 0 : item / packs;
 }
 
+/* The ends of runs that have no layouts, and what a rank keeps for itself. (With layouts: laid.cuh.) */
+struct plain_runs {
+    static __device__ __forceinline__ pack load(const gpucoll_kernel_runs &runs, uint32_t peer, uint64_t index)
+    {
+        return message(runs.run[peer].send, runs.run[peer].send_bytes).load(index);
+    }
+
+    class place {
+      public:
+        __device__ __forceinline__ place(const gpucoll_kernel_runs &runs, uint32_t peer, uint64_t index)
+            : run_(runs.run[peer]), index_(index)
+        {
+        }
+
+        __device__ __forceinline__ void store(pack value) const
+        {
+            message(run_.recv, run_.recv_bytes).store(index_, value);
+        }
+
+      private:
+        const gpucoll_kernel_run &run_;
+        const uint64_t index_;
+    };
+
+    static __device__ __forceinline__ void keep(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs, crew_share share, pack_share,
+                                                uint32_t)
+    {
+        copy_own(args, runs, share);
+    }
+};
+
 /* False if the wait was given up. */
+template <typename Runs>
 __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                         crew_share share, pack_share mine)
 {
@@ -43,12 +76,12 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
         const uint32_t peer = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[peer];
         if (item < items && index < packs_of(run.send_bytes)) {
-            const pack value = message(run.send, run.send_bytes).load(index);
+            const pack value = Runs::load(runs, peer, index);
             ll_area(args.peer[peer].lane, args.ll_plane).store(args.rank, index, value, args.peer[peer].epoch);
         }
     }
     __syncwarp(); /* in place, all have read what is sent before anything is received */
-    copy_own(args, runs, share);
+    Runs::keep(args, runs, share, mine, items);
     const ll_area inbox(args.peer[args.rank].lane, args.ll_plane);
     const uint32_t epoch = args.peer[args.rank].epoch;
     waiter wait(args.status);
@@ -59,6 +92,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
         const uint32_t source = rank_after(args, turn);
         const gpucoll_kernel_run &run = runs.run[source];
         const bool wanted = index < packs_of(run.recv_bytes);
+        const typename Runs::place to(runs, source, wanted ? index : 0);
         ll_lines lines;
         for (;;) {
             lines = inbox.look(source, index);
@@ -72,7 +106,7 @@ __device__ __forceinline__ bool move_ll(const gpucoll_kernel_args &args, const g
             }
         }
         if (wanted) {
-            message(run.recv, run.recv_bytes).store(index, lines.value());
+            to.store(lines.value());
         }
     }
     return true;
@@ -144,9 +178,9 @@ __device__ __forceinline__ bool reduce_ll(const gpucoll_kernel_args &args, const
 
 /* The calls of a kernel that lingers (linger.cuh). */
 struct exchange_calls {
-    static constexpr bool has_runs = true;
+    static constexpr uint32_t rows = GPUCOLL_BELL_RUN_ROWS;
     static constexpr bool reaches_peers = false;
-    using bell = bell_by_copies<has_runs>;
+    using bell = bell_by_copies<rows>;
 
     static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
                                                     uint32_t threads)
@@ -158,13 +192,36 @@ struct exchange_calls {
 struct move_calls : exchange_calls {
     static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
     {
-        return move_ll(args, runs, crew_share{0, 1}, pack_of_lane());
+        return move_ll<plain_runs>(args, runs, crew_share{0, 1}, pack_of_lane());
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)
     {
-        return args.kernel == GPUCOLL_KERNEL_MOVE_LL ? move_ll(args, runs, share, packs_of_share(share)) : move_ll128(args, runs, share);
+        return args.kernel == GPUCOLL_KERNEL_MOVE_LL ? move_ll<plain_runs>(args, runs, share, packs_of_share(share)) : move_ll128(args, runs, share);
+    }
+};
+
+/* Of runs that have layouts. */
+struct laid_calls : exchange_calls {
+    static constexpr uint32_t rows = GPUCOLL_BELL_LAYOUT_ROWS;
+    using bell = bell_by_copies<rows>;
+
+    /* With those of what the rank keeps. */
+    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks, uint32_t threads)
+    {
+        return gpucoll_leader_suffices(kernel, bytes, nranks + 1, threads);
+    }
+
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+    {
+        return move_ll<laid_runs>(args, runs, crew_share{0, 1}, pack_of_lane());
+    }
+
+    static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
+                                               crew_share share)
+    {
+        return move_ll<laid_runs>(args, runs, share, packs_of_share(share));
     }
 };
 

@@ -9,6 +9,13 @@ extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS, 1)
     gpucoll::crew_kernel<gpucoll::move_calls>(args, &runs);
 }
 
+extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS, 1)
+    gpucoll_exchange_lines_laid(const __grid_constant__ gpucoll_kernel_args args,
+                                const __grid_constant__ gpucoll_kernel_runs runs)
+{
+    gpucoll::crew_kernel<gpucoll::laid_calls>(args, &runs);
+}
+
 extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)
     gpucoll_exchange_move(const __grid_constant__ gpucoll_kernel_args args,
                           const __grid_constant__ gpucoll_kernel_runs runs)

@@ -36,6 +36,7 @@ struct row {
                                   [GPUCOLL_KERNEL_TWOSHOT_LL128] = "gpucoll_lines_" #suite,                  \
                                   [GPUCOLL_KERNEL_TWOSHOT] = "gpucoll_twoshot_" #suite,                      \
                                   [GPUCOLL_KERNEL_MOVE_LL] = "gpucoll_exchange_lines_move",                  \
+                                  [GPUCOLL_KERNEL_MOVE_LAYOUTS] = "gpucoll_exchange_lines_laid",             \
                                   [GPUCOLL_KERNEL_MOVE_LL128] = "gpucoll_exchange_lines_move",               \
                                   [GPUCOLL_KERNEL_MOVE] = "gpucoll_exchange_move",                           \
                                   [GPUCOLL_KERNEL_REDUCE_LL] = "gpucoll_exchange_lines_" #suite,             \

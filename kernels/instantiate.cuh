@@ -15,9 +15,9 @@ namespace gpucoll {
 
 /* The calls of a kernel that lingers (linger.cuh). */
 template <typename Op> struct allreduce_calls {
-    static constexpr bool has_runs = false;
+    static constexpr uint32_t rows = GPUCOLL_BELL_NO_ROWS;
     static constexpr bool reaches_peers = false;
-    using bell = bell_by_copies<has_runs>;
+    using bell = bell_by_copies<rows>;
 
     static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks,
                                                     uint32_t threads)

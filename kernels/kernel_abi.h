@@ -45,11 +45,13 @@ enum {
     GPUCOLL_FEW_CTAS = 64,
     GPUCOLL_MANY_CTAS = 2 * GPUCOLL_FEW_CTAS,
     GPUCOLL_CREW_CTAS = 32,    /* of a lingering kernel, at most */
+    GPUCOLL_BELL_MAX_RANKS = 30, /* likewise; bell_abi.h */
     GPUCOLL_MAX_THREADS = 512, /* of a CTA; leaves each thread the registers for several packs in flight */
     GPUCOLL_SERVICE_THREADS =
         64, /* of a CTA of RELAY over Simple, and of TWOSHOT_DIRECT: they wait and flag. With them a CTA has at least */
     GPUCOLL_LEAST_SERVED_THREADS = GPUCOLL_SERVICE_THREADS + 32,
     GPUCOLL_PACK_BYTES = 16, /* unit of work of one thread; whole elements of every type */
+    GPUCOLL_LAID_BYTES = 4,  /* what MOVE_LAYOUTS moves at once where the bytes of a pack lie apart */
     GPUCOLL_LINE_PACKS = 7,  /* of data in a line of LL128 */
     GPUCOLL_LINE_BYTES = 128,
     GPUCOLL_STREAM_BATCH = 4,       /* of LL128 between two ranks: rows that a thread works on at once, */
@@ -81,7 +83,8 @@ enum gpucoll_kernel {
     GPUCOLL_KERNEL_TWOSHOT_LL128, /* allreduce, LL128: reduce-scatter then all-gather, by stores only */
     GPUCOLL_KERNEL_TWOSHOT,       /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_MOVE_LL,       /* exchange of runs, LL: what arrives is copied; takes no functor */
-    GPUCOLL_KERNEL_MOVE_LL128,    /* the same, LL128 */
+    GPUCOLL_KERNEL_MOVE_LAYOUTS,  /* MOVE_LL of runs that have layouts (layout_abi.h) */
+    GPUCOLL_KERNEL_MOVE_LL128,    /* exchange of runs, LL128 */
     GPUCOLL_KERNEL_MOVE,          /* the same over Simple, in rounds */
     GPUCOLL_KERNEL_REDUCE_LL,     /* exchange of runs, LL: what arrives is reduced in rank order */
     GPUCOLL_KERNEL_REDUCE_LL128,  /* the same, LL128 */
@@ -104,8 +107,8 @@ static inline GPUCOLL_HD bool gpucoll_kernel_is_exchange(uint32_t kernel)
 
 static inline GPUCOLL_HD bool gpucoll_kernel_has_functor(uint32_t kernel)
 {
-    return kernel != GPUCOLL_KERNEL_MOVE_LL && kernel != GPUCOLL_KERNEL_MOVE_LL128 && kernel != GPUCOLL_KERNEL_MOVE &&
-           kernel != GPUCOLL_KERNEL_STORE && kernel != GPUCOLL_KERNEL_SPREAD && kernel != GPUCOLL_KERNEL_FETCH &&
+    const bool moves = kernel >= GPUCOLL_KERNEL_MOVE_LL && kernel <= GPUCOLL_KERNEL_MOVE;
+    return !moves && kernel != GPUCOLL_KERNEL_STORE && kernel != GPUCOLL_KERNEL_SPREAD && kernel != GPUCOLL_KERNEL_FETCH &&
            kernel != GPUCOLL_KERNEL_DELIVER;
 }
 
@@ -149,6 +152,7 @@ static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t 
     case GPUCOLL_KERNEL_REDUCE_LL:
         return packs <= threads;
     case GPUCOLL_KERNEL_MOVE_LL:
+    case GPUCOLL_KERNEL_MOVE_LAYOUTS:
         return packs * (nranks > 1 ? nranks - 1 : 1) <= threads;
     default:
         return false;
@@ -215,58 +219,14 @@ static inline void gpucoll_status_abort(struct gpucoll_kernel_status *status, ui
     }
 }
 
-/*
- * How the host gives a lingering kernel its next call, in host memory that the device polls. A chunk is written by two 8-byte
- * stores, first the pointer and then, as a release, the value together with the sequence number (the call's done_value). It is
- * read by one 16-byte load, or copied with others, which takes both words from one look at its cache line: with the number it has the pointer of the
- * same call. So a warp that reads all chunks with one load for each lane knows from the numbers whether it has the call, whatever
- * the order in which the chunks became visible.
- *
- *   chunk 0        send buffer | bytes
- *   chunk 1        receive buffer | kernel, or GPUCOLL_BELL_LEAVE, and above it the number of CTAs that share the call and the variant
- *   chunk 2 + i    lane of rank i | its epoch
- *
- * An exchange has two more rows behind that of the lanes, a chunk for each rank: the run that is sent, place | bytes, and the one that is
- * received. (Runs of calls that are rung for are shorter than 4 GiB.) They mean nothing to other calls, nor with LEAVE. All that is to be read lies together.
- *
- * Each CTA of the kernel has a bell of its own, rung for the calls that it has a part in: loads of the same line of host memory by several
- * SMs are done one after the other (docs/design-linger.md).
- */
-struct gpucoll_bell_chunk {
-    uint64_t pointer;
-    uint32_t value;
-    uint32_t sequence;
-};
-
-enum { GPUCOLL_BELL_MAX_RANKS = 30, GPUCOLL_BELL_CHUNKS = 96, GPUCOLL_BELL_LEAVE = 0xffff };
-
-struct gpucoll_bell {
-    struct gpucoll_bell_chunk chunk[GPUCOLL_BELL_CHUNKS];
-};
-
-/* Which chunks are the runs of rank i. */
-static inline GPUCOLL_HD uint32_t gpucoll_bell_send(uint32_t nranks, uint32_t i)
-{
-    return 2 + nranks + i;
-}
-
-static inline GPUCOLL_HD uint32_t gpucoll_bell_recv(uint32_t nranks, uint32_t i)
-{
-    return 2 + 2 * nranks + i;
-}
-
-/* How many there are of a call. */
-static inline GPUCOLL_HD uint32_t gpucoll_bell_chunks(uint32_t nranks, bool runs)
-{
-    return 2 + (runs ? 3 : 1) * nranks;
-}
-
 /* A rank of the call: where its lane is, as this rank's device sees it, and the epoch its owner gave it for this call. */
 struct gpucoll_kernel_peer {
     void *lane;
     uint32_t epoch;
     uint32_t number; /* RELAY: its rank, to be named if it is waited for in vain */
 };
+
+struct gpucoll_bell; /* kernels/bell_abi.h */
 
 /* Begins as a bell does, so that a lingering kernel puts what it has heard straight into its arguments: `send` and the low half of
  * `bytes` are chunk 0, `recv`, `kernel`, `crew_ctas` and `variant` are chunk 1, peer[i] is chunk 2 + i of which only the first 12 bytes are taken. */
@@ -315,6 +275,9 @@ struct gpucoll_kernel_args {
  *   REDUCE  what comes from the ranks with recv_bytes, and run[rank].send if it has bytes, is reduced in rank order into
  *           run[rank].recv; all these have run[rank].recv_bytes. run[p].recv of other ranks is not used.
  *
+ *   MOVE_LAYOUTS   both ends of run[p] may have a layout, in memory of this device: then the bytes lie as it says, from that end on as the address
+ *           of element 0. All its offsets, lengths and strides, the run's bytes and that address are multiples of GPUCOLL_LAID_BYTES.
+ *
  *   STORE   run[p].send goes straight to run[p].recv, the receive buffer of rank p as this device sees it; both have send_bytes. Nobody waits.
  *
  *   SPREAD  the same; all runs with bytes send the same, which may lie in the memory of a peer.
@@ -337,8 +300,16 @@ struct gpucoll_kernel_run {
     uint64_t recv_bytes;
 };
 
+struct gpucoll_layout_view;
+
+struct gpucoll_run_layouts {
+    const struct gpucoll_layout_view *send; /* NULL: one byte behind the other */
+    const struct gpucoll_layout_view *recv;
+};
+
 struct gpucoll_kernel_runs {
-    struct gpucoll_kernel_run run[GPUCOLL_MAX_LOCAL]; /* by rank; filled up to nranks */
+    struct gpucoll_kernel_run run[GPUCOLL_MAX_LOCAL];        /* by rank; filled up to nranks */
+    struct gpucoll_run_layouts layouts[GPUCOLL_MAX_LOCAL];   /* likewise, for MOVE_LAYOUTS only */
 };
 
 /* Bytes of the arguments that are filled. */
@@ -350,6 +321,11 @@ static inline GPUCOLL_HD size_t gpucoll_kernel_args_bytes(uint32_t nranks)
 static inline GPUCOLL_HD size_t gpucoll_kernel_runs_bytes(uint32_t nranks)
 {
     return nranks * sizeof(struct gpucoll_kernel_run);
+}
+
+static inline GPUCOLL_HD size_t gpucoll_run_layouts_bytes(uint32_t kernel, uint32_t nranks)
+{
+    return kernel == GPUCOLL_KERNEL_MOVE_LAYOUTS ? nranks * sizeof(struct gpucoll_run_layouts) : 0;
 }
 
 /* Bytes of one lane with a data area of `data_bytes`. */

@@ -34,6 +34,7 @@ struct gpucoll_layout_dim {
 
 struct gpucoll_layout_view {
     struct gpucoll_layout_dim dim[GPUCOLL_LAYOUT_DIMS]; /* outermost first */
+    struct gpucoll_layout_dim mean;                     /* of a list, a step of the runs' mean length */
     uint32_t dims;
     uint32_t runs;                         /* innermost; at least 1 */
     int64_t offset;                        /* of a single run */
@@ -59,7 +60,8 @@ struct gpucoll_pack_args {
     struct gpucoll_pack_job job[GPUCOLL_MAX_LOCAL];
 };
 
-static inline GPUCOLL_HD uint64_t gpucoll_layout_divide(const struct gpucoll_layout_dim *dim, uint64_t position)
+static inline GPUCOLL_HD uint64_t gpucoll_layout_divide(const struct gpucoll_layout_dim *dim,
+                                                        uint64_t position)
 {
 #ifdef __CUDA_ARCH__
     const uint64_t high = __umul64hi(position, dim->magic);
@@ -70,14 +72,45 @@ static inline GPUCOLL_HD uint64_t gpucoll_layout_divide(const struct gpucoll_lay
     return dim->magic == 0 ? position : high >> dim->shift;
 }
 
-/* The last run that begins at `position` or before. */
-static inline GPUCOLL_HD uint32_t gpucoll_layout_search(const struct gpucoll_layout_view *view, uint64_t position)
+/* Run `index` of a list. `past_l1`: by a kernel that may have been there before the list was, and so may find in L1 what an earlier call has read. */
+static inline GPUCOLL_HD struct gpucoll_layout_run
+gpucoll_layout_run_at(const struct gpucoll_layout_view *view, uint32_t index, bool past_l1)
 {
-    uint32_t low = 0;
-    uint32_t high = view->runs;
+#ifdef __CUDA_ARCH__
+    if (past_l1) {
+        const ulonglong2 both = __ldcg((const ulonglong2 *)&view->list[index]);
+        const struct gpucoll_layout_run run = {both.x, (int64_t)both.y};
+        return run;
+    }
+#else
+    (void)past_l1;
+#endif
+    return view->list[index];
+}
+
+/* Where run `index` begins, packed; behind the last, where they end. */
+static inline GPUCOLL_HD uint64_t gpucoll_layout_run_begin(const struct gpucoll_layout_view *view,
+                                                           uint32_t index, bool past_l1)
+{
+    return index < view->runs ? gpucoll_layout_run_at(view, index, past_l1).at : view->bytes;
+}
+
+/* The run that it is if all are of one length, as those of most lists are. */
+static inline GPUCOLL_HD uint32_t gpucoll_layout_guess(const struct gpucoll_layout_view *view,
+                                                       uint64_t position)
+{
+    const uint64_t guess = gpucoll_layout_divide(&view->mean, position);
+    return guess < view->runs ? (uint32_t)guess : view->runs - 1;
+}
+
+/* The last of the runs from `low` on and before `high` that begins at `position` or before. */
+static inline GPUCOLL_HD uint32_t gpucoll_layout_search(const struct gpucoll_layout_view *view,
+                                                        uint64_t position, uint32_t low, uint32_t high,
+                                                        bool past_l1)
+{
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        if (view->list[middle].at <= position) {
+        if (gpucoll_layout_run_at(view, middle, past_l1).at <= position) {
             low = middle;
         } else {
             high = middle;
@@ -86,25 +119,45 @@ static inline GPUCOLL_HD uint32_t gpucoll_layout_search(const struct gpucoll_lay
     return low;
 }
 
-/* Where the byte at packed `position` lies, from the address of element 0. `*left`: so many bytes from there on lie
- * together. */
-static inline GPUCOLL_HD int64_t gpucoll_layout_find(const struct gpucoll_layout_view *view, uint64_t position,
-                                                     uint64_t *left)
+/* How far in memory the step is that `*position` lies in, which becomes the position within it. */
+static inline GPUCOLL_HD int64_t gpucoll_layout_step(const struct gpucoll_layout_dim *dim, uint64_t *position)
+{
+    const uint64_t step = gpucoll_layout_divide(dim, *position);
+    *position -= step * dim->bytes;
+    return (int64_t)step * dim->stride;
+}
+
+/* Where the byte at packed `position` of the innermost runs lies. `*left`: so many bytes from there on lie together. `past_l1`: as above. */
+static inline GPUCOLL_HD int64_t gpucoll_layout_find_inside(const struct gpucoll_layout_view *view,
+                                                            uint64_t position, bool past_l1, uint64_t *left)
+{
+    if (view->runs == 1) {
+        *left = view->bytes - position;
+        return view->offset + (int64_t)position;
+    }
+    uint32_t index = gpucoll_layout_guess(view, position);
+    struct gpucoll_layout_run run = gpucoll_layout_run_at(view, index, past_l1);
+    uint64_t end = gpucoll_layout_run_begin(view, index + 1, past_l1);
+    if (position < run.at || position >= end) {
+        const bool below = position < run.at;
+        index =
+            gpucoll_layout_search(view, position, below ? 0 : index + 1, below ? index : view->runs, past_l1);
+        run = gpucoll_layout_run_at(view, index, past_l1);
+        end = gpucoll_layout_run_begin(view, index + 1, past_l1);
+    }
+    *left = end - position;
+    return run.offset + (int64_t)(position - run.at);
+}
+
+/* Where the byte at packed `position` lies, from the address of element 0. */
+static inline GPUCOLL_HD int64_t gpucoll_layout_find(const struct gpucoll_layout_view *view,
+                                                     uint64_t position, uint64_t *left)
 {
     int64_t offset = 0;
     for (uint32_t i = 0; i < view->dims; i++) {
-        const uint64_t step = gpucoll_layout_divide(&view->dim[i], position);
-        position -= step * view->dim[i].bytes;
-        offset += (int64_t)step * view->dim[i].stride;
+        offset += gpucoll_layout_step(&view->dim[i], &position);
     }
-    if (view->runs == 1) {
-        *left = view->bytes - position;
-        return offset + view->offset + (int64_t)position;
-    }
-    const uint32_t run = gpucoll_layout_search(view, position);
-    const uint64_t end = run + 1 < view->runs ? view->list[run + 1].at : view->bytes;
-    *left = end - position;
-    return offset + view->list[run].offset + (int64_t)(position - view->list[run].at);
+    return offset + gpucoll_layout_find_inside(view, position, false, left);
 }
 
 #endif

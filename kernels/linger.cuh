@@ -1,6 +1,6 @@
 /*
  * Kernels that linger: after a call the kernel stays for a bounded time and takes further calls from bells in host memory
- * (kernel_abi.h), which spares each of them the launch. Each CTA of the crew has a bell of its own, hears it by its first warp, does
+ * (bell_abi.h), which spares each of them the launch. Each CTA of the crew has a bell of its own, hears it by its first warp, does
  * its part of the call and tells the host of its end: the CTAs never wait for each other, which would take longer than to
  * hear. A call may ask for fewer CTAs than there are, and is heard by those alone; one that the threads of one warp can do is done by the
  * first CTA's first warp without a barrier, while the other warps sleep. Calls that reach into peers' buffers end otherwise: their CTAs
@@ -11,7 +11,7 @@
  * no CTA may take a call that another one will not: see `parting`.
  *
  * Which calls a kernel takes its `Calls` say:
- *   has_runs                         they are exchanges: the bell has their runs, too
+ *   rows                             of the bell behind that of the lanes: exchanges have their runs there, too, and maybe the layouts of these
  *   reaches_peers                    they read and write peers' buffers, where nobody waits for them: what they store is to have arrived when the
  *                                    host sees the end, and one that was given up before its kernel began is not run. They are those that
  *                                    have tiles (gpucoll_kernel_has_tiles), by which the host knows who tells the end
@@ -38,9 +38,9 @@ static_assert(GPUCOLL_CREW_CTAS <= warp_threads, "a CTA's answer for each lane o
 
 /* What the Calls of exchanges that always need whole CTAs have in common. */
 struct whole_cta_calls {
-    static constexpr bool has_runs = true;
+    static constexpr uint32_t rows = GPUCOLL_BELL_RUN_ROWS;
     static constexpr bool reaches_peers = true;
-    using bell = bell_by_copies<has_runs, looks_after_others>;
+    using bell = bell_by_copies<rows, looks_after_others>;
 
     static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
     {
@@ -54,12 +54,12 @@ struct whole_cta_calls {
 };
 
 /* In each CTA's shared memory. */
-struct linger_state {
+template <typename Calls> struct linger_state {
     gpucoll_kernel_args call;
     gpucoll_kernel_runs runs; /* of an exchange */
     uint32_t last;            /* the done_value of the latest call that succeeded */
     bool given_up;            /* the call that came with the launch, before it began */
-    bell_looks looks;
+    bell_looks<Calls::rows> looks;
 };
 
 /*
@@ -145,16 +145,17 @@ class parting {
     bool asked_;
 };
 
-__device__ __forceinline__ heard_chunks told_to_leave()
+template <uint32_t Rows> __device__ __forceinline__ heard_chunks<Rows> told_to_leave()
 {
-    heard_chunks heard = {};
+    heard_chunks<Rows> heard = {};
     heard.head.high = GPUCOLL_BELL_LEAVE;
     return heard;
 }
 
 /* The leading warp waits for a call after the latest: each lane gets its chunks, or such that say leave if none came, or if the latest
  * was not done. */
-template <typename Calls> __device__ __forceinline__ heard_chunks hear_bell(const gpucoll_kernel_args &call, bell_looks &looks, bool good)
+template <typename Calls>
+__device__ __forceinline__ heard_chunks<Calls::rows> hear_bell(const gpucoll_kernel_args &call, bell_looks<Calls::rows> &looks, bool good)
 {
     const bool first = blockIdx.x == 0;
     parting party(call);
@@ -165,13 +166,13 @@ template <typename Calls> __device__ __forceinline__ heard_chunks hear_bell(cons
         party.end(true);
     }
     while (!leave) {
-        heard_chunks heard;
+        heard_chunks<Calls::rows> heard;
         uint64_t said;
         bell.ask();
         if (!bell.next(heard, said)) {
             continue;
         }
-        if (is_whole<Calls::has_runs>(call, heard)) {
+        if (is_whole(call, heard)) {
             party.end(false);
             bell.end();
             return heard;
@@ -180,7 +181,7 @@ template <typename Calls> __device__ __forceinline__ heard_chunks hear_bell(cons
         leave = first ? over && party.all_leave() : party.leaves(said);
     }
     bell.end();
-    return told_to_leave();
+    return told_to_leave<Calls::rows>();
 }
 
 __device__ __forceinline__ bool is_leave(const gpucoll_kernel_args &call)
@@ -189,7 +190,7 @@ __device__ __forceinline__ bool is_leave(const gpucoll_kernel_args &call)
 }
 
 /* The leading warp puts what it has heard into the call. */
-template <typename Calls> __device__ __forceinline__ void take_call(linger_state &state, const heard_chunks &heard)
+template <typename Calls> __device__ __forceinline__ void take_call(linger_state<Calls> &state, const heard_chunks<Calls::rows> &heard)
 {
     static_assert(offsetof(gpucoll_kernel_args, bytes) == 8 && offsetof(gpucoll_kernel_args, recv) == 16 &&
                       offsetof(gpucoll_kernel_args, kernel) == 24 && offsetof(gpucoll_kernel_args, crew_ctas) == 26 &&
@@ -203,12 +204,17 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
         *reinterpret_cast<uint64_t *>(to) = heard.head.low;
         *(reinterpret_cast<uint32_t *>(to) + 2) = value_of(heard.head);
     }
-    if (Calls::has_runs && lane < nranks) {
+    if (Calls::rows >= GPUCOLL_BELL_RUN_ROWS && lane < nranks) {
         gpucoll_kernel_run &run = state.runs.run[lane];
-        run.send = reinterpret_cast<const void *>(heard.send.low);
-        run.recv = reinterpret_cast<void *>(heard.recv.low);
-        run.send_bytes = value_of(heard.send);
-        run.recv_bytes = value_of(heard.recv);
+        run.send = reinterpret_cast<const void *>(heard.row[GPUCOLL_BELL_SEND].low);
+        run.recv = reinterpret_cast<void *>(heard.row[GPUCOLL_BELL_RECV].low);
+        run.send_bytes = value_of(heard.row[GPUCOLL_BELL_SEND]);
+        run.recv_bytes = value_of(heard.row[GPUCOLL_BELL_RECV]);
+    }
+    if (Calls::rows >= GPUCOLL_BELL_LAYOUT_ROWS && lane < nranks) {
+        gpucoll_run_layouts &layouts = state.runs.layouts[lane];
+        layouts.send = reinterpret_cast<const gpucoll_layout_view *>(heard.row[GPUCOLL_BELL_SEND_LAYOUT].low);
+        layouts.recv = reinterpret_cast<const gpucoll_layout_view *>(heard.row[GPUCOLL_BELL_RECV_LAYOUT].low);
     }
     __syncwarp();
     if (lane == 0 && !is_leave(state.call)) {
@@ -220,7 +226,7 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
 
 /* This CTA's part of the latest call is done: by one thread, to which the others' stores are visible. The host lets no kernel linger whose own results
  * may lie elsewhere than in the GPU's memory. */
-__device__ __forceinline__ void tell_end(linger_state &state)
+template <typename Calls> __device__ __forceinline__ void tell_end(linger_state<Calls> &state)
 {
     fence_device();
     gpucoll_kernel_status *const status = state.call.status;
@@ -230,7 +236,7 @@ __device__ __forceinline__ void tell_end(linger_state &state)
 
 /* After its part of a call a CTA tells the host. Where what was stored to peers is to have arrived, which a fence of the system waits for, the last CTA
  * does for all: no fence more than are needed, and the end of a launched kernel. False if anyone of the CTA gave up. */
-template <typename Calls> __device__ __forceinline__ bool end_call(linger_state &state, bool failed)
+template <typename Calls> __device__ __forceinline__ bool end_call(linger_state<Calls> &state, bool failed)
 {
     if (Calls::reaches_peers) {
         const bool good = finish_shared(state.call, state.call.crew_ctas, failed);
@@ -248,7 +254,7 @@ template <typename Calls> __device__ __forceinline__ bool end_call(linger_state 
 
 /* The first warp waits for the next call that is not for it alone. A loop of its own, so that little has to be kept across what all threads
  * do: it was kept in memory, and read again with each small call. */
-template <typename Calls> __device__ __forceinline__ void lead(linger_state &state, bool good)
+template <typename Calls> __device__ __forceinline__ void lead(linger_state<Calls> &state, bool good)
 {
     const gpucoll_kernel_args &call = state.call;
     for (;;) {
@@ -266,7 +272,7 @@ template <typename Calls> __device__ __forceinline__ void lead(linger_state &sta
 }
 
 /* Waits for the next call; false: there is none, and the CTA ends. */
-template <typename Calls> __device__ __forceinline__ bool next_call(linger_state &state, bool good)
+template <typename Calls> __device__ __forceinline__ bool next_call(linger_state<Calls> &state, bool good)
 {
     if (threadIdx.x < warp_threads) {
         __syncwarp();
@@ -295,12 +301,15 @@ __device__ __forceinline__ void copy_words(void *to, const void *from, uint32_t 
 /* What came with the launch, into shared memory: no more than is filled, since constant memory is read one word after the other
  * where threads read different ones. */
 template <typename Calls>
-__device__ __forceinline__ void take_first_call(linger_state &state, const gpucoll_kernel_args &args,
+__device__ __forceinline__ void take_first_call(linger_state<Calls> &state, const gpucoll_kernel_args &args,
                                                 const gpucoll_kernel_runs *runs)
 {
     copy_words(&state.call, &args, static_cast<uint32_t>(gpucoll_kernel_args_bytes(args.nranks)));
-    if (Calls::has_runs) {
+    if (Calls::rows >= GPUCOLL_BELL_RUN_ROWS) {
         copy_words(&state.runs, runs, static_cast<uint32_t>(gpucoll_kernel_runs_bytes(args.nranks)));
+    }
+    if (Calls::rows >= GPUCOLL_BELL_LAYOUT_ROWS) {
+        copy_words(&state.runs.layouts, &runs->layouts, static_cast<uint32_t>(gpucoll_run_layouts_bytes(args.kernel, args.nranks)));
     }
     if (threadIdx.x == 0) {
         state.last = 0;
@@ -317,7 +326,7 @@ __device__ __forceinline__ void take_first_call(linger_state &state, const gpuco
 template <typename Calls>
 __device__ __forceinline__ void crew_kernel(const gpucoll_kernel_args &args, const gpucoll_kernel_runs *runs)
 {
-    __shared__ linger_state state;
+    __shared__ linger_state<Calls> state;
     if (!pass_gate(args)) { /* such a kernel does not linger */
         return;
     }

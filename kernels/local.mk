@@ -1,5 +1,6 @@
 # Kernels are compiled by nvcc to fatbins, which an assembler file embeds with .incbin: no CUDA library is linked.
 libgpucoll_la_SOURCES += \
+	kernels/bell_abi.h \
 	kernels/functors.h \
 	kernels/kernel_abi.h \
 	kernels/layout_abi.h \
@@ -38,6 +39,7 @@ kernel_headers = \
 	kernels/exchange_ll128.cuh \
 	kernels/exchange_simple.cuh \
 	kernels/instantiate.cuh \
+	kernels/laid.cuh \
 	kernels/line_stream.cuh \
 	kernels/linger.cuh \
 	kernels/ll.cuh \

@@ -66,7 +66,7 @@ template <typename Unit> __device__ __forceinline__ void move_all(const gpucoll_
 
 } // namespace gpucoll
 
-extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS)
+extern "C" __global__ void __launch_bounds__(GPUCOLL_MAX_THREADS, 1)
     gpucoll_pack_layout(const __grid_constant__ gpucoll_pack_args args)
 {
     switch (args.width) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/accel/cuda_bell.h"
 #include "core/base/clock.h"
 
 /* Pinned host memory that kernels of the stream reach. */
@@ -35,6 +36,7 @@ struct cuda_stream {
     uint32_t cleared; /* the call before which what crews' CTAs have said to each other was cleared last */
 };
 
+_Static_assert(sizeof(struct gpucoll_bell) % 128 == 0, "the bells of two CTAs have no line in common");
 static const unsigned warp = 32;
 static const uint64_t longest_stop_ns = 1000000000u; /* that is waited for kernels that are told to end */
 /* Device memory of a stream, zero at first. */
@@ -145,21 +147,6 @@ static unsigned usable_threads(unsigned threads)
     return most < warp ? warp : most / warp * warp;
 }
 
-/* Alone where the pointer does not count: it may be of a call that a CTA is just about to hear. */
-static void write_value(struct gpucoll_bell_chunk *chunk, uint32_t value, uint32_t sequence)
-{
-    uint64_t word = (uint64_t)sequence << 32 | value;
-    __atomic_store_n((uint64_t *)(void *)&chunk->value, word, __ATOMIC_RELEASE);
-}
-
-/* The lingering kernel reads a chunk at once, and takes it when it sees the sequence number: that goes last. */
-static void write_chunk(struct gpucoll_bell_chunk *chunk, const void *pointer, uint32_t value,
-                        uint32_t sequence)
-{
-    __atomic_store_n(&chunk->pointer, (uint64_t)(uintptr_t)pointer, __ATOMIC_RELAXED);
-    write_value(chunk, value, sequence);
-}
-
 /* Numbers of calls are compared by 32 bits with a sign. So no crew serves more calls than this, and none begins with a bell that has not been
  * rung, or with what an earlier crew's CTAs have said to each other, for so many. */
 static const uint32_t most_calls = 1u << 30;
@@ -169,9 +156,9 @@ static CUresult prepare_crew(const struct gpucoll_cuda_driver *cuda, struct cuda
     const uint32_t latest = stream->args.done_value;
     stream->began = latest;
     for (unsigned i = 0; i < stream->ctas; i++) {
-        struct gpucoll_bell_chunk *first = stream->shared->bell[i].chunk;
-        if (latest - first->sequence > most_calls) {
-            write_value(first, 0, latest);
+        struct gpucoll_bell *bell = &stream->shared->bell[i];
+        if (latest - bell->chunk[0].sequence > most_calls) {
+            gpucoll_cuda_bell_begin(bell, latest);
         }
     }
     if (latest - stream->cleared <= most_calls) {
@@ -225,32 +212,11 @@ static gpucoll_status start(struct cuda_stream *stream, CUfunction function)
                                   : gpucoll_cuda_check(accel, device->ordinal, "launching a kernel", result);
 }
 
-/* The latest call, by the bell of one CTA. */
-static void ring_one(const struct cuda_stream *stream, struct gpucoll_bell *bell)
-{
-    const struct gpucoll_kernel_args *args = &stream->args;
-    struct gpucoll_bell_chunk *chunk = bell->chunk;
-    for (uint32_t i = 0; gpucoll_kernel_is_exchange(args->kernel) && i < args->nranks; i++) {
-        const struct gpucoll_kernel_run *run = &stream->runs.run[i];
-        write_chunk(&chunk[gpucoll_bell_send(args->nranks, i)], run->send, (uint32_t)run->send_bytes,
-                    args->done_value);
-        write_chunk(&chunk[gpucoll_bell_recv(args->nranks, i)], run->recv, (uint32_t)run->recv_bytes,
-                    args->done_value);
-    }
-    for (uint32_t i = 0; i < args->nranks; i++) {
-        write_chunk(&chunk[2 + i], args->peer[i].lane, args->peer[i].epoch, args->done_value);
-    }
-    write_chunk(&chunk[1], args->recv,
-                args->kernel | (uint32_t)args->crew_ctas << 16 | (uint32_t)args->variant << 24,
-                args->done_value);
-    write_chunk(&chunk[0], args->send, (uint32_t)args->bytes, args->done_value);
-}
-
 /* The latest call, to the CTAs of the kernel that lingers which share it; to the first one last (`parting` of kernels/linger.cuh). */
 static void ring(struct cuda_stream *stream, const struct gpucoll_launch *launch)
 {
     for (unsigned i = stream->args.crew_ctas; i-- > 0;) {
-        ring_one(stream, &stream->shared->bell[i]);
+        gpucoll_cuda_bell_ring(&stream->shared->bell[i], &stream->args, &stream->runs);
     }
     stream->rung = true;
     stream->spent = stream->waits_once && !launch->waits_once;
@@ -263,13 +229,8 @@ static void dismiss(struct cuda_stream *stream)
         return;
     }
     const uint32_t next = stream->args.done_value + 1;
-    for (unsigned c = 0; c < stream->ctas; c++) {
-        struct gpucoll_bell_chunk *chunk = stream->shared->bell[c].chunk;
-        for (uint32_t i = 0; i < stream->args.nranks; i++) {
-            write_value(&chunk[2 + i], 0, next);
-        }
-        write_value(&chunk[1], GPUCOLL_BELL_LEAVE, next);
-        write_value(&chunk[0], 0, next);
+    for (unsigned i = 0; i < stream->ctas; i++) {
+        gpucoll_cuda_bell_dismiss(&stream->shared->bell[i], stream->args.nranks, next);
     }
     stream->crew = NULL;
 }
@@ -343,6 +304,8 @@ static void take_call(struct cuda_stream *stream, const struct gpucoll_launch *l
     memcpy(&stream->args, given, gpucoll_kernel_args_bytes(given->nranks));
     if (launch->runs) {
         memcpy(&stream->runs, launch->runs, gpucoll_kernel_runs_bytes(given->nranks));
+        memcpy(stream->runs.layouts, launch->runs->layouts,
+               gpucoll_run_layouts_bytes(launch->kernel, given->nranks));
     }
     fill_args(stream, launch, asked);
     stream->function = function;

@@ -53,10 +53,9 @@ static void copy_own(const struct exchange *exchange)
 
 /* ---- LL and LL128 ---- */
 
-static void ll128_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
+static void ll128_send(const struct gpucoll_kernel_args *args, uint32_t peer, const char *from,
                        struct span span)
 {
-    const char *from = (const char *)message + span.begin;
     for (uint64_t at = 0; at < span.bytes; at += LINE_DATA) {
         const uint64_t rest = span.bytes - at;
         line_fill(line_at(args, peer, 0, args->rank, (span.begin + at) / LINE_DATA), from + at,
@@ -82,8 +81,7 @@ static bool ll128_receive(const struct gpucoll_kernel_args *args, uint32_t sourc
 struct carrier {
     uint64_t packs; /* of a unit */
     uint64_t most;  /* bytes reduced at a time, whole units */
-    void (*send)(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
-                 struct span span);
+    void (*send)(const struct gpucoll_kernel_args *args, uint32_t peer, const char *from, struct span span);
     bool (*receive)(const struct gpucoll_kernel_args *args, uint32_t source, struct span span, char *to);
 };
 
@@ -158,7 +156,8 @@ static bool carried_exchange(const struct exchange *exchange, const struct carri
         uint32_t peer = (args->rank + i) % args->nranks;
         const struct gpucoll_kernel_run *run = &exchange->runs->run[peer];
         if (run->send_bytes > 0) {
-            by->send(args, peer, run->send, share_in(exchange, by->packs, run->send_bytes));
+            const struct span share = share_in(exchange, by->packs, run->send_bytes);
+            by->send(args, peer, (const char *)run->send + share.begin, share);
         }
     }
     copy_own(exchange);
@@ -376,6 +375,8 @@ bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t cha
     case GPUCOLL_KERNEL_MOVE_LL:
     case GPUCOLL_KERNEL_REDUCE_LL:
         return carried_exchange(&exchange, &by_ll);
+    case GPUCOLL_KERNEL_MOVE_LAYOUTS:
+        return gpucoll_host_laid(channel, channels, args, runs);
     case GPUCOLL_KERNEL_MOVE_LL128:
     case GPUCOLL_KERNEL_REDUCE_LL128:
         return args->nranks == 2 ? pair_exchange(&exchange) : carried_exchange(&exchange, &by_ll128);

@@ -50,7 +50,7 @@ static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor,
     gpucoll_channel_range(args->bytes, channels, channel, &begin, &end);
     struct span all = span_of_packs(args->bytes, begin, end);
     for (uint32_t i = 1; i < args->nranks && (args->stages & GPUCOLL_STAGE_SEND) != 0; i++) {
-        ll_send(args, (args->rank + i) % args->nranks, args->send, all);
+        ll_send(args, (args->rank + i) % args->nranks, (const char *)args->send + all.begin, all);
     }
     for (uint64_t at = 0; at < all.bytes; at += LL_BLOCK) {
         uint64_t rest = all.bytes - at;

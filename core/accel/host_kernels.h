@@ -19,6 +19,10 @@ void gpucoll_host_kernel(enum gpucoll_kernel kernel, int functor, uint32_t chann
 bool gpucoll_host_exchange(enum gpucoll_kernel kernel, int functor, uint32_t channel, uint32_t channels,
                            const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs);
 
+/* The same of MOVE_LAYOUTS. */
+bool gpucoll_host_laid(uint32_t channel, uint32_t channels, const struct gpucoll_kernel_args *args,
+                       const struct gpucoll_kernel_runs *runs);
+
 /* One channel of a relay. False if it gave up. */
 bool gpucoll_host_relay(int functor, uint32_t channel, uint32_t channels,
                         const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs);

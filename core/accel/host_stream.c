@@ -271,6 +271,8 @@ gpucoll_status gpucoll_host_stream_launch(struct gpucoll_stream *base, const str
     entry->channels = launch->ctas;
     if (launch->runs) {
         memcpy(&entry->runs, launch->runs, gpucoll_kernel_runs_bytes(args->nranks));
+        memcpy(entry->runs.layouts, launch->runs->layouts,
+               gpucoll_run_layouts_bytes(launch->kernel, args->nranks));
     }
     memcpy(&entry->args, args, gpucoll_kernel_args_bytes(args->nranks));
     entry->args.kernel = (uint16_t)launch->kernel;

@@ -121,12 +121,11 @@ static inline char *ll_words(const struct gpucoll_kernel_args *args, uint32_t ow
     return (char *)args->peer[owner].lane + gpucoll_ll_offset(plane, source);
 }
 
-/* Word w of a message stands at 8 w of the source's words. `span` is what part of `message` goes to `peer`. */
-static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, const void *message,
+/* Word w of a message stands at 8 w of the source's words. What goes to `peer` is `span` of a message, of which the first byte is at `from`. */
+static inline void ll_send(const struct gpucoll_kernel_args *args, uint32_t peer, const char *from,
                            struct span span)
 {
     char *area = ll_words(args, peer, args->rank);
-    const char *from = (const char *)message + span.begin;
     for (uint64_t at = 0; at < span.bytes; at += 4) {
         uint64_t rest = span.bytes - at;
         uint32_t data = 0;

@@ -2,6 +2,7 @@
  * Exchange over LL: each run in one pass, its words carrying their own flags. For short runs.
  */
 #include "core/exchange.h"
+#include "core/packing.h"
 #include "core/plan/model.h"
 
 static const char *unusable(const struct gpucoll_plan_input *input)
@@ -70,7 +71,9 @@ static void shape(const struct gpucoll_plan_input *input, struct gpucoll_plan *p
 
 static gpucoll_status start(struct gpucoll_request *request)
 {
-    return gpucoll_exchange_start(request, GPUCOLL_KERNEL_REDUCE_LL, GPUCOLL_KERNEL_MOVE_LL);
+    const bool laid = request->packing != NULL && request->packing->laid;
+    return gpucoll_exchange_start(request, GPUCOLL_KERNEL_REDUCE_LL,
+                                  laid ? GPUCOLL_KERNEL_MOVE_LAYOUTS : GPUCOLL_KERNEL_MOVE_LL);
 }
 
 const struct gpucoll_algorithm gpucoll_exchange_ll = {
@@ -79,6 +82,7 @@ const struct gpucoll_algorithm gpucoll_exchange_ll = {
     .help = "one kernel: every rank stores to its peers, and takes what they have stored; lowest latency",
     .coll = GPUCOLL_ANY_EXCHANGE,
     .rank_order = true,
+    .lays = true,
     .waits = true,
     .unusable = unusable,
     .shape = shape,

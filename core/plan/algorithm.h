@@ -29,6 +29,7 @@ struct gpucoll_algorithm {
     bool steps;
     bool spares_sms;   /* copy engines do all of it: the application has the SMs */
     bool lists;        /* what it sends it copies piece by piece where it can (core/copy_list.h) */
+    bool lays;         /* its kernel moves short pieces as they lie (core/laid_runs.h) */
     bool last_kernels; /* copy engines do all of it but for kernels, which follow and hold no copy up */
     bool late_kernels; /* between its steps: each waits while the application's kernels hold all SMs */
     uint8_t

@@ -426,6 +426,9 @@ static void run_tests(struct gpus *gpus, const struct test_options *options)
     if (is_exchange(options)) {
         test_exchanges(gpus, options);
     }
+    if (runs_kernel(options, GPUCOLL_KERNEL_MOVE_LAYOUTS)) {
+        test_laid_runs(gpus, options);
+    }
     if (!quick && runs_ranks(options, gpus, 2)) { /* compute-sanitizer would take minutes */
         test_streams(gpus, options);
     }

@@ -18,6 +18,7 @@ test_gpu_kernels_test_SOURCES = \
 	test/gpu/gpus.c \
 	test/gpu/gpus.h \
 	test/gpu/kernels_test.c \
+	test/gpu/laid_test.c \
 	test/gpu/memory_test.c \
 	test/gpu/options.c \
 	test/gpu/pack_test.c \

@@ -11,6 +11,7 @@ const char *const kernel_names[GPUCOLL_KERNEL_COUNT] = {
     [GPUCOLL_KERNEL_TWOSHOT_LL128] = "twoshot_ll128",
     [GPUCOLL_KERNEL_TWOSHOT] = "twoshot",
     [GPUCOLL_KERNEL_MOVE_LL] = "move_ll",
+    [GPUCOLL_KERNEL_MOVE_LAYOUTS] = "move_layouts",
     [GPUCOLL_KERNEL_MOVE_LL128] = "move_ll128",
     [GPUCOLL_KERNEL_MOVE] = "move",
     [GPUCOLL_KERNEL_REDUCE_LL] = "reduce_ll",

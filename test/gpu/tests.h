@@ -60,6 +60,9 @@ void test_courier(struct gpus *gpus, bool quick, uint64_t seed);
 /* Every exchange kernel with every functor. */
 void test_exchanges(struct gpus *gpus, const struct test_options *options);
 
+/* Exchanges of runs that have layouts. */
+void test_laid_runs(struct gpus *gpus, const struct test_options *options);
+
 /* Two ranks and long messages over LL128. */
 void test_streams(struct gpus *gpus, const struct test_options *options);
 

@@ -62,6 +62,7 @@ test_unit_unit_tests_SOURCES = \
 	test/unit/gate_wait.h \
 	test/unit/host_accel_test.cc \
 	test/unit/kernels_test.cc \
+	test/unit/laid_runs_test.cc \
 	test/unit/layout_test.cc \
 	test/unit/net_ends.h \
 	test/unit/net_process_test.cc \

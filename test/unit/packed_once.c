@@ -11,7 +11,10 @@ const void *test_pack_once(struct gpucoll_context *context, struct gpucoll_gpu *
         return NULL;
     }
     gpucoll_packing_note(packing, true, &run);
-    const void *list = gpucoll_packing_take(packing, context, gpu, "team") ? packing->send[0].list : NULL;
+    const void *copy = NULL; /* of which the list is the end */
+    if (gpucoll_packing_take(packing, context, gpu, "team")) {
+        copy = (const struct gpucoll_layout_view *)(const void *)packing->send[0].list - 1;
+    }
     gpucoll_packing_free(packing, context, abandoned);
-    return list;
+    return copy;
 }

@@ -198,7 +198,7 @@ static bool join_blocks(const struct gpucoll_edge *edge, int count, const struct
         gpucoll_layout_release(joined);
         return true;
     }
-    *layout = joined->list != NULL ? gpucoll_layout_known(joined) : joined;
+    *layout = gpucoll_layout_known(joined);
     return true;
 }
 

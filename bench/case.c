@@ -94,14 +94,14 @@ static void set_args(struct bench_case *measured, void *send, void *recv)
         measured->displs[i] = (int)bench_case_offset(measured, rank, i);
         measured->byte_displs[i] = measured->displs[i] * (int)measured->type->size;
         measured->address_displs[i] = (MPI_Aint)measured->displs[i] * (MPI_Aint)measured->type->size;
-        measured->types[i] = measured->type->mpi;
+        measured->types[i] = bench_type_mpi(measured->type);
     }
     args->counts = measured->counts;
     args->displs = measured->displs;
     args->byte_displs = measured->byte_displs;
     args->address_displs = measured->address_displs;
     args->types = measured->types;
-    args->type = measured->type->mpi;
+    args->type = bench_type_mpi(measured->type);
     args->op = measured->op->mpi;
     args->comm = measured->comm;
 }

@@ -118,7 +118,12 @@ static void close_contender(struct bench_contender *contender)
 
 bool bench_contender_can(const struct bench_contender *contender)
 {
-    return !bench_is_nccl(contender->kind) || bench_nccl_can(&contender->measured);
+    const struct bench_case *measured = &contender->measured;
+    if (bench_type_is_derived(measured->type) &&
+        (bench_coll_has(measured->coll, BENCH_REDUCES) || !measured->coll->has_data))
+        return false; /* MPI reduces nothing of that kind */
+    return !bench_is_nccl(contender->kind) ||
+           (!bench_type_is_derived(measured->type) && bench_nccl_can(measured));
 }
 
 /* Why NCCL cannot be measured on this rank; NULL if it can. */

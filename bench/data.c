@@ -94,6 +94,42 @@ DEFINE_TYPE(double, double, long double, DBL_EPSILON)
 DEFINE_TYPE(int, int32_t, double, 0.0)
 DEFINE_TYPE(long, int64_t, double, 0.0)
 
+/* A double and a gap as wide, which is to stay as it is: all ones, as in what is received into. */
+struct spaced {
+    double value;
+    uint64_t gap;
+};
+
+static void fill_spaced(void *to, uint64_t first, size_t count, const struct bench_key *key, int rank)
+{
+    struct spaced *out = to;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (struct spaced){VALUE_double(key, rank, first + i), UINT64_MAX};
+}
+
+static void check_spaced(const void *result, uint64_t first, size_t count, const struct bench_key *key,
+                         struct bench_mismatch *mismatch)
+{
+    const struct spaced *got = result;
+    for (size_t i = 0; i < count && !mismatch->found; i++) {
+        check_double(&got[i].value, first + i, 1, key, mismatch);
+        if (!mismatch->found && got[i].gap != UINT64_MAX)
+            *mismatch = (struct bench_mismatch){true, first + i, (double)got[i].gap, (double)UINT64_MAX};
+    }
+}
+
+MPI_Datatype bench_type_mpi(const struct bench_type *type)
+{
+    static MPI_Datatype spaced = MPI_DATATYPE_NULL;
+    if (!bench_type_is_derived(type))
+        return type->mpi;
+    if (spaced == MPI_DATATYPE_NULL) {
+        MPI_Type_create_resized(MPI_DOUBLE, 0, sizeof(struct spaced), &spaced);
+        MPI_Type_commit(&spaced);
+    }
+    return spaced;
+}
+
 /* The numbers are those of nccl.h: ncclInt32 2, ncclInt64 4, ncclFloat32 7, ncclFloat64 8; ncclSum 0, ncclProd 1,
  * ncclMax 2, ncclMin 3. */
 const struct bench_type bench_types[] = {
@@ -101,6 +137,7 @@ const struct bench_type bench_types[] = {
     {"double", 8, MPI_DOUBLE, 8, fill_double, check_double},
     {"int", 4, MPI_INT32_T, 2, fill_int, check_int},
     {"long", 8, MPI_INT64_T, 4, fill_long, check_long},
+    {"spaced", sizeof(struct spaced), MPI_DATATYPE_NULL, -1, fill_spaced, check_spaced},
 };
 const int bench_type_count = sizeof(bench_types) / sizeof(bench_types[0]);
 

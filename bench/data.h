@@ -33,9 +33,9 @@ struct bench_mismatch {
 
 struct bench_type {
     const char *name;
-    size_t size;
-    MPI_Datatype mpi;
-    int nccl; /* ncclDataType_t */
+    size_t size;      /* from one element to the next */
+    MPI_Datatype mpi; /* MPI_DATATYPE_NULL: a derived type, which bench_type_mpi makes */
+    int nccl;         /* ncclDataType_t; of a derived type no number */
     /* Elements [first, first + count) of what `rank` contributes. */
     void (*fill)(void *to, uint64_t first, size_t count, const struct bench_key *key, int rank);
     /* Compares elements [first, first + count) of a result with the reference, which is computed in a wider type. */
@@ -54,6 +54,13 @@ extern const struct bench_type bench_types[];
 extern const int bench_type_count;
 extern const struct bench_op bench_ops[];
 extern const int bench_op_count;
+
+static inline bool bench_type_is_derived(const struct bench_type *type)
+{
+    return type->mpi == MPI_DATATYPE_NULL;
+}
+/* MPI's type, committed; a derived one stays for as long as MPI does. After MPI_Init. */
+MPI_Datatype bench_type_mpi(const struct bench_type *type);
 
 /* NULL if there is no such row. */
 const struct bench_type *bench_type_find(const char *name);

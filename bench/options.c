@@ -59,7 +59,9 @@ static const struct option_row rows[] = {
     {"--check", "windows|all",
      "what of messages above 2 MiB is compared: windows of 1 MiB in all, or everything", TEXT, FIELD(check),
      BENCH_ALL},
-    {"--type", "float|double|int|long", "element type (float)", TYPE, FIELD(type), BENCH_ALL},
+    {"--type", "float|double|int|long|spaced",
+     "element type (float); spaced: doubles and gaps as wide, a derived type, of which sizes count the gaps",
+     TYPE, FIELD(type), BENCH_ALL},
     {"--op", "sum|prod|max|min", "reduction (sum)", OP, FIELD(op), BENCH_ALL},
     {"--in-place", NULL, "in place (MPI_IN_PLACE)", FLAG, FIELD(in_place), BENCH_DEMO},
     {"--memory", "auto|cuda|host", "where the buffers are; auto: on a GPU if there is one (auto)", TEXT,
@@ -274,13 +276,15 @@ enum bench_parsed bench_options_parse(struct bench_options *options, enum bench_
             return BENCH_PARSED_BAD;
         i += took_next;
     }
+    if (bench_type_is_derived(options->type) && program != BENCH_COMPARE)
+        return bad(speak, "--type", "a derived type, which bench_compare alone measures");
     if (options->min < options->type->size)
         options->min = options->type->size;
     if (options->min > options->max)
         return bad(speak, "--min", "larger than --max");
     if (options->min % options->type->size || options->max % options->type->size)
         return bad(speak, "--min, --max", "not a multiple of the element size");
-    if (options->bytes % options->type->size)
+    if (program == BENCH_IDLE && options->bytes % options->type->size)
         return bad(speak, "--bytes", "not a multiple of the element size");
     if (options->max / options->type->size > INT_MAX)
         return bad(speak, "--max", "more elements than an MPI count can hold");

@@ -59,6 +59,13 @@ holds row_is_told "its lines do not say how many calls were in a row" python3 -c
 rows = json.load(open(sys.argv[1]))["rows"]
 sys.exit(not rows or any(row["in_a_row"] != 5 for row in rows))' "$row"
 expect show 0 "$bench/side_by_side" --from "$fresh" --markdown
+spaced=$LOGS/bench.spaced.json
+expect spaced 0 "${side_by_side[@]}" --type spaced --collectives allreduce,bcast,alltoallw,neighbor_alltoall --passes blocking,in-place,persistent \
+    --max 64K --iterations 3 --json "$spaced"
+expect spaced_as_described 0 "$bench/check_results" "$spaced"
+holds spaced_but_what_reduces "other collectives than bcast, alltoallw and neighbor_alltoall" python3 -c 'import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+sys.exit({row["type"] for row in rows} != {"spaced"} or {row["collective"] for row in rows} != {"bcast", "alltoallw", "neighbor_alltoall"})' "$spaced"
 
 # What "all" leaves out: with counts that differ, in all forms, and through the tools that read results, also where there is no NCCL.
 more=$LOGS/bench.more.json

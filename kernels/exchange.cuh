@@ -202,20 +202,19 @@ struct move_calls : exchange_calls {
     }
 };
 
-/* Of runs that have layouts. */
+/* Of runs that have layouts: by whole CTAs, of which other warps look for what the rank keeps while the first look for what it sends. */
 struct laid_calls : exchange_calls {
     static constexpr uint32_t rows = GPUCOLL_BELL_LAYOUT_ROWS;
     using bell = bell_by_copies<rows>;
 
-    /* With those of what the rank keeps. */
-    static __device__ __forceinline__ bool is_small(uint32_t kernel, uint64_t bytes, uint32_t nranks, uint32_t threads)
+    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
     {
-        return gpucoll_leader_suffices(kernel, bytes, nranks + 1, threads);
+        return false;
     }
 
-    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs)
+    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
     {
-        return move_ll<laid_runs>(args, runs, crew_share{0, 1}, pack_of_lane());
+        return false;
     }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,

@@ -152,8 +152,9 @@ static inline GPUCOLL_HD bool gpucoll_leader_suffices(uint32_t kernel, uint64_t 
     case GPUCOLL_KERNEL_REDUCE_LL:
         return packs <= threads;
     case GPUCOLL_KERNEL_MOVE_LL:
-    case GPUCOLL_KERNEL_MOVE_LAYOUTS:
         return packs * (nranks > 1 ? nranks - 1 : 1) <= threads;
+    case GPUCOLL_KERNEL_MOVE_LAYOUTS: /* what a rank keeps takes other warps as long as what it sends */
+        return packs * nranks + 32 <= threads;
     default:
         return false;
     }

@@ -184,7 +184,7 @@ struct laid_runs {
         }
     };
 
-    /* By the threads that come after those with the `sent` packs for peers, since it takes as long again. */
+    /* By the warps that come after those with the `sent` packs for peers, since it takes as long again. */
     static __device__ __forceinline__ void keep(const gpucoll_kernel_args &args,
                                                 const gpucoll_kernel_runs &runs, crew_share, pack_share mine,
                                                 uint32_t sent)
@@ -194,9 +194,9 @@ struct laid_runs {
         const uint32_t packs = own.send == own.recv && layouts.send == layouts.recv
                                    ? 0
                                    : static_cast<uint32_t>(packs_of(own.recv_bytes));
-        const uint32_t threads = mine.step == 0 ? warp_threads : mine.step;
-        for (uint32_t index = (mine.begin + threads - sent % threads) % threads; index < packs;
-             index += threads) {
+        const uint32_t after = (sent + warp_threads - 1) / warp_threads * warp_threads % mine.step;
+        for (uint32_t index = (mine.begin + mine.step - after) % mine.step; index < packs;
+             index += mine.step) {
             place(runs, args.rank, index).store(load(runs, args.rank, index));
         }
     }

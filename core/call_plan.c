@@ -7,6 +7,16 @@
 #include "core/plan/algorithm.h"
 #include "core/request.h"
 
+/* Calls of one kind are done by one kernel, if their reduction is the same. */
+static const void *kind_of(const struct gpucoll_request *request)
+{
+    static const char laid = 0; /* those that are laid have one of their own */
+    if (request->packing != NULL && request->packing->laid) {
+        return &laid;
+    }
+    return request->plan.algorithm;
+}
+
 static bool packs_nothing(const struct gpucoll_request *request)
 {
     return !gpucoll_packing_packs(request->packing) && !gpucoll_packing_unpacks(request->packing);
@@ -23,7 +33,7 @@ void gpucoll_call_lingers(struct gpucoll_request *request)
     request->stays_ns = gpucoll_plan_stays_ns(plan, request->team->context->config);
     plan->linger &= first && packs_nothing(request) && !request->migrates && !gpucoll_gate_wanted(request);
     if (first) {
-        const void *kind = plan->linger ? plan->algorithm : NULL;
+        const void *kind = plan->linger ? kind_of(request) : NULL;
         const uint64_t now_ns = kind != NULL ? gpucoll_now_ns() : 0;
         /* From plan to plan: the call's own time counts as well. */
         plan->linger = gpucoll_habit_lingers(&request->lane->habit, kind, request->functor, now_ns,

@@ -163,7 +163,9 @@ static bool is_apart(const struct gpucoll_request *request, const struct gpucoll
         return true; /* not written, or not read */
     }
     if (gpucoll_packing_receives(request, source) || gpucoll_packing_sends(request, peer)) {
-        return true; /* packed or, in pieces that MPI lets nobody write to, copied; unpacked after everything is read */
+        /* Packed, and unpacked after everything is read; or moved piece by piece, which MPI lets nobody write to: but in place, where both ends of a run
+         * have one layout, and what is at one position is read before it is written by the same thread. */
+        return true;
     }
     if (!reduces && source == own && recv->send == recv->recv) {
         return true; /* stays where it is */

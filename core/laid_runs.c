@@ -1,8 +1,7 @@
 #include "core/laid_runs.h"
 
 #include <string.h>
-#include "core/context.h"
-#include "core/layout_copy.h"
+#include "core/layout.h"
 #include "core/packing.h"
 #include "core/plan/algorithm.h"
 
@@ -39,20 +38,23 @@ static uint64_t turns_of(const struct gpucoll_request *request)
     return (packs * (request->team->size - 1) + threads - 1) / threads;
 }
 
-/* A layout that has been asked for once may belong to a type that is made anew for each call: a copy of it would take longer than packing. */
-static bool is_worth_a_copy(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu)
+/* A layout that is asked for the first time may belong to a type that is made anew for each call: a copy of it would take longer than packing. The next
+ * call that packs by it has one (core/packing.c). */
+static bool has_copy(const struct gpucoll_packed_run *noted)
 {
-    return gpucoll_layout_copy_is_on(layout, gpu) ||
-           __atomic_exchange_n(&layout->asked_for, true, __ATOMIC_RELAXED);
+    if (noted->copy == NULL) {
+        __atomic_store_n(&noted->layout->asked_for, true, __ATOMIC_RELAXED);
+    }
+    return noted->copy != NULL;
 }
 
-static bool suits(const struct gpucoll_packed_run *noted, const struct gpucoll_gpu *gpu)
+static bool suits(const struct gpucoll_packed_run *noted)
 {
     const uint64_t all = (uintptr_t)noted->user | noted->bytes | noted->layout->align;
-    return all % GPUCOLL_LAID_BYTES == 0 && is_worth_a_copy(noted->layout, gpu);
+    return all % GPUCOLL_LAID_BYTES == 0 && has_copy(noted);
 }
 
-/* Of one side of a call. A thread has packs of one peer after another to look for, and then of what the rank keeps for itself. */
+/* Of one side of a call, at most: what the rank keeps for itself other threads look for, as far as there are some. */
 static uint64_t cost_of(const struct gpucoll_request *request, const struct gpucoll_packed_run *noted,
                         uint32_t count)
 {
@@ -75,47 +77,28 @@ static bool is_cheap(const struct gpucoll_request *request)
            (uint64_t)sides * MOST_STEPS;
 }
 
-static bool all_suit(const struct gpucoll_packed_run *noted, uint32_t count, const struct gpucoll_gpu *gpu)
+static bool all_suit(const struct gpucoll_packed_run *noted, uint32_t count)
 {
     bool all = true;
     for (uint32_t i = 0; i < count; i++) {
-        all &= suits(&noted[i], gpu); /* each is asked for, though one may not suit */
+        all &= suits(&noted[i]); /* each is asked for, though one may not suit */
     }
     return all;
 }
 
-static bool lay(struct gpucoll_request *request, bool sends)
+static void lay(struct gpucoll_request *request)
 {
-    struct gpucoll_packing *packing = request->packing;
-    const struct gpucoll_packed_run *noted = sends ? packing->send : packing->receive;
-    const uint32_t count = sends ? packing->sends : packing->receives;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t rank = noted[i].number;
-        const struct gpucoll_layout_view *view =
-            gpucoll_layout_copy_on(noted[i].layout, request->team->context, packing->gpu);
-        if (view == NULL) {
-            return false;
-        }
-        if (sends) {
-            request->runs.run[rank].send = noted[i].user;
-            request->runs.layouts[rank].send = view;
-        } else {
-            request->runs.run[rank].recv = noted[i].user;
-            request->runs.layouts[rank].recv = view;
-        }
+    const struct gpucoll_packing *packing = request->packing;
+    struct gpucoll_kernel_runs *runs = &request->runs;
+    memset(runs->layouts, 0, gpucoll_run_layouts_bytes(GPUCOLL_KERNEL_MOVE_LAYOUTS, request->team->size));
+    for (uint32_t i = 0; i < packing->sends; i++) {
+        runs->run[packing->send[i].number].send = packing->send[i].user;
+        runs->layouts[packing->send[i].number].send = packing->send[i].copy;
     }
-    return true;
-}
-
-static bool lay_all(struct gpucoll_request *request)
-{
-    struct gpucoll_context *context = request->team->context;
-    memset(request->runs.layouts, 0,
-           gpucoll_run_layouts_bytes(GPUCOLL_KERNEL_MOVE_LAYOUTS, request->team->size));
-    pthread_mutex_lock(&context->lock);
-    const bool laid = lay(request, true) && lay(request, false);
-    pthread_mutex_unlock(&context->lock);
-    return laid;
+    for (uint32_t i = 0; i < packing->receives; i++) {
+        runs->run[packing->receive[i].number].recv = packing->receive[i].user;
+        runs->layouts[packing->receive[i].number].recv = packing->receive[i].copy;
+    }
 }
 
 void gpucoll_laid_runs_settle(struct gpucoll_request *request)
@@ -126,11 +109,12 @@ void gpucoll_laid_runs_settle(struct gpucoll_request *request)
     }
     const bool able =
         request->plan.algorithm->lays && !gpucoll_coll_reduces(request->coll) && is_cheap(request);
-    const bool sent = able && all_suit(packing->send, packing->sends, packing->gpu);
-    const bool received = able && all_suit(packing->receive, packing->receives, packing->gpu);
-    const bool laid = sent && received && lay_all(request);
-    if (!laid) {
+    const bool sent = able && all_suit(packing->send, packing->sends);
+    const bool received = able && all_suit(packing->receive, packing->receives);
+    packing->laid = sent && received;
+    if (packing->laid) {
+        lay(request);
+    } else {
         gpucoll_packing_direct(request);
     }
-    packing->laid = laid;
 }

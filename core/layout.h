@@ -31,7 +31,7 @@ struct gpucoll_layout {
     struct gpucoll_layout_view view; /* `list` is the one below */
     struct gpucoll_layout_run *list; /* NULL for a single run */
     bool even;                       /* all runs are of one length */
-    bool asked_for; /* by a call that could do with a copy (core/laid_runs.c); changed atomically */
+    bool asked_for; /* a copy on the GPU, by a call that could do with one (core/laid_runs.c); changed atomically */
     struct gpucoll_layout_copy *copies;
     void (*drop_copies)(struct gpucoll_layout *layout);
 };

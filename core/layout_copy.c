@@ -85,14 +85,6 @@ const struct gpucoll_layout_view *gpucoll_layout_copy_on(struct gpucoll_layout *
     return copy != NULL ? copy->view : NULL;
 }
 
-bool gpucoll_layout_copy_is_on(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu)
-{
-    pthread_mutex_lock(&copies_lock);
-    const bool found = find_copy(layout, gpu) != NULL;
-    pthread_mutex_unlock(&copies_lock);
-    return found;
-}
-
 void gpucoll_layout_copy_lose(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu)
 {
     pthread_mutex_lock(&copies_lock);

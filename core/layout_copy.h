@@ -20,8 +20,6 @@ gpucoll_layout_copy_list(const struct gpucoll_layout_view *copy)
 {
     return (const struct gpucoll_layout_run *)(const void *)(copy + 1);
 }
-/* Is there one? Any thread. */
-bool gpucoll_layout_copy_is_on(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu);
 /* A kernel may still read it: this GPU's copy is no longer the layout's, so its memory stays taken until the GPU is closed. */
 void gpucoll_layout_copy_lose(struct gpucoll_layout *layout, const struct gpucoll_gpu *gpu);
 

@@ -138,16 +138,17 @@ bool gpucoll_packing_open(struct gpucoll_request *request, const struct gpucoll_
     return request->packing != NULL;
 }
 
-static bool find_lists(struct gpucoll_context *context, struct gpucoll_gpu *gpu,
+/* Lists, which kernels read there, and layouts that have been asked for. */
+static bool find_copies(struct gpucoll_context *context, struct gpucoll_gpu *gpu,
                        struct gpucoll_packed_run *noted, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (noted[i].layout->list != NULL) {
-            const struct gpucoll_layout_view *copy = gpucoll_layout_copy_on(noted[i].layout, context, gpu);
-            if (copy == NULL) {
-                return false;
-            }
-            noted[i].list = gpucoll_layout_copy_list(copy);
+        struct gpucoll_layout *layout = noted[i].layout;
+        if (layout->list != NULL || __atomic_load_n(&layout->asked_for, __ATOMIC_RELAXED)) {
+            noted[i].copy = gpucoll_layout_copy_on(layout, context, gpu);
+        }
+        if (layout->list != NULL && noted[i].copy == NULL) {
+            return false;
         }
     }
     return true;
@@ -157,8 +158,8 @@ bool gpucoll_packing_take(struct gpucoll_packing *packing, struct gpucoll_contex
                           struct gpucoll_gpu *gpu, const char *name)
 {
     packing->memory = gpucoll_device_pool_get(&gpu->pool, packing->bytes);
-    if (packing->memory == NULL || !find_lists(context, gpu, packing->send, packing->sends) ||
-        !find_lists(context, gpu, packing->receive, packing->receives)) {
+    if (packing->memory == NULL || !find_copies(context, gpu, packing->send, packing->sends) ||
+        !find_copies(context, gpu, packing->receive, packing->receives)) {
         gpucoll_log(context->log, GPUCOLL_LOG_CALL, "%s: no device memory for %llu packed bytes (pack_bytes)",
                     name, (unsigned long long)packing->bytes);
         gpucoll_device_pool_put(&gpu->pool, packing->memory);
@@ -236,7 +237,7 @@ gpucoll_status gpucoll_packing_launch(const struct gpucoll_packing *packing, str
         if (!noted[i].launched) {
             gather_jobs(packing, noted, count, i, &args);
             args.view = noted[i].layout->view;
-            args.view.list = noted[i].list;
+            args.view.list = noted[i].copy != NULL ? gpucoll_layout_copy_list(noted[i].copy) : NULL;
             args.done_value = gpucoll_next_done(&lane->done);
             status = packing->gpu->device->accel->ops->pack(lane->stream, &args);
         }

@@ -14,7 +14,7 @@
 /* A run of a call of which one end is not contiguous. */
 struct gpucoll_packed_run {
     struct gpucoll_layout *layout;
-    const struct gpucoll_layout_run *list; /* the layout's, on the GPU */
+    const struct gpucoll_layout_view *copy; /* of the layout, on the GPU; NULL: there is none, and it has no list */
     void *user;                            /* address of element 0 */
     uint64_t bytes;
     uint64_t at;     /* of the packed bytes, in `memory` */
@@ -57,7 +57,7 @@ void gpucoll_packing_free(struct gpucoll_packing *packing, struct gpucoll_contex
 /* After gpucoll_exchange_runs: notes the ends that are not contiguous, or a result that is to be kept apart, and gives each run the address of a byte of its data.
  * False: out of memory. */
 bool gpucoll_packing_open(struct gpucoll_request *request, const struct gpucoll_coll_args *args);
-/* Is this end of run `rank` packed? */
+/* Is this end of run `rank` packed, or else left as it is by what moves it in pieces? */
 static inline bool gpucoll_packing_sends(const struct gpucoll_request *request, uint32_t rank)
 {
     return request->packing != NULL && (request->packing->send_ranks >> rank & 1) != 0;

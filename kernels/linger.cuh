@@ -204,17 +204,21 @@ template <typename Calls> __device__ __forceinline__ void take_call(linger_state
         *reinterpret_cast<uint64_t *>(to) = heard.head.low;
         *(reinterpret_cast<uint32_t *>(to) + 2) = value_of(heard.head);
     }
-    if (Calls::rows >= GPUCOLL_BELL_RUN_ROWS && lane < nranks) {
-        gpucoll_kernel_run &run = state.runs.run[lane];
-        run.send = reinterpret_cast<const void *>(heard.row[GPUCOLL_BELL_SEND].low);
-        run.recv = reinterpret_cast<void *>(heard.row[GPUCOLL_BELL_RECV].low);
-        run.send_bytes = value_of(heard.row[GPUCOLL_BELL_SEND]);
-        run.recv_bytes = value_of(heard.row[GPUCOLL_BELL_RECV]);
+    if constexpr (Calls::rows >= GPUCOLL_BELL_RUN_ROWS) {
+        if (lane < nranks) {
+            gpucoll_kernel_run &run = state.runs.run[lane];
+            run.send = reinterpret_cast<const void *>(heard.row[GPUCOLL_BELL_SEND].low);
+            run.recv = reinterpret_cast<void *>(heard.row[GPUCOLL_BELL_RECV].low);
+            run.send_bytes = value_of(heard.row[GPUCOLL_BELL_SEND]);
+            run.recv_bytes = value_of(heard.row[GPUCOLL_BELL_RECV]);
+        }
     }
-    if (Calls::rows >= GPUCOLL_BELL_LAYOUT_ROWS && lane < nranks) {
-        gpucoll_run_layouts &layouts = state.runs.layouts[lane];
-        layouts.send = reinterpret_cast<const gpucoll_layout_view *>(heard.row[GPUCOLL_BELL_SEND_LAYOUT].low);
-        layouts.recv = reinterpret_cast<const gpucoll_layout_view *>(heard.row[GPUCOLL_BELL_RECV_LAYOUT].low);
+    if constexpr (Calls::rows >= GPUCOLL_BELL_LAYOUT_ROWS) {
+        if (lane < nranks) {
+            gpucoll_run_layouts &layouts = state.runs.layouts[lane];
+            layouts.send = reinterpret_cast<const gpucoll_layout_view *>(heard.row[GPUCOLL_BELL_SEND_LAYOUT].low);
+            layouts.recv = reinterpret_cast<const gpucoll_layout_view *>(heard.row[GPUCOLL_BELL_RECV_LAYOUT].low);
+        }
     }
     __syncwarp();
     if (lane == 0 && !is_leave(state.call)) {

@@ -1,6 +1,6 @@
 /*
  * The exchange kernel that finds the bytes of runs by their layouts: random layouts at random ends of random runs, some of them empty, in place or not;
- * every byte of every buffer is compared with what the host makes of it. Layouts change their place on the GPU from call to call, while the kernel
+ * every byte of every buffer is compared with what the host makes of it. Layouts of a call stand where those of the call before stood, while the kernel
  * may linger.
  */
 #include <stdio.h>
@@ -165,9 +165,6 @@ static const struct gpucoll_layout_view *put_view(struct bench *bench, uint32_t 
     struct gpucoll_layout_view view = end->layout->view;
     const size_t listed = end->layout->list != NULL ? view.runs * sizeof(struct gpucoll_layout_run) : 0;
     const size_t bytes = sizeof(view) + listed;
-    if (bench->views_used[r] + bytes > view_room) {
-        bench->views_used[r] = 0;
-    }
     char *to = bench->views[r] + bench->views_used[r];
     bench->views_used[r] += (bytes + 15) / 16 * 16;
     view.list = (const struct gpucoll_layout_run *)(const void *)(to + sizeof(view));
@@ -183,6 +180,7 @@ static void fill_runs(struct bench *bench)
 {
     for (uint32_t r = 0; r < bench->size; r++) {
         const struct rank *rank = &bench->ranks.rank[r];
+        bench->views_used[r] = 0; /* where those of the call before were: a kernel that lingers is not to take them for these */
         for (uint32_t p = 0; p < bench->size; p++) {
             bench->runs[r].run[p] = (struct gpucoll_kernel_run){
                 .send = (bench->in_place ? rank->recv : rank->send) + bench->send[r][p].at,

@@ -11,9 +11,9 @@ const void *test_pack_once(struct gpucoll_context *context, struct gpucoll_gpu *
         return NULL;
     }
     gpucoll_packing_note(packing, true, &run);
-    const void *copy = NULL; /* of which the list is the end */
+    const void *copy = NULL;
     if (gpucoll_packing_take(packing, context, gpu, "team")) {
-        copy = (const struct gpucoll_layout_view *)(const void *)packing->send[0].list - 1;
+        copy = packing->send[0].copy;
     }
     gpucoll_packing_free(packing, context, abandoned);
     return copy;

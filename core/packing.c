@@ -140,7 +140,7 @@ bool gpucoll_packing_open(struct gpucoll_request *request, const struct gpucoll_
 
 /* Lists, which kernels read there, and layouts that have been asked for. */
 static bool find_copies(struct gpucoll_context *context, struct gpucoll_gpu *gpu,
-                       struct gpucoll_packed_run *noted, uint32_t count)
+                        struct gpucoll_packed_run *noted, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct gpucoll_layout *layout = noted[i].layout;

@@ -180,7 +180,8 @@ static void fill_runs(struct bench *bench)
 {
     for (uint32_t r = 0; r < bench->size; r++) {
         const struct rank *rank = &bench->ranks.rank[r];
-        bench->views_used[r] = 0; /* where those of the call before were: a kernel that lingers is not to take them for these */
+        bench->views_used[r] =
+            0; /* where those of the call before were: a kernel that lingers is not to take them for these */
         for (uint32_t p = 0; p < bench->size; p++) {
             bench->runs[r].run[p] = (struct gpucoll_kernel_run){
                 .send = (bench->in_place ? rank->recv : rank->send) + bench->send[r][p].at,

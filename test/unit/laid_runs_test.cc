@@ -67,8 +67,8 @@ class Call
         recv_layouts.assign(size, received);
     }
 
-    /* Kernels that it launched. */
-    uint64_t run(bool in_place = false)
+    /* Kernels that it launched. `bottom`: blocks are given by their addresses, as from MPI_BOTTOM. */
+    uint64_t run(bool in_place = false, bool bottom = false)
     {
         char *from = in_place ? recv.data() : send.data();
         recv.poison();
@@ -80,10 +80,12 @@ class Call
         }
         gpucoll_coll_args args = {};
         args.coll = GPUCOLL_ALLTOALLW;
-        args.send = from;
-        args.recv = recv.data();
-        args.send_blocks = blocks.data();
-        args.recv_blocks = blocks.data();
+        const std::vector<gpucoll_block> sent = blocks_from(bottom ? from : nullptr);
+        const std::vector<gpucoll_block> received = blocks_from(bottom ? recv.data() : nullptr);
+        args.send = bottom ? nullptr : from;
+        args.recv = bottom ? nullptr : recv.data();
+        args.send_blocks = sent.data();
+        args.recv_blocks = received.data();
         args.send_layouts = send_layouts.data();
         args.recv_layouts = recv_layouts.data();
         const uint64_t before = test_launched(rank.context);
@@ -95,6 +97,15 @@ class Call
 
   private:
     static constexpr size_t room = 60000;
+
+    std::vector<gpucoll_block> blocks_from(const char *base) const
+    {
+        std::vector<gpucoll_block> moved = blocks;
+        for (gpucoll_block &block : moved) {
+            block.offset += reinterpret_cast<ptrdiff_t>(base);
+        }
+        return moved;
+    }
 
     size_t place(const gpucoll_layout *layout, uint32_t peer, size_t i) const
     {
@@ -201,6 +212,30 @@ TEST(laid_runs, in_place)
         Call call(rank, doubles.get(), doubles.get());
         EXPECT_EQ(call.run(true), packed);
         EXPECT_EQ(call.run(true), laid);
+    });
+}
+
+TEST(laid_runs, from_the_bottom_of_memory)
+{
+    on_threads(3, by_ll, [](Rank &rank) {
+        const Layout doubles = vector_of(200, 8, 24);
+        Call call(rank, doubles.get(), doubles.get());
+        EXPECT_EQ(call.run(false, true), packed);
+        EXPECT_EQ(call.run(false, true), laid);
+    });
+}
+
+/* A block for what is packed is all that there is. */
+TEST(laid_runs, without_memory_for_a_copy_they_are_packed)
+{
+    Settings little = by_ll;
+    little.push_back({"pack_bytes", "64K"});
+    on_threads(2, little, [](Rank &rank) {
+        const Layout doubles = vector_of(40, 8, 24);
+        Call call(rank, doubles.get(), doubles.get());
+        for (int i = 0; i < 3; i++) {
+            EXPECT_EQ(call.run(), packed);
+        }
     });
 }
 

@@ -44,10 +44,20 @@ void gpucoll_call_lingers(struct gpucoll_request *request)
     }
 }
 
+/* Also what of the call is packed, which depends on the plan. */
+static gpucoll_status plan_call(struct gpucoll_request *request, const struct gpucoll_plan_call *call)
+{
+    gpucoll_status status = gpucoll_team_plan(request->team, request->links, call, &request->plan);
+    if (status == GPUCOLL_OK) {
+        gpucoll_laid_runs_settle(request);
+    }
+    return status;
+}
+
 /* The plan. Where no kernel lingers another one may be the best; but how the calls come is judged by the one of which a kernel would linger. */
 gpucoll_status gpucoll_call_plan(struct gpucoll_request *request)
 {
-    struct gpucoll_plan *plan = &request->plan;
+    const struct gpucoll_plan *plan = &request->plan;
     struct gpucoll_plan_call call = {
         .coll = request->coll,
         .functor = request->functor,
@@ -57,18 +67,14 @@ gpucoll_status gpucoll_call_plan(struct gpucoll_request *request)
         .unattended = request->form != GPUCOLL_FORM_BLOCKING,
         .crowded = request->company == GPUCOLL_BESIDE_CALLS,
     };
-    gpucoll_status status = gpucoll_team_plan(request->team, request->links, &call, plan);
+    gpucoll_status status = plan_call(request, &call);
     if (status == GPUCOLL_OK) {
-        gpucoll_laid_runs_settle(request);
         gpucoll_call_lingers(request);
     }
     if (status == GPUCOLL_OK && request->apart && plan->launched_us > 0) {
         call.apart = true;
         gpucoll_habit_launched(&request->lane->habit);
-        status = gpucoll_team_plan(request->team, request->links, &call, plan);
-        if (status == GPUCOLL_OK) {
-            gpucoll_laid_runs_settle(request);
-        }
+        status = plan_call(request, &call);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 #include "core/laid_runs.h"
 
 #include <string.h>
+#include "core/base/sizes.h"
 #include "core/layout.h"
 #include "core/packing.h"
 #include "core/plan/algorithm.h"
@@ -8,7 +9,7 @@
 /*
  * What it takes a thread to find the bytes of one pack, in steps of 0.1 us: reading the view, then for each piece of the pack a division for each
  * dimension, and of a list a look, or more looks one after the other where its runs are of different lengths. Packing and unpacking instead take two launches, and a kernel that
- * lingers has to leave for them: some 100 steps each. Measured: docs/design-calls.md, "Packing".
+ * lingers has to leave for them: some 100 steps each. Measured: docs/design-calls.md, "Small calls are not packed".
  */
 enum { VIEW_STEPS = 5, DIM_STEPS = 1, LOOK_STEPS = 4, MOST_STEPS = 80 };
 
@@ -17,16 +18,15 @@ static uint32_t log2_of(uint32_t value)
     return value > 1 ? 32 - (uint32_t)__builtin_clz(value - 1) : 0;
 }
 
-static uint32_t steps_of(const struct gpucoll_layout *layout)
+static uint64_t steps_of(const struct gpucoll_layout *layout)
 {
     const struct gpucoll_layout_view *view = &layout->view;
-    const uint64_t mean = view->bytes / view->runs; /* of a run */
-    const uint32_t whole = GPUCOLL_PACK_BYTES / GPUCOLL_LAID_BYTES;
-    const uint32_t pieces = mean >= GPUCOLL_PACK_BYTES   ? 2
-                            : mean >= GPUCOLL_LAID_BYTES ? (uint32_t)(GPUCOLL_PACK_BYTES / mean) + 1
-                                                         : whole;
-    const uint32_t looks = view->runs == 1 ? 0 : layout->even ? 1 : 2 + log2_of(view->runs);
-    return VIEW_STEPS + (pieces < whole ? pieces : whole) * (view->dims * DIM_STEPS + looks * LOOK_STEPS);
+    /* Runs that a pack touches, by their mean length. */
+    const uint64_t touched = GPUCOLL_PACK_BYTES / (view->bytes / view->runs) + 1;
+    const uint64_t pieces =
+        gpucoll_smaller(gpucoll_larger(touched, 2), GPUCOLL_PACK_BYTES / GPUCOLL_LAID_BYTES);
+    const uint64_t looks = view->runs == 1 ? 0 : layout->even ? 1 : 2 + log2_of(view->runs);
+    return VIEW_STEPS + pieces * (view->dims * DIM_STEPS + looks * LOOK_STEPS);
 }
 
 /* The turns that the threads of the plan's CTAs need for packs of all peers. */
@@ -58,12 +58,11 @@ static bool suits(const struct gpucoll_packed_run *noted)
 static uint64_t cost_of(const struct gpucoll_request *request, const struct gpucoll_packed_run *noted,
                         uint32_t count)
 {
-    uint32_t dearest = 0;
-    uint32_t own = 0;
+    uint64_t dearest = 0;
+    uint64_t own = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t *steps = noted[i].number == request->team->rank ? &own : &dearest;
-        const uint32_t these = steps_of(noted[i].layout);
-        *steps = these > *steps ? these : *steps;
+        uint64_t *steps = noted[i].number == request->team->rank ? &own : &dearest;
+        *steps = gpucoll_larger(*steps, steps_of(noted[i].layout));
     }
     return (dearest + own) * turns_of(request);
 }

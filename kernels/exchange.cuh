@@ -203,19 +203,10 @@ struct move_calls : exchange_calls {
 };
 
 /* Of runs that have layouts: by whole CTAs, of which other warps look for what the rank keeps while the first look for what it sends. */
-struct laid_calls : exchange_calls {
+struct laid_calls : whole_cta_calls {
     static constexpr uint32_t rows = GPUCOLL_BELL_LAYOUT_ROWS;
+    static constexpr bool reaches_peers = false;
     using bell = bell_by_copies<rows>;
-
-    static __device__ __forceinline__ bool is_small(uint32_t, uint64_t, uint32_t, uint32_t)
-    {
-        return false;
-    }
-
-    static __device__ __forceinline__ bool run_by_warp(const gpucoll_kernel_args &, const gpucoll_kernel_runs &)
-    {
-        return false;
-    }
 
     static __device__ __forceinline__ bool run(const gpucoll_kernel_args &args, const gpucoll_kernel_runs &runs,
                                                crew_share share)

@@ -1,6 +1,6 @@
 /*
  * Packs of a run whose bytes lie apart in the user's memory, as a layout says (layout_abi.h), for kernels of which each thread has few packs: then
- * finding the bytes takes less than a kernel that packs them before (docs/design-calls.md, "Packing").
+ * finding the bytes takes less than a kernel that packs them before (docs/design-calls.md, "Small calls are not packed").
  *
  * Layouts come and go in memory of the GPU while a kernel lingers, so they are read past L1, as messages are.
  */
@@ -54,10 +54,9 @@ class laid_pack
   public:
     __device__ __forceinline__ laid_pack(char *user, uint64_t bytes, const gpucoll_layout_view *layout,
                                          uint64_t index)
-        : view_(load_view(layout)), user_(user), position_(index * GPUCOLL_PACK_BYTES)
+        : view_(load_view(layout)), user_(user), position_(index * GPUCOLL_PACK_BYTES),
+          valid_(bytes_of_pack(bytes, index))
     {
-        const uint64_t rest = bytes - position_;
-        valid_ = rest < GPUCOLL_PACK_BYTES ? static_cast<uint32_t>(rest) : GPUCOLL_PACK_BYTES;
         find();
     }
 
@@ -101,7 +100,7 @@ class laid_pack
     uint64_t position_; /* of the next word, packed */
     uint64_t left_;     /* bytes that lie together from at_ on */
     char *at_;
-    uint32_t valid_;
+    const uint32_t valid_;
 };
 
 /* Out of line: the same for what is sent, received and kept. */
@@ -129,10 +128,8 @@ class laid_place
                                           uint64_t index)
     {
         if (layout == nullptr) {
-            const uint64_t begin = index * GPUCOLL_PACK_BYTES;
-            at_[0] = static_cast<char *>(user) + begin;
-            valid_ = bytes - begin < GPUCOLL_PACK_BYTES ? static_cast<uint32_t>(bytes - begin)
-                                                        : GPUCOLL_PACK_BYTES;
+            at_[0] = static_cast<char *>(user) + index * GPUCOLL_PACK_BYTES;
+            valid_ = bytes_of_pack(bytes, index);
             return;
         }
         laid_pack to(static_cast<char *>(user), bytes, layout, index);

@@ -19,6 +19,13 @@ __device__ __forceinline__ uint64_t packs_of(uint64_t bytes)
     return (bytes + GPUCOLL_PACK_BYTES - 1) / GPUCOLL_PACK_BYTES;
 }
 
+/* How many bytes pack `index` of a message has. */
+__device__ __forceinline__ uint32_t bytes_of_pack(uint64_t bytes, uint64_t index)
+{
+    const uint64_t left = bytes - index * GPUCOLL_PACK_BYTES;
+    return left < GPUCOLL_PACK_BYTES ? static_cast<uint32_t>(left) : GPUCOLL_PACK_BYTES;
+}
+
 /* Past L1: scratch is written by peers and each pack is read once. */
 __device__ __forceinline__ pack load_pack(const void *from)
 {
@@ -134,8 +141,7 @@ class message {
   private:
     __device__ __forceinline__ uint32_t valid(uint64_t index) const
     {
-        const uint64_t left = bytes_ - index * GPUCOLL_PACK_BYTES;
-        return left < GPUCOLL_PACK_BYTES ? static_cast<uint32_t>(left) : GPUCOLL_PACK_BYTES;
+        return bytes_of_pack(bytes_, index);
     }
 
     char *base_;

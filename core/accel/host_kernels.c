@@ -45,10 +45,7 @@ static bool ll_reduce(const struct gpucoll_kernel_args *args, int functor, struc
 static bool oneshot_channel(const struct gpucoll_kernel_args *args, int functor, uint32_t channel,
                             uint32_t channels)
 {
-    uint64_t begin;
-    uint64_t end;
-    gpucoll_channel_range(args->bytes, channels, channel, &begin, &end);
-    struct span all = span_of_packs(args->bytes, begin, end);
+    const struct span all = span_of_channel(args->bytes, channel, channels);
     for (uint32_t i = 1; i < args->nranks && (args->stages & GPUCOLL_STAGE_SEND) != 0; i++) {
         ll_send(args, (args->rank + i) % args->nranks, (const char *)args->send + all.begin, all);
     }
@@ -319,10 +316,7 @@ static bool blocks_channel(const struct gpucoll_kernel_args *args, int functor, 
     enum { PIECE = 4096 };
     _Alignas(64) char sum[PIECE];
     const size_t size = gpucoll_host_functor_size(functor);
-    uint64_t begin;
-    uint64_t end;
-    gpucoll_channel_range(args->bytes, channels, channel, &begin, &end);
-    const struct span span = span_of_packs(args->bytes, begin, end);
+    const struct span span = span_of_channel(args->bytes, channel, channels);
     for (uint64_t done = 0; done < span.bytes; done += PIECE) {
         const uint64_t bytes = span.bytes - done < PIECE ? span.bytes - done : PIECE;
         const uint64_t at = span.begin + done;

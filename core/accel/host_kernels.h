@@ -27,6 +27,10 @@ bool gpucoll_host_laid(uint32_t channel, uint32_t channels, const struct gpucoll
 bool gpucoll_host_relay(int functor, uint32_t channel, uint32_t channels,
                         const struct gpucoll_kernel_args *args, const struct gpucoll_kernel_runs *runs);
 
+/* Copies `bytes` bytes from packed position `at` on from where the layout has them, of the element at `user`, to `packed`; or the other way round. */
+void gpucoll_host_copy_laid(const struct gpucoll_layout_view *layout, char *user, uint64_t at, uint64_t bytes,
+                            char *packed, bool to_user);
+
 /* Packs or unpacks, completion included. */
 void gpucoll_host_pack(const struct gpucoll_pack_args *args);
 

@@ -35,10 +35,7 @@ static struct end recv_end(const struct part *part, uint32_t rank)
 
 static struct span share_of(const struct part *part, uint64_t bytes)
 {
-    uint64_t begin;
-    uint64_t end;
-    gpucoll_channel_range(bytes, part->channels, part->channel, &begin, &end);
-    return span_of_packs(bytes, begin, end);
+    return span_of_channel(bytes, part->channel, part->channels);
 }
 
 /* What comes after `done` bytes of a share, and fits between. */
@@ -51,14 +48,11 @@ static struct span piece_of(struct span share, uint64_t done)
 /* Copies a piece from where it lies to `packed`, or the other way round. */
 static void copy(const struct end *end, struct span piece, char *packed, bool to_user)
 {
-    for (uint64_t done = 0, together = 0; done < piece.bytes; done += together) {
-        const uint64_t at = piece.begin + done;
-        const uint64_t rest = piece.bytes - done;
-        together = rest;
-        char *user =
-            end->user + (end->layout != NULL ? gpucoll_layout_find(end->layout, at, &together) : (int64_t)at);
-        together = together < rest ? together : rest;
-        memcpy(to_user ? user : packed + done, to_user ? packed + done : user, together);
+    if (end->layout != NULL) {
+        gpucoll_host_copy_laid(end->layout, end->user, piece.begin, piece.bytes, packed, to_user);
+    } else {
+        char *user = end->user + piece.begin;
+        memcpy(to_user ? user : packed, to_user ? packed : user, piece.bytes);
     }
 }
 

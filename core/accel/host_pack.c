@@ -4,16 +4,15 @@
 #include <string.h>
 #include "core/accel/host_kernels.h"
 
-static void run_job(const struct gpucoll_pack_args *args, const struct gpucoll_pack_job *job, uint64_t bytes)
+void gpucoll_host_copy_laid(const struct gpucoll_layout_view *layout, char *user, uint64_t at, uint64_t bytes,
+                            char *packed, bool to_user)
 {
-    uint64_t position = 0;
-    while (position < bytes) {
+    for (uint64_t done = 0; done < bytes;) {
         uint64_t together = 0;
-        char *user = (char *)job->user + gpucoll_layout_find(&args->view, position, &together);
-        char *packed = (char *)job->packed + position;
-        together = together < bytes - position ? together : bytes - position;
-        memcpy(args->unpack ? user : packed, args->unpack ? packed : user, together);
-        position += together;
+        char *place = user + gpucoll_layout_find(layout, at + done, &together);
+        together = together < bytes - done ? together : bytes - done;
+        memcpy(to_user ? place : packed + done, to_user ? packed + done : place, together);
+        done += together;
     }
 }
 
@@ -21,7 +20,8 @@ void gpucoll_host_pack(const struct gpucoll_pack_args *args)
 {
     uint64_t begin = 0;
     for (uint32_t i = 0; i < args->jobs; i++) {
-        run_job(args, &args->job[i], args->job[i].end - begin);
+        const struct gpucoll_pack_job *job = &args->job[i];
+        gpucoll_host_copy_laid(&args->view, job->user, 0, job->end - begin, job->packed, args->unpack != 0);
         begin = args->job[i].end;
     }
     __atomic_store_n(&args->status->done, args->done_value, __ATOMIC_RELEASE);

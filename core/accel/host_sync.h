@@ -112,6 +112,15 @@ static inline struct span span_of_packs(uint64_t message_bytes, uint64_t begin, 
     return (struct span){from, to - from};
 }
 
+/* A channel's share of a message. */
+static inline struct span span_of_channel(uint64_t message_bytes, uint32_t channel, uint32_t channels)
+{
+    uint64_t begin;
+    uint64_t end;
+    gpucoll_channel_range(message_bytes, channels, channel, &begin, &end);
+    return span_of_packs(message_bytes, begin, end);
+}
+
 /* Where the words of `source` are in the lane of `owner`. */
 static inline char *ll_words(const struct gpucoll_kernel_args *args, uint32_t owner, uint32_t source)
 {

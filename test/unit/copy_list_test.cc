@@ -28,11 +28,6 @@ gpucoll_layout *reversed(uint32_t pieces, size_t bytes)
     return gpucoll_layout_build(builder, static_cast<ptrdiff_t>(pieces * (bytes + 8)));
 }
 
-char byte_of(uint32_t from, uint32_t to, uint32_t round, size_t i)
-{
-    return static_cast<char>(i * 31 + i / 251 + from * 17 + to * 5 + round * 3 + 1);
-}
-
 /* An MPI_Alltoallw of `pieces` pieces for each rank; on the receiving side they are together, or pieces as well. */
 class Pieces
 {

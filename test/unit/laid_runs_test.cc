@@ -42,11 +42,6 @@ Layout list_of(uint32_t count, uint64_t bytes, bool even)
     return Layout(gpucoll_layout_build(builder, 0), gpucoll_layout_release);
 }
 
-char byte_of(uint32_t from, uint32_t to, uint32_t round, size_t i)
-{
-    return static_cast<char>(i * 31 + i / 251 + from * 17 + to * 5 + round * 3 + 1);
-}
-
 /* MPI_Alltoallw of one element of a layout for each rank, which is received by one of another. */
 class Call
 {

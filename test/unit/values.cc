@@ -58,6 +58,11 @@ template <typename T> static void fill_reals(Bytes &bytes, Random &random)
     }
 }
 
+char byte_of(uint32_t from, uint32_t to, uint32_t round, size_t i)
+{
+    return static_cast<char>(i * 31 + i / 251 + from * 17 + to * 5 + round * 3 + 1);
+}
+
 Bytes make_input(enum gpucoll_type type, size_t count, uint64_t seed, uint32_t rank)
 {
     Bytes bytes(count * gpucoll_type_size(type));

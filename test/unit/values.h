@@ -31,6 +31,9 @@ class Buffer
 
 using Bytes = std::vector<char>;
 
+/* Byte i of what a rank sends to another in a round. */
+char byte_of(uint32_t from, uint32_t to, uint32_t round, size_t i);
+
 /* The input of one rank: the same for the same seed on every rank and in every run. */
 Bytes make_input(enum gpucoll_type type, size_t count, uint64_t seed, uint32_t rank);
 std::vector<Bytes> make_inputs(enum gpucoll_type type, size_t count, uint64_t seed, uint32_t ranks);

@@ -142,6 +142,17 @@ inline bool ended(Net &net, Message &message)
     return ops->test(net.net, &message) != GPUCOLL_IN_PROGRESS;
 }
 
+/* Sends one message before the other end has sent any. Of two TCP connections that are made both ways at once UCX gives up one, at a time of its own;
+ * until then it cannot tell what has left without the other end. */
+inline bool reach(Net &a, struct gpucoll_net_peer *to_b, Net &b)
+{
+    Message sent(8, 1);
+    Message arrived(8);
+    arrived.receive(b, 99);
+    sent.send(a, to_b, 99);
+    return until(a, b, [&] { return ended(a, sent) && ended(b, arrived); }) && sent.data == arrived.data;
+}
+
 /* Sends in both directions; true if all went well. */
 inline bool exchange(Net &a, struct gpucoll_net_peer *to_b, Net &b, struct gpucoll_net_peer *to_a,
                      size_t bytes)

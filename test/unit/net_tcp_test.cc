@@ -16,6 +16,7 @@ class net_tcp : public testing::Test
         OPEN(a);
         OPEN(b);
         to_b = a.connect(b);
+        ASSERT_TRUE(reach(a, to_b, b));
         ASSERT_TRUE(exchange(a, to_b, b, b.connect(a), 8));
     }
 
@@ -83,6 +84,7 @@ TEST_F(net_tcp, what_has_not_left_for_one_peer_has_nothing_to_do_with_another)
     Net c{"lo"};
     OPEN(c);
     struct gpucoll_net_peer *to_c = a.connect(c);
+    ASSERT_TRUE(reach(a, to_c, c));
     ASSERT_TRUE(exchange(a, to_c, c, c.connect(a), 8));
     ASSERT_TRUE(until(a, c, [&] { return ops->drained(a.net, to_c, 1); }));
     std::deque<Message> sent;

@@ -2,6 +2,9 @@
  * Has what was sent left the process? Over TCP UCX is done with a message when it has copied the end of it, of which a full socket takes a part
  * only. The rest goes when there is room, by whoever turns progress then: if nobody does, the receiver waits as long. A flush of
  * the worker tells, which costs next to nothing where all has gone. Other wires take what they are given.
+ *
+ * While two ends connect to each other at once, UCX drops one of both connections, and counts what was sent over it until then as under way:
+ * so a call among the first of a process may wait for its peer here.
  */
 #include "ucx_tl/rdma/net.h"
 

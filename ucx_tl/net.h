@@ -73,11 +73,12 @@ struct gpucoll_net_ops {
     /* `memory`: which has `data`; NULL: it is host memory. What is sent from a device has to be complete there. */
     void (*send)(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
                  size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
-    void (*receive)(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                    struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
+    /* `from`: who alone sends by that tag, connected until the message is done; NULL: whoever does. */
+    void (*receive)(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                    size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
     /* In host memory, below 64 KiB: the message may be shorter, and has to tell by itself how long it is. What is behind its end may be anything. */
-    void (*receive_up_to)(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_message *message);
+    void (*receive_up_to)(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                          size_t bytes, struct gpucoll_net_message *message);
     /* The message's status; does not turn progress. */
     gpucoll_status (*test)(struct gpucoll_net *net, struct gpucoll_net_message *message);
     /* Ends a message that will never be matched: after it the network no longer touches its data. Waits a few seconds at most. Harmless on one that

@@ -25,7 +25,7 @@ static uint64_t tag_to(const struct gpucoll_cluster *cluster, uint32_t rank)
 void gpucoll_cluster_listen(struct gpucoll_cluster *cluster)
 {
     cluster->listens = true;
-    cluster->ops->receive(cluster->net, tag_to(cluster, cluster->rank), &cluster->incoming,
+    cluster->ops->receive(cluster->net, NULL, tag_to(cluster, cluster->rank), &cluster->incoming,
                           sizeof cluster->incoming, NULL, &cluster->listener);
 }
 

@@ -185,7 +185,8 @@ static void receive(const struct gpucoll_cluster_call *call, const struct gpucol
     struct gpucoll_net_memory *memory;
     char *data = memory_of(call, side, message, &memory);
     message->state = GPUCOLL_PAIR_RECEIVED;
-    cluster->ops->receive(cluster->net, tag, data, message->bytes, memory, &message->message);
+    cluster->ops->receive(cluster->net, cluster->peers[message->peer], tag, data, message->bytes, memory,
+                          &message->message);
 }
 
 static gpucoll_status begin_message(struct gpucoll_cluster_call *call, struct gpucoll_pair_side *side)

@@ -165,9 +165,10 @@ static void send_round(struct gpucoll_span *span)
 static void receive_round(struct gpucoll_span *span, uint32_t round)
 {
     const struct gpucoll_cluster *cluster = span->cluster;
-    const uint64_t tag =
-        gpucoll_net_tag(cluster->span_id[cluster->rank], teller(cluster, round), tag_channel(span, round));
-    cluster->ops->receive_up_to(cluster->net, tag, span->in + message_at(cluster, round),
+    const uint32_t from = teller(cluster, round);
+    const uint64_t tag = gpucoll_net_tag(cluster->span_id[cluster->rank], from, tag_channel(span, round));
+    cluster->ops->receive_up_to(cluster->net, cluster->peers[from], tag,
+                                span->in + message_at(cluster, round),
                                 message_bytes(cluster, round, cluster->carry), &span->received[round]);
 }
 

@@ -303,7 +303,7 @@ static bool start_steps(struct gpucoll_rail_run *run, struct gpucoll_rail_queue 
         flight->step = queue->next;
         flight->message = (struct gpucoll_net_message){.status = GPUCOLL_IN_PROGRESS};
         if (queue->receives) {
-            rail->ops->receive(rail->net, tag_of(run, queue),
+            rail->ops->receive(rail->net, rail->peer[queue->peer], tag_of(run, queue),
                                step->kind == GPUCOLL_RAIL_COMBINE ? flight->slot : data, step->bytes,
                                run->args.memory, &flight->message);
         } else {

@@ -87,7 +87,7 @@ static double ping(struct end *end, bool first)
         if (i == 0) {
             start = gpucoll_now_ns();
         }
-        ops->receive(end->net, 1, answer, sizeof answer, NULL, &back);
+        ops->receive(end->net, end->peer, 1, answer, sizeof answer, NULL, &back);
         if (!first) {
             wait_for(end, &back);
         }
@@ -112,14 +112,15 @@ static double stream(struct end *end, bool first)
         if (first) {
             ops->send(end->net, end->peer, 2, end->data[i % AT_ONCE], MESSAGE, NULL, &messages[i % AT_ONCE]);
         } else {
-            ops->receive(end->net, 2, end->data[i % AT_ONCE], MESSAGE, NULL, &messages[i % AT_ONCE]);
+            ops->receive(end->net, end->peer, 2, end->data[i % AT_ONCE], MESSAGE, NULL,
+                         &messages[i % AT_ONCE]);
         }
     }
     for (int i = 0; i < AT_ONCE; i++) {
         wait_for(end, &messages[i]);
     }
     if (first) {
-        ops->receive(end->net, 3, word, sizeof word, NULL, &done);
+        ops->receive(end->net, end->peer, 3, word, sizeof word, NULL, &done);
     } else {
         ops->send(end->net, end->peer, 3, end->data[0], sizeof word, NULL, &done);
     }

@@ -85,13 +85,13 @@ TEST(cluster_alarm, comes_over_a_connection_that_was_lost)
 TEST(cluster_alarm, comes_to_a_rank_that_lacked_memory_to_listen)
 {
     static gpucoll_net_ops scarce = fake_net;
-    scarce.receive = [](gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_memory *memory,
-                        gpucoll_net_message *message) {
+    scarce.receive = [](gpucoll_net *net, gpucoll_net_peer *from, uint64_t tag, void *data, size_t bytes,
+                        gpucoll_net_memory *memory, gpucoll_net_message *message) {
         static thread_local bool refused;
         if (!std::exchange(refused, true)) { /* the team's first, by which it listens */
             message->status = GPUCOLL_ERR_NO_MEMORY;
         } else {
-            fake_net.receive(net, tag, data, bytes, memory, message);
+            fake_net.receive(net, from, tag, data, bytes, memory, message);
         }
     };
     on_hosts(hosts_of({1, 1}), patient, expect_told, false, &scarce);

@@ -208,8 +208,8 @@ void send(gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *da
     to->arrivals.push_back(std::move(arrival));
 }
 
-void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_memory *memory,
-             gpucoll_net_message *message)
+void receive(gpucoll_net *net, gpucoll_net_peer *, uint64_t tag, void *data, size_t bytes,
+             gpucoll_net_memory *memory, gpucoll_net_message *message)
 {
     Lock lock(mutex);
     look_at(data, bytes, memory);
@@ -217,7 +217,8 @@ void receive(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_n
     net->posted.push_back({tag, data, bytes, false, message});
 }
 
-void receive_up_to(gpucoll_net *net, uint64_t tag, void *data, size_t bytes, gpucoll_net_message *message)
+void receive_up_to(gpucoll_net *net, gpucoll_net_peer *, uint64_t tag, void *data, size_t bytes,
+                   gpucoll_net_message *message)
 {
     Lock lock(mutex);
     message->status = GPUCOLL_IN_PROGRESS;

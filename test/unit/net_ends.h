@@ -113,13 +113,13 @@ struct Message : gpucoll_net_message {
     {
         ops->send(net.net, peer, tag, data.data(), data.size(), memory, this);
     }
-    void receive(Net &net, uint64_t tag)
+    void receive(Net &net, uint64_t tag, struct gpucoll_net_peer *from = nullptr)
     {
-        ops->receive(net.net, tag, data.data(), data.size(), memory, this);
+        ops->receive(net.net, from, tag, data.data(), data.size(), memory, this);
     }
-    void receive_up_to(Net &net, uint64_t tag)
+    void receive_up_to(Net &net, uint64_t tag, struct gpucoll_net_peer *from = nullptr)
     {
-        ops->receive_up_to(net.net, tag, data.data(), data.size(), this);
+        ops->receive_up_to(net.net, from, tag, data.data(), data.size(), this);
     }
 };
 

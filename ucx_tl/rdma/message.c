@@ -103,22 +103,24 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
 /* What a failed message has to say. A peer's failure ends all messages to it, and is said with the first. */
 static void show(struct gpucoll_net *net, const struct gpucoll_rdma_transfer *transfer)
 {
-    char name[2 * GPUCOLL_RDMA_NAME_BYTES] = "";
+    const char *why = net->ucx->ucs_status_string(transfer->why);
+    const struct gpucoll_net_peer *other = transfer->peer != NULL ? transfer->peer : transfer->from;
+    char name[2 * GPUCOLL_RDMA_NAME_BYTES] = "a process that is not known";
+    if (other != NULL) {
+        gpucoll_rdma_describe(&other->address, name, sizeof name);
+    }
     if (transfer->why == UCS_ERR_MESSAGE_TRUNCATED) {
-        gpucoll_help(net->log, "net-length", (unsigned long long)transfer->tag,
-                     (unsigned long long)transfer->bytes, (unsigned long long)transfer->arrived);
+        gpucoll_help(net->log, "net-length", name, (unsigned long long)transfer->bytes,
+                     (unsigned long long)transfer->arrived);
         return;
     }
-    const char *why = net->ucx->ucs_status_string(transfer->why);
     if (transfer->peer == NULL) {
-        gpucoll_help(net->log, "net-receive", (unsigned long long)transfer->tag,
-                     (unsigned long long)transfer->bytes, why);
+        gpucoll_help(net->log, "net-receive", name, (unsigned long long)transfer->bytes, why);
         return;
     }
     pthread_mutex_lock(&net->lock);
     bool said = transfer->peer->said;
     transfer->peer->said = true;
-    gpucoll_rdma_describe(&transfer->peer->address, name, sizeof name);
     pthread_mutex_unlock(&net->lock);
     if (!said) {
         gpucoll_help(net->log, "net-send", name, (unsigned long long)transfer->bytes, why);
@@ -218,8 +220,9 @@ void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, u
     pthread_mutex_unlock(&net->lock);
 }
 
-static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes, bool up_to,
-                    struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
+static void receive(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                    size_t bytes, bool up_to, struct gpucoll_net_memory *memory,
+                    struct gpucoll_net_message *message)
 {
     pthread_mutex_lock(&net->lock);
     struct gpucoll_rdma_transfer *transfer = take(net);
@@ -227,6 +230,7 @@ static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t by
     if (transfer != NULL) {
         give_memory(transfer, memory, data, bytes);
         ucp_request_param_t param = parameters(transfer);
+        transfer->from = from;
         transfer->tag = tag;
         transfer->bytes = bytes;
         transfer->up_to = up_to;
@@ -239,16 +243,17 @@ static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t by
     pthread_mutex_unlock(&net->lock);
 }
 
-void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
+void gpucoll_rdma_receive(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                          size_t bytes, struct gpucoll_net_memory *memory,
+                          struct gpucoll_net_message *message)
 {
-    receive(net, tag, data, bytes, false, memory, message);
+    receive(net, from, tag, data, bytes, false, memory, message);
 }
 
-void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                                struct gpucoll_net_message *message)
+void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag,
+                                void *data, size_t bytes, struct gpucoll_net_message *message)
 {
-    receive(net, tag, data, bytes, true, NULL, message);
+    receive(net, from, tag, data, bytes, true, NULL, message);
 }
 
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message)
@@ -287,20 +292,22 @@ static void begin_stop(struct gpucoll_rdma_transfer *transfer)
     }
 }
 
-/* Also those that peers have made and this process has never sent by: UCX has endpoints of its own for these, which it gives to who makes one. */
-static void close_connections(struct gpucoll_net *net)
+/* Also one that the peer has made and this process has never sent by: UCX has an endpoint of its own for it, which it gives to who makes one. Nothing
+ * if that was done for a message that was given up with this one. */
+static void break_connection(struct gpucoll_net_peer *peer, uint64_t since_ns)
 {
-    for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-        ucp_ep_h endpoint;
-        if (peer->endpoint != NULL || gpucoll_rdma_endpoint(peer, &endpoint) == UCS_OK) {
-            gpucoll_rdma_close_endpoint(peer);
-        }
+    ucp_ep_h endpoint;
+    if (since_ns <= peer->broken_ns) {
+        return;
     }
-    net->all_closed_ns = gpucoll_now_ns();
+    if (peer->endpoint != NULL || gpucoll_rdma_endpoint(peer, &endpoint) == UCS_OK) {
+        gpucoll_rdma_close_endpoint(peer);
+    }
+    peer->broken_ns = gpucoll_now_ns();
 }
 
-/* With the lock held. If the receiver of a send does not answer, the connection is broken, and made anew by the next message. Who sends what
- * comes in is not known, so a sender that has fallen silent in the middle costs all connections: it must not write here later. All waits are
+/* With the lock held. If the receiver of a send does not answer, the connection is broken, and made anew by the next message. So is that of
+ * a sender that has fallen silent in the middle, all of them if it is not known: it must not write here later. All waits are
  * counted from when the message was given up: so those of many that were given up together are no longer than those of one. */
 static void stop(struct gpucoll_rdma_transfer *transfer)
 {
@@ -311,8 +318,10 @@ static void stop(struct gpucoll_rdma_transfer *transfer)
         gpucoll_rdma_close_endpoint(transfer->peer);
     }
     if (!wait_for(transfer, since_ns, answer_seconds + stuck_seconds)) {
-        if (since_ns > net->all_closed_ns) { /* else they were, for one that was given up with it */
-            close_connections(net);
+        for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+            if (transfer->from == NULL || transfer->from == peer) {
+                break_connection(peer, since_ns);
+            }
         }
         wait_for(transfer, since_ns, 2 * answer_seconds + stuck_seconds);
     }

@@ -45,6 +45,7 @@ struct gpucoll_net_peer {
     struct gpucoll_rdma_transfer *question; /* whether it is there; NULL: not asked */
     uint64_t asked_ns;                      /* at which net->turned, */
     bool silent;                            /* and longer ago than net->timeout: it has been said */
+    uint64_t broken_ns;                     /* when the connection was broken for a message that was stuck */
     unsigned uses;                          /* connects without their disconnect */
     bool undrained;   /* a message to it is done since the latest flush of the endpoint, */
     void *flush;      /* UCX's request of which, while it is in progress */
@@ -57,7 +58,8 @@ struct gpucoll_rdma_transfer {
     struct gpucoll_rdma_transfer *next;  /* of those that can be used again, or of those in use */
     struct gpucoll_rdma_transfer **link; /* what points to this one; of those in use */
     struct gpucoll_net *net;
-    struct gpucoll_net_peer *peer;     /* NULL: a receive */
+    struct gpucoll_net_peer *peer;     /* that it goes to; NULL: a receive, */
+    struct gpucoll_net_peer *from;     /* from this one; NULL: from any */
     struct gpucoll_net_memory *memory; /* NULL: of the host, */
     ucp_mem_h mapped;                  /* which was registered for this message; NULL: it was not */
     void *request;                     /* UCX's; valid while it is in progress */
@@ -101,7 +103,6 @@ struct gpucoll_net {
     uint32_t device_messages;             /* under way, of such memory; while there are any, */
     struct gpucoll_device *device;        /* this is that of the latest of them */
     bool failing;                         /* some peer is */
-    uint64_t all_closed_ns;               /* when all connections were, for a message that was stuck */
     uint32_t questions;                   /* under way; while there are any, */
     struct gpucoll_patience turned;       /* how long somebody has turned progress */
     uint64_t note;                        /* the tag of a message that its sender takes back */
@@ -117,10 +118,11 @@ struct gpucoll_net *gpucoll_rdma_first_tie(struct gpucoll_net *ties);
 
 void gpucoll_rdma_send(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint64_t tag, const void *data,
                        size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
-void gpucoll_rdma_receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_memory *memory, struct gpucoll_net_message *message);
-void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                                struct gpucoll_net_message *message);
+void gpucoll_rdma_receive(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                          size_t bytes, struct gpucoll_net_memory *memory,
+                          struct gpucoll_net_message *message);
+void gpucoll_rdma_receive_up_to(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag,
+                                void *data, size_t bytes, struct gpucoll_net_message *message);
 gpucoll_status gpucoll_rdma_test(struct gpucoll_net *net, struct gpucoll_net_message *message);
 bool gpucoll_rdma_drained(struct gpucoll_net *net, struct gpucoll_net_peer *peer, uint32_t ties);
 /* The same of all peers. */

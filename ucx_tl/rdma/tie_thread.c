@@ -52,11 +52,12 @@ static void take_up(struct gpucoll_tie *tie)
     *end = first;
     for (; first != NULL; first = first->next) {
         const struct gpucoll_tie_message *what = &first->what;
-        if (what->peer != NULL) {
+        if (what->comes) {
+            one->receive(tie->net, what->peer, what->tag, what->data, what->bytes, what->memory,
+                         &first->message);
+        } else {
             one->send(tie->net, what->peer, what->tag, what->data, what->bytes, what->memory,
                       &first->message);
-        } else {
-            one->receive(tie->net, what->tag, what->data, what->bytes, what->memory, &first->message);
         }
     }
 }

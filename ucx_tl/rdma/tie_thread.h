@@ -35,7 +35,8 @@ struct gpucoll_tie {
 
 /* What is to be sent or received. */
 struct gpucoll_tie_message {
-    struct gpucoll_net_peer *peer; /* of the tie's network; NULL: a receive */
+    bool comes;                    /* it is to be received */
+    struct gpucoll_net_peer *peer; /* of the tie's network; NULL: it comes from any */
     uint64_t tag;
     void *data;
     size_t bytes;

@@ -63,6 +63,12 @@ static const struct tied_peer *tied(const struct gpucoll_net_peer *peer)
     return (const struct tied_peer *)peer;
 }
 
+/* NULL: it is not known. */
+static struct gpucoll_net_peer *peer_at(const struct gpucoll_net_peer *peer, uint32_t tie)
+{
+    return peer != NULL ? tied(peer)->peer[tie] : NULL;
+}
+
 /* ---- peers that are connected ---- */
 
 /* With the lock held: a new one. */
@@ -356,30 +362,32 @@ static void send_message(struct gpucoll_net *net, struct gpucoll_net_peer *peer,
         one->send(ties->tie[0].net, to, tag, data, bytes, memory_at(memory, 0), message);
         return;
     }
-    const struct gpucoll_tie_message what = {to, tag, (void *)(uintptr_t)data, bytes, memory_at(memory, at)};
+    const struct gpucoll_tie_message what = {
+        false, to, tag, (void *)(uintptr_t)data, bytes, memory_at(memory, at)};
     gpucoll_tie_give(&ties->tie[at], &what, message);
 }
 
-static void receive(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                    struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
+static void receive(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                    size_t bytes, struct gpucoll_net_memory *memory, struct gpucoll_net_message *message)
 {
     struct ties *ties = ties_of(net);
     const uint32_t at = tie_for(ties, tag, bytes);
     message->tie = at;
     if (at == 0) {
-        one->receive(ties->tie[0].net, tag, data, bytes, memory_at(memory, 0), message);
+        one->receive(ties->tie[0].net, peer_at(from, 0), tag, data, bytes, memory_at(memory, 0), message);
         return;
     }
-    const struct gpucoll_tie_message what = {NULL, tag, data, bytes, memory_at(memory, at)};
+    const struct gpucoll_tie_message what = {true,  peer_at(from, at),    tag, data,
+                                             bytes, memory_at(memory, at)};
     gpucoll_tie_give(&ties->tie[at], &what, message);
 }
 
 /* By the tie of short messages, whatever its length is. */
-static void receive_up_to(struct gpucoll_net *net, uint64_t tag, void *data, size_t bytes,
-                          struct gpucoll_net_message *message)
+static void receive_up_to(struct gpucoll_net *net, struct gpucoll_net_peer *from, uint64_t tag, void *data,
+                          size_t bytes, struct gpucoll_net_message *message)
 {
     message->tie = 0;
-    one->receive_up_to(ties_of(net)->tie[0].net, tag, data, bytes, message);
+    one->receive_up_to(ties_of(net)->tie[0].net, peer_at(from, 0), tag, data, bytes, message);
 }
 
 static gpucoll_status test(struct gpucoll_net *net, struct gpucoll_net_message *message)

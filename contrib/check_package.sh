@@ -186,6 +186,28 @@ use_installed() {
             ompi_info --parsable --param coll gpucoll --level 9 | grep 'mca:coll:gpucoll:.*priority' >&2"
 }
 
+# A mpirun of somebody else's, in front of the system's, stays there; and an installation without its component is named and sets nothing.
+settings_keep_order() {
+    local loader path=$package/others:/usr/bin:/bin broken=$package/broken found
+    rm -rf "$broken"
+    mkdir -p "$broken" "$package/others"
+    printf '#!/bin/sh\n' >"$package/others/mpirun"
+    chmod +x "$package/others/mpirun"
+    cp -R "$package/prefix/env.sh" "$package/prefix/share" "$broken"
+    sed -i "s|$package/prefix|$broken|g" "$broken/env.sh" "$broken/share/modulefiles/gpucoll/$version"
+    for loader in environment_file environment_module; do
+        if [ "$(made_with "$package/build" OMPI_BINDIR)" = /usr/bin ]; then
+            found=$(env -i PATH="$path" bash -uc "$(PATH=$path "$loader" "$package/prefix")
+                echo \"\$PATH\"")
+            [ "$found" = "$package/prefix/bin:$path" ] || { echo "$loader: PATH is $found"; return 1; }
+        fi
+        found=$(env -i PATH="$path" bash -uc "$(PATH=$path "$loader" "$broken" 2>"$package/broken.log")
+            echo \"\$PATH \${OMPI_MCA_mca_base_component_path:-}\"" 2>>"$package/broken.log")
+        [ "$found" = "$path " ] || { echo "$loader: set $found"; return 1; }
+        grep "$broken/lib64/openmpi does not exist" "$package/broken.log" || { echo "$loader: does not say so"; return 1; }
+    done
+}
+
 # The component is found in lib64, in a copy of the installation rather than where that was, and outside where env.sh tells.
 component_is_found() {
     local prefix=$package/prefix copy=$package/copy found
@@ -313,6 +335,7 @@ installed_tests() {
     attempt "environment file" logged "$logs/env.log" use_installed environment_file "$package/prefix" || true
     if has_package lmod || need_packages environment-modules tcl; then
         attempt "environment module" logged "$logs/module.log" use_installed environment_module "$package/prefix" || true
+        attempt "settings keep PATH's order, and are none without the component" logged "$logs/settings.log" settings_keep_order || true
         attempt "libmpi in a folder that mpicc does not name" logged "$logs/libmpi-named.log" libmpi_folder /opt/ompi/lib /opt/ompi/lib || true
         attempt "libmpi in a folder that nobody names" logged "$logs/libmpi-unnamed.log" libmpi_folder "" "" || true
         attempt "libmpi in a folder of the system" logged "$logs/libmpi-system.log" libmpi_folder /usr/lib64 "" || true

@@ -105,8 +105,15 @@ need_packages() {
         apt-get install --yes --no-install-recommends "${missing[@]}"
 }
 
+# build_packages [OPEN-MPI]: the system's Open MPI, unless that folder has one, or PATH one that is not the system's.
 build_packages() {
-    need_packages gcc g++ make autoconf automake libtool pkg-config openmpi-bin libopenmpi-dev libhwloc-dev libpmix-dev \
+    local mpicc=${1:+$1/bin/mpicc}
+    local -a its_packages=(openmpi-bin libopenmpi-dev)
+    : "${mpicc:=$(command -v mpicc)}"
+    if [[ $mpicc = /* && $mpicc != /usr/bin/* && $mpicc != /bin/* ]] && "$mpicc" --showme:version >/dev/null 2>&1; then
+        its_packages=()
+    fi
+    need_packages gcc g++ make autoconf automake libtool pkg-config "${its_packages[@]}" libhwloc-dev libpmix-dev \
         libevent-dev libucx-dev libgtest-dev libbenchmark-dev gfortran
 }
 

@@ -95,7 +95,7 @@ AC_DEFUN([GPUCOLL_ENABLE_SANITIZERS], [
         [yes], [AC_MSG_ERROR([--enable-sanitizers needs a list, such as --enable-sanitizers=address,undefined])],
         [GPUCOLL_SANITIZER_FLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
          GPUCOLL_TRY_FLAG([C], [$GPUCOLL_SANITIZER_FLAGS], [],
-             [GPUCOLL_MISSING([$CC cannot link with -fsanitize=$enable_sanitizers], [libgcc-12-dev],
+             [GPUCOLL_MISSING([$CC cannot link with -fsanitize=$enable_sanitizers], [libgcc-N-dev of your gcc N],
                               [libasan libubsan libtsan])])])
     AC_SUBST([GPUCOLL_SANITIZER_FLAGS])
 ])

@@ -29,6 +29,9 @@ AC_DEFUN([GPUCOLL_CHECK_CUDA], [
 ])
 
 AC_DEFUN([GPUCOLL_FIND_NVCC], [
+    AS_IF([test "x$NVCC" != x && test "x$with_cuda" != xyes &&
+           test "x`readlink -f "$NVCC"`" != "x`readlink -f "$with_cuda/bin/nvcc"`"],
+        [AC_MSG_ERROR([NVCC=$NVCC is not of --with-cuda=$with_cuda: leave one of the two out])])
     AS_IF([test "x$NVCC" = x], [
         AS_IF([test "x$with_cuda" != xyes],
             [AC_PATH_PROG([NVCC], [nvcc], [], [$with_cuda/bin])],

@@ -91,6 +91,7 @@ case $accelerator in
     *) die "--accelerator is host or cuda" ;;
 esac
 ompi_major=$("$mpirun" --version | sed -n 's/.*Open MPI[^0-9]*\([0-9]*\)\..*/\1/p' | head -n 1)
+[ -n "$ompi_major" ] || die "$mpirun is not Open MPI's: name that by --mpirun (Debian calls it mpirun.openmpi)"
 # Open MPI 5.0 hands its component path on to PMIx, which complains of what it finds there.
 [ "$ompi_major" -lt 5 ] || export PMIX_MCA_mca_component_path=
 btl=vader

@@ -225,9 +225,10 @@ test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 # Loaded by NVTX as a profiler is.
 if NVTX
 check_LTLIBRARIES += test/mpi/nvtx_counter.la
+installed_modules += test/mpi/nvtx_counter.la
 endif
 test_mpi_nvtx_counter_la_CPPFLAGS = $(AM_CPPFLAGS) $(NVTX_CPPFLAGS)
-test_mpi_nvtx_counter_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(pkglibexecdir)
+test_mpi_nvtx_counter_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(pkglibexecdir)/test/mpi
 
 test_mpi_observed_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_observed_LDADD = $(mpi_test_libs)

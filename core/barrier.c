@@ -98,11 +98,7 @@ static gpucoll_status meet_hosts(struct gpucoll_team *team, uint32_t *missing)
             return GPUCOLL_ERR_NO_MEMORY;
         }
     }
-    gpucoll_status status = gpucoll_span_test(cluster->barrier, missing);
-    if (status != GPUCOLL_IN_PROGRESS) {
-        end_span(cluster);
-    }
-    return status;
+    return gpucoll_span_test(cluster->barrier, missing);
 }
 
 static void count(const struct gpucoll_team *team)
@@ -142,6 +138,10 @@ gpucoll_status gpucoll_barrier_test(struct gpucoll_team *team)
         if (status == GPUCOLL_IN_PROGRESS) {
             return look_after(team, missing, "waiting for all hosts to enter a barrier");
         }
+        if (status == GPUCOLL_OK && gpucoll_span_drain(team->cluster->barrier) == GPUCOLL_IN_PROGRESS) {
+            return GPUCOLL_IN_PROGRESS;
+        }
+        end_span(team->cluster);
         if (status != GPUCOLL_OK) {
             return give_up(team, missing, status);
         }

@@ -90,6 +90,7 @@ struct gpucoll_span {
     char *out;
     struct gpucoll_net_message received[GPUCOLL_SPAN_ROUNDS];
     uint64_t lingers_since_ns; /* 0: does not */
+    struct gpucoll_patience drained; /* looks for what has been told to leave */
     uint32_t sends;
     struct gpucoll_span_message sent[]; /* cluster->span_sends; then what the pointers point to */
 };
@@ -296,6 +297,8 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
 /* The call is complete here, and other hosts wait for the end of what this rank has sent them: waits a little until it has left, for the
  * caller may not come back to MPI for long. GPUCOLL_IN_PROGRESS or GPUCOLL_OK. */
 gpucoll_status gpucoll_cluster_drain(struct gpucoll_request *request) GPUCOLL_CHECKED;
+/* As that, of a span in which all is known: what this rank has told in it. */
+gpucoll_status gpucoll_span_drain(struct gpucoll_span *span) GPUCOLL_CHECKED;
 
 /* ---- calls of few bytes (core/cluster/cluster_carry.c) ---- */
 

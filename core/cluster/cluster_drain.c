@@ -29,17 +29,27 @@ static bool data_has_left(const struct gpucoll_request *request)
     return gpucoll_rail_drained(&cluster->all) && rail;
 }
 
-gpucoll_status gpucoll_cluster_drain(struct gpucoll_request *request)
+/* For as long as a socket needs, which takes more when a third of it is free: some MiB at the speed of a slow link. */
+static gpucoll_status wait_on(struct gpucoll_patience *waited)
 {
-    /* A socket takes more when a third of it is free: some MiB at the speed of a slow link. */
     static const uint64_t most_ns = 10000000;
     static const uint64_t longest_look_ns = 1000000;
+    return gpucoll_patience_look(waited, gpucoll_now_ns(), longest_look_ns) < most_ns ? GPUCOLL_IN_PROGRESS
+                                                                                      : GPUCOLL_OK;
+}
+
+gpucoll_status gpucoll_span_drain(struct gpucoll_span *span)
+{
+    const bool told = gpucoll_span_is_sent(span) && told_has_left(span->cluster);
+    return told ? GPUCOLL_OK : wait_on(&span->drained);
+}
+
+gpucoll_status gpucoll_cluster_drain(struct gpucoll_request *request)
+{
     const bool told = told_has_left(request->team->cluster);
     if (data_has_left(request) && told) {
         return GPUCOLL_OK;
     }
     request->state = GPUCOLL_DRAINING;
-    return gpucoll_patience_look(&request->drained, gpucoll_now_ns(), longest_look_ns) < most_ns
-               ? GPUCOLL_IN_PROGRESS
-               : GPUCOLL_OK;
+    return wait_on(&request->drained);
 }

@@ -216,6 +216,7 @@ struct gpucoll_span *gpucoll_span_start(struct gpucoll_cluster *cluster, enum gp
     span->sent_rounds = 0;
     span->sends = 0;
     span->lingers_since_ns = 0;
+    span->drained = (struct gpucoll_patience){0};
     span->known = *verdict;
     span->known.number = (uint32_t)number;
     if (verdict->carried > 0) {

@@ -127,7 +127,7 @@ static bool add_port(struct gpucoll_topology *found, const char *device, const c
     struct gpucoll_topology_object nic;
     char path[PATH_MAX];
     char text[64];
-    struct dirent **names;
+    struct dirent **names = NULL;
     gpucoll_topology_blank(&nic, GPUCOLL_TOPOLOGY_NIC, -1);
     if (strcmp(port, "1") == 0) {
         copy_text(nic.name, sizeof(nic.name), name);
@@ -143,7 +143,7 @@ static bool add_port(struct gpucoll_topology *found, const char *device, const c
     read_line(path, "state", text, sizeof(text));
     nic.up = strstr(text, "ACTIVE") != NULL;
     read_pci(device, &nic);
-    int count = path_of(path, "%s/device/net", device) ? list_names(path, &names) : 0;
+    const int count = path_of(path, "%s/device/net", device) ? list_names(path, &names) : 0;
     for (int i = 0; i < count; i++) {
         char interface[PATH_MAX];
         bool fits = path_of(interface, "%s/%s", path, names[i]->d_name);
@@ -152,9 +152,7 @@ static bool add_port(struct gpucoll_topology *found, const char *device, const c
             copy_text(nic.interface, sizeof(nic.interface), names[i]->d_name);
         }
     }
-    if (count > 0) {
-        free_names(names, count);
-    }
+    free_names(names, count);
     return gpucoll_topology_add(found, &nic) >= 0;
 }
 

@@ -373,6 +373,19 @@ TEST(cluster, a_call_does_not_wait_long_for_its_messages_to_leave)
         false, fake_net_holding(UINT32_MAX));
 }
 
+/* Whose words may be all that another rank waits for. */
+TEST(cluster, a_barrier_ends_when_its_messages_have_left)
+{
+    on_hosts(
+        hosts_of({1, 1, 1}), {},
+        [](Rank &rank) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            rank.meeting.barrier();
+            EXPECT_EQ(fake_net_count().held, 0u);
+        },
+        false, fake_net_holding(5));
+}
+
 /* ---- several calls at once ---- */
 
 namespace

@@ -148,6 +148,28 @@ TEST_P(net_ties, nothing_is_said_of_what_is_given_up)
     EXPECT_EQ(b.log.topics(), std::vector<std::string>());
 }
 
+/* Each for half a second, whichever tie it goes by: none of these peers looks for what it is sent. */
+TEST_P(net_ties, sends_that_are_cancelled_together_wait_together)
+{
+    std::deque<Net> silent;
+    std::deque<Message> messages;
+    for (uint32_t i = 0; i < 6; i++) {
+        silent.emplace_back("lo", "100", GetParam());
+        struct gpucoll_net_peer *peer = a.connect(silent.back());
+        ASSERT_TRUE(exchange(a, peer, silent.back(), silent.back().connect(a), LONG));
+        messages.emplace_back(4 << 20).send(a, peer, tag_of(0, i));
+    }
+    const auto begin = Clock::now();
+    for (Message &message : messages) {
+        ops->begin_cancel(a.net, &message);
+    }
+    for (Message &message : messages) {
+        ops->cancel(a.net, &message);
+        EXPECT_NE(message.status, GPUCOLL_IN_PROGRESS);
+    }
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 1.4);
+}
+
 /* A little while after the last message, or the last that was given up. */
 TEST_P(net_ties, threads_sleep_while_there_is_nothing)
 {

@@ -307,7 +307,7 @@ static void break_connection(struct gpucoll_net_peer *peer, uint64_t since_ns)
 }
 
 /* With the lock held. If the receiver of a send does not answer, the connection is broken, and made anew by the next message. So is that of
- * a sender that has fallen silent in the middle, all of them if it is not known: it must not write here later. All waits are
+ * a sender that has fallen silent in the middle, or all where it is not known: it must not write here later. All waits are
  * counted from when the message was given up: so those of many that were given up together are no longer than those of one. */
 static void stop(struct gpucoll_rdma_transfer *transfer)
 {
@@ -315,9 +315,9 @@ static void stop(struct gpucoll_rdma_transfer *transfer)
     begin_stop(transfer);
     const uint64_t since_ns = transfer->given_up_ns;
     if (transfer->peer != NULL && !wait_for(transfer, since_ns, answer_seconds)) {
-        gpucoll_rdma_close_endpoint(transfer->peer);
+        break_connection(transfer->peer, since_ns);
     }
-    if (!wait_for(transfer, since_ns, answer_seconds + stuck_seconds)) {
+    if (!wait_for(transfer, since_ns, answer_seconds + stuck_seconds) && transfer->peer == NULL) {
         for (struct gpucoll_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
             if (transfer->from == NULL || transfer->from == peer) {
                 break_connection(peer, since_ns);

@@ -21,7 +21,8 @@ struct gpucoll_tie_order {
     struct gpucoll_tie_order *next;
     struct gpucoll_tie_message what;
     struct gpucoll_net_message message; /* of the tie's network */
-    bool given_up;                      /* there */
+    bool given_up;                      /* there, */
+    bool is_to_end;                     /* and to be waited for */
     _Atomic int wish;
     _Atomic int
         state; /* gpucoll_status; who reads the end of it looks at nothing else, and who turns the tie no longer */
@@ -62,13 +63,23 @@ static void take_up(struct gpucoll_tie *tie)
     }
 }
 
+/* All that were given up before one is to end are begun before that is waited for: so they wait together. */
+static void begin_cancels(struct gpucoll_tie *tie)
+{
+    for (struct gpucoll_tie_order *order = tie->under_way; order != NULL; order = order->next) {
+        order->is_to_end = atomic_load_explicit(&order->wish, memory_order_acquire) == IS_TO_END;
+    }
+    for (struct gpucoll_tie_order *order = tie->under_way; order != NULL; order = order->next) {
+        if (!order->given_up && atomic_load_explicit(&order->wish, memory_order_relaxed) != GOES_ON) {
+            order->given_up = true;
+            one->begin_cancel(tie->net, &order->message);
+        }
+    }
+}
+
 static gpucoll_status look_at(struct gpucoll_tie *tie, struct gpucoll_tie_order *order)
 {
-    const int wish = atomic_load_explicit(&order->wish, memory_order_relaxed);
-    if (wish == IS_GIVEN_UP && !order->given_up) {
-        order->given_up = true;
-        one->begin_cancel(tie->net, &order->message);
-    } else if (wish == IS_TO_END) {
+    if (order->is_to_end) {
         one->cancel(tie->net, &order->message);
         return order->message.status;
     }
@@ -78,6 +89,7 @@ static gpucoll_status look_at(struct gpucoll_tie *tie, struct gpucoll_tie_order 
 static bool end_complete(struct gpucoll_tie *tie)
 {
     bool any = false;
+    begin_cancels(tie);
     for (struct gpucoll_tie_order **link = &tie->under_way; *link != NULL;) {
         struct gpucoll_tie_order *order = *link;
         const gpucoll_status status = look_at(tie, order);
@@ -254,11 +266,12 @@ gpucoll_status gpucoll_tie_test(struct gpucoll_tie *tie, struct gpucoll_net_mess
     return message->status;
 }
 
-void gpucoll_tie_begin_cancel(struct gpucoll_net_message *message)
+void gpucoll_tie_begin_cancel(struct gpucoll_tie *tie, struct gpucoll_net_message *message)
 {
     struct gpucoll_tie_order *order = message->handle;
     if (order != NULL) {
         atomic_store_explicit(&order->wish, IS_GIVEN_UP, memory_order_relaxed);
+        (void)gpucoll_tie_progress(tie); /* else a tie without a thread would begin when it is waited for */
     }
 }
 
@@ -266,7 +279,7 @@ void gpucoll_tie_cancel(struct gpucoll_tie *tie, struct gpucoll_net_message *mes
 {
     struct gpucoll_tie_order *order = message->handle;
     if (order != NULL) {
-        atomic_store_explicit(&order->wish, IS_TO_END, memory_order_relaxed);
+        atomic_store_explicit(&order->wish, IS_TO_END, memory_order_release);
         while (gpucoll_tie_test(tie, message) == GPUCOLL_IN_PROGRESS) {
             turn(tie);
             sched_yield();

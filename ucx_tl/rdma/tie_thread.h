@@ -51,7 +51,7 @@ void gpucoll_tie_end(struct gpucoll_tie *tie);
 void gpucoll_tie_give(struct gpucoll_tie *tie, const struct gpucoll_tie_message *what,
                       struct gpucoll_net_message *message);
 gpucoll_status gpucoll_tie_test(struct gpucoll_tie *tie, struct gpucoll_net_message *message);
-void gpucoll_tie_begin_cancel(struct gpucoll_net_message *message);
+void gpucoll_tie_begin_cancel(struct gpucoll_tie *tie, struct gpucoll_net_message *message);
 void gpucoll_tie_cancel(struct gpucoll_tie *tie, struct gpucoll_net_message *message);
 /* Turns it, unless somebody else does or need not: for who turns the network. */
 bool gpucoll_tie_progress(struct gpucoll_tie *tie);

@@ -408,10 +408,11 @@ static void cancel(struct gpucoll_net *net, struct gpucoll_net_message *message)
 
 static void begin_cancel(struct gpucoll_net *net, struct gpucoll_net_message *message)
 {
+    struct gpucoll_tie *tie = &ties_of(net)->tie[message->tie];
     if (message->tie == 0) {
-        one->begin_cancel(ties_of(net)->tie[0].net, message);
+        one->begin_cancel(tie->net, message);
     } else {
-        gpucoll_tie_begin_cancel(message);
+        gpucoll_tie_begin_cancel(tie, message);
     }
 }
 

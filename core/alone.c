@@ -35,8 +35,7 @@ static bool find_gpu(struct gpucoll_request *request, const void *to, const void
     ops->classify(context->accel, to, &buffer);
     ops->classify(context->accel, from, &other);
     if (buffer.memory != GPUCOLL_MEMORY_DEVICE || other.memory != GPUCOLL_MEMORY_DEVICE ||
-        buffer.device != other.device || buffer.migrates || other.migrates ||
-        (context->config->sync_device && ops->synchronize(context->accel, to) != GPUCOLL_OK)) {
+        buffer.device != other.device || buffer.migrates || other.migrates) {
         return false;
     }
     request->gpu = gpucoll_context_bind(context, &buffer, to);
@@ -55,9 +54,22 @@ static gpucoll_status copy_pieces(struct gpucoll_request *request, const struct 
     return status == GPUCOLL_OK ? GPUCOLL_IN_PROGRESS : status;
 }
 
+/* As coll_gpucoll_sync_device wants it: what kernels of the application do on the GPU of that memory, if it is a GPU's. */
+static bool synchronize(const struct gpucoll_request *request, const void *pointer)
+{
+    struct gpucoll_accel *accel = request->team->context->accel;
+    struct gpucoll_buffer buffer;
+    accel->ops->classify(accel, pointer, &buffer);
+    return buffer.memory != GPUCOLL_MEMORY_DEVICE || accel->ops->synchronize(accel, pointer) == GPUCOLL_OK;
+}
+
 /* At once, if somebody waits for it or it is short. */
 static gpucoll_status copy_beside(struct gpucoll_request *request, void *to, const void *from, uint64_t bytes)
 {
+    if (request->team->context->config->sync_device && bytes > 0 &&
+        !(synchronize(request, from) && synchronize(request, to))) {
+        return decline(request, GPUCOLL_REASON_GPU);
+    }
     if (request->form == GPUCOLL_FORM_BLOCKING || bytes < least_beside || to == from ||
         !find_gpu(request, to, from)) {
         return copy(request, to, from, bytes);

@@ -9,16 +9,29 @@
 /* An export that some rank of the team has brought to a call, by its index in that rank's table. */
 struct gpucoll_met {
     uint64_t key;
-    void *base; /* as mapped here */
-    const struct gpucoll_links *
-        links; /* through which: of another GPU of this process, memory may be elsewhere, or out of its reach */
     bool refused;           /* as what peers write to, */
     bool refused_as_source; /* and as what they read from: one allocation may be both */
 };
 
+/* The same as mapped for the calls of some links: for another GPU of this process memory may be elsewhere, or out of its reach. */
+struct gpucoll_direct_base {
+    uint64_t key;  /* 0: it is not mapped, on some rank */
+    void *address; /* here; of the own rank NULL */
+};
+
+static uint32_t place_of(uint32_t rank, uint64_t key)
+{
+    return rank * GPUCOLL_BOARD_EXPORTS + gpucoll_export_index(key);
+}
+
 static struct gpucoll_met *met_at(const struct gpucoll_team *team, uint32_t rank, uint64_t key)
 {
-    return &team->met[rank * GPUCOLL_BOARD_EXPORTS + gpucoll_export_index(key)];
+    return &team->met[place_of(rank, key)];
+}
+
+static char *base_of(const struct gpucoll_request *request, uint32_t rank, uint64_t key)
+{
+    return request->links->bases[place_of(rank, key)].address;
 }
 
 /* NULL: the team has not met it. */
@@ -311,31 +324,41 @@ bool gpucoll_direct_met(struct gpucoll_request *request)
     for (uint32_t i = 0; i < request->team->size; i++) {
         const struct keys keys = keys_of(request, i, reach);
         for (int j = 0; j < 2; j++) {
-            const struct gpucoll_met *met = find_met(request->team, i, keys.key[j]);
-            all &= keys.key[j] == 0 || (met != NULL && met->links == request->links);
+            all &= keys.key[j] == 0 || (request->links->bases != NULL &&
+                                        request->links->bases[place_of(i, keys.key[j])].key == keys.key[j]);
         }
     }
     return all;
 }
 
+/* Calls of other links may be under way with this export: theirs stays as it is. */
 static bool map(const struct gpucoll_request *request, uint32_t rank, uint64_t key)
 {
     const struct gpucoll_team *team = request->team;
+    struct gpucoll_links *links = request->links;
     struct gpucoll_met *met = met_at(team, rank, key);
     if (met->key != key) {
         *met = (struct gpucoll_met){.key = key};
     }
-    met->links = request->links;
-    if (rank != team->rank) {
-        met->base = gpucoll_peer_map(team->members[rank].peer, request->links->connection[rank], key);
+    if (links->bases == NULL) {
+        return false;
     }
-    return rank == team->rank || met->base != NULL;
+    void *address = NULL;
+    if (rank != team->rank) {
+        address = gpucoll_peer_map(team->members[rank].peer, links->connection[rank], key);
+    }
+    links->bases[place_of(rank, key)] = (struct gpucoll_direct_base){key, address};
+    return rank == team->rank || address != NULL;
 }
 
 bool gpucoll_direct_map(struct gpucoll_request *request, enum gpucoll_direct reach)
 {
     const struct gpucoll_team *team = request->team;
+    struct gpucoll_links *links = request->links;
     bool all = true;
+    if (links->bases == NULL) {
+        links->bases = calloc((size_t)team->size * GPUCOLL_BOARD_EXPORTS, sizeof *links->bases);
+    }
     pthread_mutex_lock(&team->context->lock);
     for (uint32_t i = 0; i < team->size; i++) {
         const struct keys keys = keys_of(request, i, reach);
@@ -352,9 +375,8 @@ void gpucoll_direct_forget(struct gpucoll_request *request, enum gpucoll_direct 
     for (uint32_t i = 0; i < request->team->size; i++) {
         const struct keys keys = keys_of(request, i, reach);
         for (int j = 0; j < 2; j++) {
-            struct gpucoll_met *met = find_met(request->team, i, keys.key[j]);
-            if (met != NULL) {
-                met->links = NULL;
+            if (keys.key[j] != 0 && request->links->bases != NULL) {
+                request->links->bases[place_of(i, keys.key[j])].key = 0;
             }
         }
     }
@@ -383,13 +405,13 @@ void gpucoll_direct_refuse_sources(struct gpucoll_request *request)
 void *gpucoll_direct_result(const struct gpucoll_request *request, uint32_t rank)
 {
     const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
-    return (char *)met_at(request->team, rank, post->export)->base + post->place;
+    return base_of(request, rank, post->export) + post->place;
 }
 
 const void *gpucoll_direct_source(const struct gpucoll_request *request, uint32_t rank)
 {
     const struct gpucoll_post *post = gpucoll_agreement_post(request, rank);
-    return (const char *)met_at(request->team, rank, post->source)->base + post->source_place;
+    return base_of(request, rank, post->source) + post->source_place;
 }
 
 void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank)
@@ -400,5 +422,5 @@ void *gpucoll_direct_place(const struct gpucoll_request *request, uint32_t rank)
     if (post->export == 0) {
         return NULL;
     }
-    return (char *)met_at(team, rank, post->export)->base + places[team->rank];
+    return base_of(request, rank, post->export) + places[team->rank];
 }

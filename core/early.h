@@ -65,8 +65,8 @@ struct gpucoll_early {
  * is true. */
 void gpucoll_early_post(struct gpucoll_request *request);
 
-/* Of a request that all ranks have posted with their inboxes, the plan: is it for them? The same on all ranks. Not if GPUs are others than when a rank took
- * its inbox. */
+/* Of a request that all ranks have posted with their inboxes, the plan: is it for them? The same on all ranks. (Its GPUs are those for which inboxes were taken:
+ * each rank looks before it posts.) */
 bool gpucoll_early_suits(const struct gpucoll_request *request);
 
 /* Not all ranks have posted it so, or it is not to be done at all: a kernel that was told has ended when this returns. */

@@ -431,6 +431,7 @@ void gpucoll_team_destroy(struct gpucoll_team *team)
     while (team->links != NULL) {
         struct gpucoll_links *links = team->links;
         team->links = links->next;
+        free(links->bases);
         free(links);
     }
     free(team->met);

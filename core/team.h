@@ -41,6 +41,7 @@ struct gpucoll_links {
     const struct gpucoll_pipe_ops *pipe;
     void *outbox[GPUCOLL_MAX_LOCAL]; /* of each rank, as mapped here; with GPUCOLL_TL_PIPES */
     const struct gpucoll_gpu *gpu;
+    struct gpucoll_direct_base *bases; /* of exports, for calls of these links (core/direct.c); NULL: none yet */
 };
 
 /* Do ranks have the SMs of one GPU in turn? */

@@ -392,7 +392,7 @@ static inline GPUCOLL_HD uint32_t gpucoll_stream_rows(uint32_t row)
 
 /*
  * Lines of a message that find room whatever the row. Only then may the ranks have different rows: one launches more CTAs than linger on the other
- * (core/request.c). Where places are used again, rows are part of what both have agreed on.
+ * (core/call_plan.c). Where places are used again, rows are part of what both have agreed on.
  */
 static inline GPUCOLL_HD uint32_t gpucoll_stream_room(void)
 {

@@ -1,10 +1,11 @@
 # Kernels are compiled by nvcc to fatbins, which an assembler file embeds with .incbin: no CUDA library is linked.
-libgpucoll_la_SOURCES += \
+kernel_abis = \
 	kernels/bell_abi.h \
 	kernels/functors.h \
 	kernels/kernel_abi.h \
 	kernels/layout_abi.h \
 	kernels/relay_abi.h
+libgpucoll_la_SOURCES += $(kernel_abis)
 if CUDA
 libgpucoll_la_SOURCES += \
 	kernels/fatbins.S \
@@ -63,9 +64,7 @@ CLEANFILES += $(kernel_fatbins)
 # it finds by name for a replacement of its own rule.
 fatbins_object = kernels/libgpucoll_la-fatbins.lo
 $(fatbins_object): $(kernel_fatbins)
-$(kernel_fatbins): $(kernel_headers) kernels/functors.h kernels/kernel_abi.h kernels/local.mk
-kernels/pack_layout.fatbin: kernels/layout_abi.h
-kernels/relay_float.fatbin kernels/relay_integer.fatbin kernels/relay_rare.fatbin: kernels/relay_abi.h
+$(kernel_fatbins): $(kernel_headers) $(kernel_abis) kernels/local.mk
 
 # PTX is compressed, machine code is not: it would be a quarter as large, and take the driver twice as long to load (docs/design-calls.md).
 SUFFIXES = .cu .fatbin

@@ -6,8 +6,8 @@
  * Lifetimes: one `gpucoll_accel` a context; one `gpucoll_device` for each GPU the process really used, made at the
  * first buffer seen on it. No function here may be the first to create a CUDA context in a process that
  * has none: the application chooses its GPU, not us. The exception is device_open of what `only` tells, which a user asks for.
- * Thread safety: classify, copy and launch may be called from any thread; open, close and device set-up are
- * serialised by the caller.
+ * Thread safety: classify, copy and launch may be called from any thread, and so may stream_open and copier_open; open, close and the rest of
+ * device set-up are serialised by the caller.
  */
 #ifndef GPUCOLL_ACCEL_ACCEL_H
 #define GPUCOLL_ACCEL_ACCEL_H

@@ -318,7 +318,7 @@ static struct gpucoll_copy_ticket *tickets_of(struct gpucoll_request *request, u
     return &request->pipeline.sending[step % STEPS * GPUCOLL_PEER_QUEUES];
 }
 
-/* The turns are shared out among the queues, on all ranks alike. */
+/* The turns are shared out among the queues; on all ranks alike, unless coll_gpucoll_copy_queues differs. */
 static gpucoll_status queue_step(struct gpucoll_request *request)
 {
     struct gpucoll_copy copies[2 * GPUCOLL_MAX_LOCAL];

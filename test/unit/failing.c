@@ -32,6 +32,7 @@ void test_unmappable(const void *place)
 }
 
 static _Thread_local unsigned classified;
+static _Thread_local unsigned synchronized;
 static _Thread_local const struct gpucoll_accel_ops *uncounted;
 
 static void count_classify(struct gpucoll_accel *accel, const void *pointer, struct gpucoll_buffer *buffer)
@@ -40,19 +41,32 @@ static void count_classify(struct gpucoll_accel *accel, const void *pointer, str
     uncounted->classify(accel, pointer, buffer);
 }
 
+static gpucoll_status count_synchronize(struct gpucoll_accel *accel, const void *pointer)
+{
+    synchronized++;
+    return uncounted->synchronize(accel, pointer);
+}
+
 void test_count_classified(struct gpucoll_context *context)
 {
     static _Thread_local struct gpucoll_accel_ops counting;
     uncounted = context->accel->ops;
     counting = *uncounted;
     counting.classify = count_classify;
+    counting.synchronize = count_synchronize;
     context->accel->ops = &counting;
     classified = 0;
+    synchronized = 0;
 }
 
 unsigned test_classified(void)
 {
     return classified;
+}
+
+unsigned test_synchronized(void)
+{
+    return synchronized;
 }
 
 static gpucoll_status launch_nothing(struct gpucoll_stream *stream, const struct gpucoll_launch *launch)

@@ -14,9 +14,11 @@
 void test_heed_unmappable(struct gpucoll_context *context);
 void test_unmappable(const void *place); /* NULL: none */
 
-/* From now on it is counted in the calling thread how often this context asks whose memory an address is; the count so far. */
+/* From now on it is counted in the calling thread how often this context asks whose memory an address is, and waits for what a GPU does; the counts so
+ * far. */
 void test_count_classified(struct gpucoll_context *context);
 unsigned test_classified(void);
+unsigned test_synchronized(void);
 
 /* From now on the kernels that the process of this context launches do nothing, and are taken to be done. */
 void test_launch_nothing(struct gpucoll_context *context);

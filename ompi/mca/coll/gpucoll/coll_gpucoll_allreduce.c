@@ -40,7 +40,6 @@ static int run_native(const void *sbuf, void *rbuf, size_t count, gpucoll_module
                       ompi_communicator_t *comm, bool *done)
 {
     if (alone_on_host(rbuf, comm)) {
-        gpucoll_pass(self->calls.team);
         return OMPI_SUCCESS;
     }
     const struct gpucoll_coll_args args = {

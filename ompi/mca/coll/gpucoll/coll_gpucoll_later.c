@@ -49,6 +49,17 @@ static int ask_next(struct gpucoll_outer *outer)
     return rc;
 }
 
+/* The inner request has been started, or what stands in `rc` was in the way. */
+static void await_next(struct gpucoll_outer *outer, int rc)
+{
+    if (rc == OMPI_SUCCESS) {
+        outer->phase = GPUCOLL_PHASE_NEXT;
+    } else {
+        gpucoll_observe_next_done(&outer->call);
+        end(outer, rc);
+    }
+}
+
 /* It is a nonblocking call's turn. */
 static void go_next(struct gpucoll_outer *outer)
 {
@@ -59,11 +70,7 @@ static void go_next(struct gpucoll_outer *outer)
     if (rc == OMPI_SUCCESS) {
         rc = ask_next(outer);
     }
-    if (rc == OMPI_SUCCESS) {
-        outer->phase = GPUCOLL_PHASE_NEXT;
-    } else {
-        end(outer, rc);
-    }
+    await_next(outer, rc);
 }
 
 /* It is a persistent request's turn to be made. */
@@ -99,11 +106,7 @@ static void start_next(struct gpucoll_outer *outer)
     if (rc == OMPI_SUCCESS) {
         rc = start_inner(&outer->inner);
     }
-    if (rc == OMPI_SUCCESS) {
-        outer->phase = GPUCOLL_PHASE_NEXT;
-    } else {
-        end(outer, rc);
-    }
+    await_next(outer, rc);
 }
 
 /* The inner request is complete: takes its result over. */

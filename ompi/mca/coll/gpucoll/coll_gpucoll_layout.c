@@ -130,8 +130,8 @@ static bool set_attribute(ompi_datatype_t *type)
            (is_set || PMPI_Type_set_attr(type, attribute.keyval, &cache) == MPI_SUCCESS);
 }
 
-/* Shall we be told when the type is freed? Without the cache's lock: who frees one holds Open MPI's lock of attributes when it takes that. Nobody waits
- * for the attribute's, as who comes from a function that deletes an attribute may hold Open MPI's, too: then a later call is told. */
+/* Shall we be told when the type is freed? Without the cache's lock: `forget` takes that, from within Open MPI's functions of attributes. Nobody waits for
+ * the attribute's, as who comes from a function that deletes an attribute may be in those, too: then a later call is told. */
 static bool will_be_told(ompi_datatype_t *type)
 {
     if (ompi_datatype_is_predefined(type)) {

@@ -90,6 +90,8 @@ void gpucoll_meeting_missing(const struct gpucoll_meeting *meeting, char *text, 
     const int from = (ompi_comm_rank(meeting->comm) + meeting->held) % ompi_comm_size(meeting->comm);
     if (meeting->count > 0 && !REQUEST_COMPLETE(meeting->requests[0])) {
         snprintf(text, size, "%d, or one whose message that rank passes on", from);
+    } else if (meeting->count == 0) {
+        snprintf(text, size, "none: all have answered, and connections between hosts are being tried");
     } else {
         snprintf(text, size, "none, but they have not taken this rank's message");
     }

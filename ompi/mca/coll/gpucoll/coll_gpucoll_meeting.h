@@ -24,7 +24,7 @@ struct gpucoll_meeting {
 /* As struct gpucoll_exchange wants them; `arg` is a meeting whose `comm` is set and that is zero otherwise. */
 int gpucoll_meeting_allgather(void *arg, const void *mine, void *all, size_t bytes);
 gpucoll_status gpucoll_meeting_test(void *arg);
-/* The ranks that nothing has come from yet, as text: "2, 5". */
+/* Which rank nothing has come from yet, as text: "2, or one whose message that rank passes on", or why it is none. */
 void gpucoll_meeting_missing(const struct gpucoll_meeting *meeting, char *text, size_t size);
 /* Ends what is under way; harmless if nothing is. */
 void gpucoll_meeting_abort(struct gpucoll_meeting *meeting);

@@ -21,10 +21,9 @@ static int enable(mca_coll_base_module_t *module, ompi_communicator_t *comm)
     self->above_han = gpucoll_han_is_next(self);
     self->possible = OMPI_COMM_IS_INTRA(comm);
     self->calls.state = self->possible ? GPUCOLL_NATIVE_UNTRIED : GPUCOLL_NATIVE_OFF;
-    /* In MPI_Init: attributes are deleted the latest first, so what the application has to do then is done while there are teams, on all ranks alike. */
-    if (mca_coll_gpucoll_component.accel != NULL) {
-        (void)gpucoll_watch_finalize();
-    }
+    /* In MPI_Init, and without a GPU, too: attributes are deleted the latest first, so what the application has to do then is done while there are
+     * teams, on all ranks alike. */
+    (void)gpucoll_watch_finalize();
     if (gpucoll_warmup_wanted(comm)) {
         gpucoll_enter();
         gpucoll_sequence_warm(&self->calls);

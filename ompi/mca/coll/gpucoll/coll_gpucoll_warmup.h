@@ -2,7 +2,7 @@
  * Warm-ups of sequences (coll_gpucoll_sequence.h): each waits until its process uses a GPU, is posted, and moved on by progress
  * until it has ended. A process that uses none for some seconds passes it, and progress is left alone.
  * MPI_COMM_WORLD's is waited for in MPI_Init, if every process has a GPU by then, so that the first call finds all made.
- * All functions but one are to be called with gpucoll_enter held.
+ * All functions but gpucoll_warmup_wanted and gpucoll_warmup_world are to be called with gpucoll_enter held.
  */
 #ifndef COLL_GPUCOLL_WARMUP_H
 #define COLL_GPUCOLL_WARMUP_H

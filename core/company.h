@@ -18,7 +18,7 @@ struct gpucoll_lane;
 enum gpucoll_company_kind {
     GPUCOLL_ALONE,
     GPUCOLL_BESIDE_OTHERS, /* kernels that nobody tells of may run */
-    GPUCOLL_BESIDE_CALLS   /* other calls of the process hold lanes */
+    GPUCOLL_BESIDE_CALLS   /* other calls of the process hold lanes of the same GPU */
 };
 
 /* In a post, beside the kind: calls on the rank's lane have lately come too far apart for kernels to linger (core/habit.h). */

@@ -1,11 +1,10 @@
 # Kernels are compiled by nvcc to fatbins, which an assembler file embeds with .incbin: no CUDA library is linked.
 kernel_abis = \
 	kernels/bell_abi.h \
-	kernels/functors.h \
 	kernels/kernel_abi.h \
 	kernels/layout_abi.h \
 	kernels/relay_abi.h
-libgpucoll_la_SOURCES += $(kernel_abis)
+libgpucoll_la_SOURCES += $(kernel_abis) kernels/functors.h
 if CUDA
 libgpucoll_la_SOURCES += \
 	kernels/fatbins.S \
@@ -64,7 +63,7 @@ CLEANFILES += $(kernel_fatbins)
 # it finds by name for a replacement of its own rule.
 fatbins_object = kernels/libgpucoll_la-fatbins.lo
 $(fatbins_object): $(kernel_fatbins)
-$(kernel_fatbins): $(kernel_headers) $(kernel_abis) kernels/local.mk
+$(kernel_fatbins): $(kernel_headers) $(kernel_abis) kernels/functors.h kernels/local.mk
 
 # PTX is compressed, machine code is not: it would be a quarter as large, and take the driver twice as long to load (docs/design-calls.md).
 SUFFIXES = .cu .fatbin

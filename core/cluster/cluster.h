@@ -299,6 +299,11 @@ gpucoll_status gpucoll_cluster_agree(struct gpucoll_request *request, gpucoll_st
 gpucoll_status gpucoll_cluster_drain(struct gpucoll_request *request) GPUCOLL_CHECKED;
 /* As that, of a span in which all is known: what this rank has told in it. */
 gpucoll_status gpucoll_span_drain(struct gpucoll_span *span) GPUCOLL_CHECKED;
+/* Has that been waited for? */
+static inline bool gpucoll_span_drains(const struct gpucoll_span *span)
+{
+    return span->drained.looked_ns != 0;
+}
 
 /* ---- calls of few bytes (core/cluster/cluster_carry.c) ---- */
 

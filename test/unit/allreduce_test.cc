@@ -262,6 +262,23 @@ TEST(allreduce_sizes, small_and_large_in_turn_reuse_lanes)
     }
 }
 
+/* Also a rank on its own, whichever way its buffer is copied. */
+TEST(allreduce, waits_for_the_gpu_before_each_call_if_told_to)
+{
+    for (const char *told : {"false", "true"}) {
+        for (uint32_t ranks : {1, 2}) {
+            on_threads(ranks, {{"sync_device", told}}, [told](Rank &rank) {
+                test_count_classified(rank.context);
+                sum_of(rank, 100);
+                const unsigned after_one = test_synchronized();
+                sum_of(rank, 100000);
+                EXPECT_EQ(after_one > 0, strcmp(told, "true") == 0);
+                EXPECT_EQ(test_synchronized() > after_one, strcmp(told, "true") == 0);
+            });
+        }
+    }
+}
+
 /* ---- determinism ---- */
 
 TEST(allreduce_bits, are_those_of_every_other_rank_run_and_algorithm)
@@ -315,23 +332,6 @@ TEST(allreduce_processes, every_algorithm_and_size)
 }
 
 /* ---- pretended GPUs that several ranks share ---- */
-
-/* Also a rank on its own, whichever way its buffer is copied. */
-TEST(allreduce, waits_for_the_gpu_before_each_call_if_told_to)
-{
-    for (const char *told : {"false", "true"}) {
-        for (uint32_t ranks : {1, 2}) {
-            on_threads(ranks, {{"sync_device", told}}, [told](Rank &rank) {
-                test_count_classified(rank.context);
-                sum_of(rank, 100);
-                const unsigned after_one = test_synchronized();
-                sum_of(rank, 100000);
-                EXPECT_EQ(after_one > 0, strcmp(told, "true") == 0);
-                EXPECT_EQ(test_synchronized() > after_one, strcmp(told, "true") == 0);
-            });
-        }
-    }
-}
 
 TEST(allreduce_shared_gpu, by_peers_alone_is_phased)
 {

@@ -436,3 +436,66 @@ TEST(cluster_leave, a_call_waits_for_what_it_has_sent_itself)
         },
         false, &own_net());
 }
+
+/* ---- a connection that fails when all is known ---- */
+
+namespace
+{
+/* What this rank tells in a barrier of two hosts arrives; but once it has heard the other's, and looked a few times more, its own has failed. */
+struct Broken {
+    bool watches = false;
+    bool heard = false;
+    int looks = 0;
+    const gpucoll_net_message *told = nullptr;
+    const gpucoll_net_message *awaited = nullptr;
+    gpucoll_net_message delivered = {};
+};
+thread_local Broken broken;
+
+const gpucoll_net_ops &breaking_net()
+{
+    static gpucoll_net_ops breaking = *fake_net_copying();
+    static const gpucoll_net_ops &real = *fake_net_copying();
+    breaking.send = [](gpucoll_net *net, gpucoll_net_peer *peer, uint64_t tag, const void *data, size_t bytes,
+                       gpucoll_net_memory *memory, gpucoll_net_message *message) {
+        const bool breaks = broken.watches && broken.told == nullptr;
+        real.send(net, peer, tag, data, bytes, memory, breaks ? &broken.delivered : message);
+        if (breaks) {
+            broken.told = message;
+            message->status = GPUCOLL_IN_PROGRESS;
+        }
+    };
+    breaking.receive_up_to = [](gpucoll_net *net, gpucoll_net_peer *from, uint64_t tag, void *data,
+                                size_t bytes, gpucoll_net_message *message) {
+        broken.awaited = broken.watches ? message : nullptr;
+        real.receive_up_to(net, from, tag, data, bytes, message);
+    };
+    breaking.test = [](gpucoll_net *net, gpucoll_net_message *message) {
+        gpucoll_status status = real.test(net, message);
+        broken.heard |= message == broken.awaited && status == GPUCOLL_OK;
+        if (message == broken.told && broken.heard && status == GPUCOLL_IN_PROGRESS && ++broken.looks == 3) {
+            message->status = status = GPUCOLL_ERR_SYSTEM;
+        }
+        return status;
+    };
+    return breaking;
+}
+} // namespace
+
+/* The barrier is met, and ends; what has failed goes once more. */
+TEST(cluster_leave, a_barrier_that_is_met_does_not_fail)
+{
+    on_hosts(
+        hosts_of({1, 1}), {},
+        [](Rank &rank) {
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            broken = {.watches = true};
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            EXPECT_EQ(broken.looks, 3);
+            broken.watches = false;
+            EXPECT_EQ(enter_barrier(rank.team), GPUCOLL_OK);
+            sum_of(rank, 100);
+            EXPECT_EQ(rank.log.topics(), std::vector<std::string>());
+        },
+        false, &breaking_net());
+}

@@ -368,6 +368,7 @@ static void hold(gpucoll_net *net)
 {
     Lock lock(mutex);
     net->undrained = looks_to_hold;
+    net->copies = true; /* what has not been taken is not done, and so not asked about */
 }
 
 static void fail_later(gpucoll_net *net)

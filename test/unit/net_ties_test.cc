@@ -148,7 +148,8 @@ TEST_P(net_ties, nothing_is_said_of_what_is_given_up)
     EXPECT_EQ(b.log.topics(), std::vector<std::string>());
 }
 
-/* Each for half a second, whichever tie it goes by: none of these peers looks for what it is sent. */
+/* Each for half a second, whichever tie it goes by: none of these peers looks for what it is sent. (On one core ties have no threads, and must begin all
+ * the same.) */
 TEST_P(net_ties, sends_that_are_cancelled_together_wait_together)
 {
     std::deque<Net> silent;

@@ -29,9 +29,11 @@ AC_DEFUN([GPUCOLL_CHECK_CUDA], [
 ])
 
 AC_DEFUN([GPUCOLL_FIND_NVCC], [
+    # A name on PATH serves as well.
     gpucoll_named=`command -v "$NVCC"`
+    AS_IF([test "x$gpucoll_named" != x], [NVCC=$gpucoll_named])
     AS_IF([test "x$NVCC" != x && test "x$with_cuda" != xyes &&
-           test "x`readlink -f "$gpucoll_named"`" != "x`readlink -f "$with_cuda/bin/nvcc"`"],
+           test "x`readlink -f "$NVCC"`" != "x`readlink -f "$with_cuda/bin/nvcc"`"],
         [AC_MSG_ERROR([NVCC=$NVCC is not of --with-cuda=$with_cuda: leave one of the two out])])
     AS_IF([test "x$NVCC" = x], [
         AS_IF([test "x$with_cuda" != xyes],

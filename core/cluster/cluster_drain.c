@@ -1,6 +1,6 @@
 /*
- * The end of a call of several hosts, or of a barrier: what this rank has sent in it leaves the process first. What other calls have under way is not waited for:
- * they may be large.
+ * The end of a call of several hosts, or of a barrier: what this rank has sent in it leaves the process first. What other calls have under way is not
+ * waited for: they may be large.
  */
 #include "core/cluster/cluster_call.h"
 

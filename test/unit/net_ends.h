@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -177,6 +178,20 @@ inline bool exchange(Net &a, struct gpucoll_net_peer *to_b, Net &b, struct gpuco
         ops->cancel(b.net, message);
     }
     return sent && there.data == arrived.data && back.data == returned.data;
+}
+
+/* Gives all of them up, and then ends each; how many seconds that takes. */
+inline double give_up_together(Net &net, std::deque<Message> &messages)
+{
+    const auto begin = Clock::now();
+    for (Message &message : messages) {
+        ops->begin_cancel(net.net, &message);
+    }
+    for (Message &message : messages) {
+        ops->cancel(net.net, &message);
+        EXPECT_NE(message.status, GPUCOLL_IN_PROGRESS);
+    }
+    return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 #define OPEN(net)                                                                                            \

@@ -31,6 +31,29 @@ class net : public testing::TestWithParam<const char *>
         to_b = a.connect(b);
     }
 
+    /* Of this message the second end has sent a part to the first, which knows its sender or not. */
+    void send_a_part(struct gpucoll_net_peer *to_a, Message &sent, struct gpucoll_net_peer *from,
+                     Message &received)
+    {
+        received.receive(a, 5, from);
+        sent.send(b, to_a, 5);
+        const auto begun = [&] { return memcmp(received.data.data(), sent.data.data(), 1000) == 0; };
+        ASSERT_TRUE(until(a, b, begun));
+        ASSERT_FALSE(ended(a, received)) << "the message was too short for this test";
+    }
+
+    /* Of one that was given up. */
+    void expect_no_more(Message &received)
+    {
+        const auto mark = static_cast<char>(0x5a);
+        std::fill(received.data.begin(), received.data.end(), mark);
+        until(
+            a, b, [] { return false; }, 0.5);
+        EXPECT_EQ(std::count(received.data.begin(), received.data.end(), mark),
+                  static_cast<ptrdiff_t>(received.data.size()));
+    }
+
+    static constexpr size_t BYTES = 64 << 20; /* a message of which a part can be seen to come */
     Net a{GetParam()};
     Net b{GetParam()};
     struct gpucoll_net_peer *to_b = nullptr;
@@ -254,23 +277,15 @@ TEST_P(net, a_send_that_is_cancelled_leaves_its_memory_alone)
 /* Its sender falls silent in the middle, and this end has never sent it anything: nothing of it comes when it is heard again. */
 TEST_P(net, a_receive_that_is_cancelled_in_the_middle_gets_no_more)
 {
-    enum { BYTES = 64 << 20 };
     struct gpucoll_net_peer *to_a = b.connect(a);
     Message sent(BYTES, 7);
     Message received(BYTES);
-    received.receive(a, 5);
-    sent.send(b, to_a, 5);
-    const auto begun = [&] { return memcmp(received.data.data(), sent.data.data(), 1000) == 0; };
-    ASSERT_TRUE(until(a, b, begun));
-    ASSERT_FALSE(ended(a, received)) << "the message was too short for this test";
+    ASSERT_NO_FATAL_FAILURE(send_a_part(to_a, sent, nullptr, received));
     const auto begin = Clock::now();
     ops->cancel(a.net, &received);
     EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 20);
     EXPECT_NE(received.status, GPUCOLL_OK);
-    std::fill(received.data.begin(), received.data.end(), static_cast<char>(0x5a));
-    until(
-        a, b, [] { return false; }, 0.5);
-    EXPECT_EQ(std::count(received.data.begin(), received.data.end(), static_cast<char>(0x5a)), BYTES);
+    expect_no_more(received);
     ops->cancel(b.net, &sent);
     (void)exchange(a, to_b, b, to_a, 8); /* the break may be seen only now */
     EXPECT_TRUE(exchange(a, to_b, b, to_a, 8));
@@ -281,7 +296,6 @@ TEST_P(net, a_receive_that_is_cancelled_in_the_middle_gets_no_more)
 /* Messages to others go on, though no one has looked for them yet. */
 TEST_P(net, a_sender_that_falls_silent_costs_its_own_connection)
 {
-    enum { BYTES = 64 << 20 };
     Net c(GetParam());
     ASSERT_EQ(c.status, GPUCOLL_OK);
     struct gpucoll_net_peer *to_c = a.connect(c);
@@ -292,19 +306,12 @@ TEST_P(net, a_sender_that_falls_silent_costs_its_own_connection)
     Message received(BYTES);
     Message other(4 << 20, 8);
     Message arrived(4 << 20);
-    received.receive(a, 5, to_b);
-    sent.send(b, to_a, 5);
     other.send(a, to_c, 6);
-    const auto begun = [&] { return memcmp(received.data.data(), sent.data.data(), 1000) == 0; };
-    ASSERT_TRUE(until(a, b, begun));
-    ASSERT_FALSE(ended(a, received)) << "the message was too short for this test";
+    ASSERT_NO_FATAL_FAILURE(send_a_part(to_a, sent, to_b, received));
     ops->cancel(a.net, &received);
     EXPECT_NE(received.status, GPUCOLL_OK);
     ASSERT_FALSE(ended(a, other));
-    std::fill(received.data.begin(), received.data.end(), static_cast<char>(0x5a));
-    until(
-        a, b, [] { return false; }, 0.5);
-    EXPECT_EQ(std::count(received.data.begin(), received.data.end(), static_cast<char>(0x5a)), BYTES);
+    expect_no_more(received);
     arrived.receive(c, 6);
     ASSERT_TRUE(until(a, c, [&] { return ended(a, other) && ended(c, arrived); }));
     EXPECT_EQ(other.status, GPUCOLL_OK);
@@ -317,15 +324,10 @@ TEST_P(net, a_sender_that_falls_silent_costs_its_own_connection)
 /* Its sender leaves in the middle. */
 TEST_P(net, a_receive_that_fails_names_its_sender)
 {
-    enum { BYTES = 64 << 20 };
     struct gpucoll_net_peer *to_a = b.connect(a);
     Message sent(BYTES, 7);
     Message received(BYTES);
-    received.receive(a, 5, to_b);
-    sent.send(b, to_a, 5);
-    const auto begun = [&] { return memcmp(received.data.data(), sent.data.data(), 1000) == 0; };
-    ASSERT_TRUE(until(a, b, begun));
-    ASSERT_FALSE(ended(a, received)) << "the message was too short for this test";
+    ASSERT_NO_FATAL_FAILURE(send_a_part(to_a, sent, to_b, received));
     ops->close(b.net);
     b.net = nullptr;
     const bool fails = until(
@@ -440,16 +442,8 @@ TEST_P(net, sends_that_are_cancelled_together_wait_together)
         ASSERT_TRUE(exchange(a, peers.back(), *silent.back(), silent.back()->connect(a), 4 << 20));
         messages.emplace_back(4 << 20).send(a, peers.back(), 5);
     }
-    const auto begin = Clock::now();
-    for (Message &message : messages) {
-        ops->begin_cancel(a.net, &message);
-    }
-    for (Message &message : messages) {
-        ops->cancel(a.net, &message);
-        EXPECT_NE(message.status, GPUCOLL_IN_PROGRESS);
-    }
     /* One after another: half a second each. */
-    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 5);
+    EXPECT_LT(give_up_together(a, messages), 5);
     for (struct gpucoll_net_peer *peer : peers) {
         ops->disconnect(a.net, peer);
     }

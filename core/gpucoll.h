@@ -153,6 +153,10 @@ bool gpucoll_barrier_is_watched(const struct gpucoll_team *team);
  * the process on this team. */
 void gpucoll_pass(struct gpucoll_team *team);
 
+/* Counts a collective that this rank cannot post: what it and the others have of the team and has not ended is given up, as after an error of
+ * gpucoll_test. */
+void gpucoll_forsake(struct gpucoll_team *team);
+
 /* Memory for so many calls, 4 at most, to be posted next, which then cannot fail for want of it on this rank alone. False: out of memory. */
 bool gpucoll_reserve(struct gpucoll_team *team, uint32_t calls);
 /* Starts a collective. Returns GPUCOLL_OK and a request, or an error that is local: GPUCOLL_ERR_INVALID, of arguments that no rank can have, or

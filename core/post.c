@@ -272,6 +272,12 @@ static void describe(struct gpucoll_request *request, const struct gpucoll_coll_
     }
 }
 
+void gpucoll_forsake(struct gpucoll_team *team)
+{
+    ++team->calls; /* which the others make: what this rank posts next must not be taken for it */
+    gpucoll_watchdog_forsake(team);
+}
+
 gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll_args *args,
                             struct gpucoll_request **out)
 {
@@ -283,8 +289,7 @@ gpucoll_status gpucoll_post(struct gpucoll_team *team, const struct gpucoll_coll
     }
     struct gpucoll_request *request = new_request(team);
     if (request == NULL) {
-        ++team->calls; /* which the others make: what this rank posts next must not be taken for it */
-        gpucoll_watchdog_forsake(team);
+        gpucoll_forsake(team);
         return GPUCOLL_ERR_NO_MEMORY;
     }
     request->team = team;

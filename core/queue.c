@@ -102,6 +102,13 @@ gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpuc
     return status;
 }
 
+void gpucoll_queue_forsake(struct gpucoll_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    gpucoll_forsake(queue->team);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 void gpucoll_queue_progress(struct gpucoll_queue *queue)
 {
     if (gpucoll_queue_is_idle(queue) || pthread_mutex_trylock(&queue->lock) != 0) {

@@ -43,6 +43,9 @@ void gpucoll_queue_close(struct gpucoll_queue *queue);
 gpucoll_status gpucoll_queue_post(struct gpucoll_queue *queue, const struct gpucoll_coll_args *args,
                                   struct gpucoll_task *task) GPUCOLL_CHECKED;
 
+/* As gpucoll_forsake, beside tasks that other threads move on. */
+void gpucoll_queue_forsake(struct gpucoll_queue *queue);
+
 /* Moves all tasks on, unless another thread is at it; to be called by threads of the application. */
 void gpucoll_queue_progress(struct gpucoll_queue *queue);
 /* The same for the progress thread; true if something has changed. */

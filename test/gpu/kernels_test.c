@@ -5,7 +5,7 @@
  *
  *   kernels_test [--quick] [--seed N] [--repeat N] [--ranks N] [--only KERNEL]
  *     --quick   few functors and small messages, no kernel waits for another one that shares its GPU (compute-sanitizer may run them
- *               one after the other)
+ *               one after the other), and crews may take a second to leave
  *     --repeat  so many times, each with the next seed: for what goes wrong seldom
  *     --ranks   on so many ranks only
  *     --only    one kernel, by the names that are printed ("relay" for rings, chains and trees), and nothing beside it

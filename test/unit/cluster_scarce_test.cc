@@ -8,7 +8,7 @@
 #include "test/unit/exchange_part.h"
 #include "test/unit/fake_net.h"
 #include "test/unit/hosts.h"
-#include "test/unit/sum.h"
+#include "test/unit/tasks.h"
 
 extern "C" {
 #include "test/unit/failing.h"
@@ -159,6 +159,40 @@ TEST(cluster_scarce, a_call_that_one_rank_cannot_post_ends_on_all)
             EXPECT_NE(status, GPUCOLL_OK);
             EXPECT_TRUE(rank.number == scarce || status < 0) << gpucoll_status_name(status);
             EXPECT_TRUE(other.untouched());
+            EXPECT_FALSE(rank.log.waited_in_vain());
+            rank.barrier();
+        });
+    }
+}
+
+/* Who has not even the memory to say what the call is counts it all the same. */
+TEST(cluster_scarce, a_call_that_one_rank_cannot_describe_ends_on_all)
+{
+    for (const Hosts &hosts : {hosts_of({2}), hosts_of({1, 1}), hosts_of({2, 1})}) {
+        on_hosts(hosts, {{"timeout", "60"}}, [](Rank &rank) {
+            Queue queue(rank, rank.team);
+            Task before(rank, 100, 0);
+            before.post(queue);
+            EXPECT_EQ(before.wait(&queue), GPUCOLL_OK);
+            rank.barrier();
+            Task sum(rank, 100, 1);
+            Task next(rank, 100, 2);
+            if (rank.number != scarce) {
+                sum.post(queue);
+                next.post(queue);
+            }
+            rank.barrier();
+            if (rank.number == scarce) {
+                gpucoll_queue_forsake(&queue.queue);
+                next.post(queue);
+            }
+            const gpucoll_status status = next.wait(&queue);
+            EXPECT_NE(status, GPUCOLL_OK);
+            EXPECT_TRUE(rank.number == scarce || status < 0) << gpucoll_status_name(status);
+            EXPECT_TRUE(next.sum.untouched());
+            if (rank.number != scarce) {
+                EXPECT_LT(sum.wait(&queue), GPUCOLL_OK);
+            }
             EXPECT_FALSE(rank.log.waited_in_vain());
             rank.barrier();
         });

@@ -134,6 +134,7 @@ static void post(struct gpucoll_outer *outer)
     struct gpucoll_sequence *sequence = outer->sequence;
     struct gpucoll_native native;
     if (!gpucoll_native_describe(&native, outer->later.coll, outer->later.root, &outer->call)) {
+        gpucoll_queue_forsake(&sequence->queue);
         end(outer, MPI_ERR_NO_MEM);
         return;
     }
@@ -427,19 +428,28 @@ static int hand_out(struct gpucoll_outer *outer, ompi_request_t **request)
     return rc;
 }
 
+/* There is no memory for a call that the other ranks make. */
+static int lack_memory(gpucoll_module *self, const struct gpucoll_later *later)
+{
+    if (later->native && !later->persistent) {
+        gpucoll_sequence_forsake(&self->calls);
+    }
+    return MPI_ERR_NO_MEM;
+}
+
 static int call_locked(gpucoll_module *self, const struct gpucoll_later *later, ompi_request_t **request)
 {
     const int32_t tag = gpucoll_tag_take(self);
     struct gpucoll_outer *outer = gpucoll_outer_new(self, later);
     if (outer == NULL) {
-        return MPI_ERR_NO_MEM;
+        return lack_memory(self, later);
     }
     outer->tag = tag;
     outer->op = self->latest.op;
     outer->type = self->latest.type;
     if (!keep_arguments(outer)) {
         gpucoll_outer_drop(outer);
-        return MPI_ERR_NO_MEM;
+        return lack_memory(self, later);
     }
     if (!later->persistent) {
         launch(outer);

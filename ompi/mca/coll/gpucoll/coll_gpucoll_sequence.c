@@ -87,6 +87,10 @@ static gpucoll_status step(struct gpucoll_sequence *self)
 /* Calls that waited go first: whoever finds it ready may post the next. */
 static void open_to_calls(struct gpucoll_sequence *self, enum gpucoll_native_state state)
 {
+    if (self->lacked && state == GPUCOLL_NATIVE_READY) {
+        self->lacked = false;
+        gpucoll_queue_forsake(&self->queue);
+    }
     gpucoll_later_join(self);
     set_state(self, state);
     gpucoll_later_settled(self);
@@ -101,6 +105,20 @@ void gpucoll_sequence_heat(struct gpucoll_sequence *self)
         gpucoll_warmup_count(self);
     }
     open_to_calls(self, self->team != NULL ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
+}
+
+void gpucoll_sequence_forsake(struct gpucoll_sequence *self)
+{
+    self->posted = true; /* a rank that cannot post no longer passes, either */
+    if (self->state == GPUCOLL_NATIVE_READY) {
+        gpucoll_queue_forsake(&self->queue);
+        return;
+    }
+    self->lacked = true;
+    if (self->state == GPUCOLL_NATIVE_UNTRIED) {
+        gpucoll_sequence_connect(self, true);
+    }
+    gpucoll_sequence_heat(self);
 }
 
 /* The ranks know what they are to each other. */

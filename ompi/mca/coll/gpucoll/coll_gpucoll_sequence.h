@@ -50,6 +50,7 @@ struct gpucoll_sequence {
     bool begun;  /* it is this one's turn to connect */
     bool posted; /* this rank has posted a call: from then on it no longer passes */
     bool warms;  /* the first call of this sequence is the warm-up */
+    bool lacked; /* memory, for a call that came before the team was made */
     struct gpucoll_waiting waiting;
     unsigned pass; /* of progress that has looked at the queue */
     struct gpucoll_team *team;
@@ -75,6 +76,8 @@ void gpucoll_sequence_connect(struct gpucoll_sequence *sequence, bool able);
 void gpucoll_sequence_warm(struct gpucoll_sequence *sequence);
 /* WARMING ends: the first call of this rank has come. */
 void gpucoll_sequence_heat(struct gpucoll_sequence *sequence);
+/* As gpucoll_forsake, of a call that comes when it may: the team is made first. */
+void gpucoll_sequence_forsake(struct gpucoll_sequence *sequence);
 /* Moves the making of teams, and warm-ups, on. */
 void gpucoll_sequences_progress(void);
 /* Is there something to move? */

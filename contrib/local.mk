@@ -33,5 +33,6 @@ dist_noinst_DATA += \
 	contrib/lib.sh
 EXTRA_DIST += \
 	contrib/README.md \
+	contrib/easybuild/gpucoll-$(VERSION)-gompi-2025a-CUDA-12.8.0.eb \
 	contrib/env.sh.in \
 	contrib/gpucoll.modulefile.in

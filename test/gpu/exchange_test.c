@@ -261,7 +261,8 @@ static void test_wait_once(struct exchange *exchange)
 /* Longer than the buffers of four GPUs take to be filled and looked through between two calls, 4.4 ms. */
 static const uint32_t linger_ns = 20000000;
 
-/* The crew leaves: 20.0 ms after its last call on H200, and up to 51 under racecheck, which slows the words by which its CTAs agree on that. */
+/* The crew leaves: 20.0 ms after its last call on H200, and up to 51 under racecheck, which slows the words by which its CTAs agree on
+ * that: where times do not count (--quick) it has a second. */
 static bool leaves_in_time(const struct rank *first, uint64_t ended, bool quick, uint32_t calls_before)
 {
     const uint64_t longest_ns = quick ? 50 * (uint64_t)linger_ns : 2 * linger_ns;

@@ -132,6 +132,19 @@ TEST(cluster_scarce, a_call_for_which_one_rank_has_no_memory_is_declined_by_all)
     }
 }
 
+namespace
+{
+/* The call behind one that the scarce rank could not make: an error on the others. */
+void expect_given_up(Rank &rank, const Sum &next, gpucoll_status status)
+{
+    EXPECT_NE(status, GPUCOLL_OK);
+    EXPECT_TRUE(rank.number == scarce || status < 0) << gpucoll_status_name(status);
+    EXPECT_TRUE(next.untouched());
+    EXPECT_FALSE(rank.log.waited_in_vain());
+    rank.barrier();
+}
+} // namespace
+
 /* Nor is what it posts next taken for that call: what the others have is an error, and soon. */
 TEST(cluster_scarce, a_call_that_one_rank_cannot_post_ends_on_all)
 {
@@ -153,14 +166,9 @@ TEST(cluster_scarce, a_call_that_one_rank_cannot_post_ends_on_all)
                 test_no_memory_from(0);
             }
             ASSERT_EQ(gpucoll_post(rank.team, &other.args, &next), GPUCOLL_OK);
-            gpucoll_status status = Rank::finish(request);
+            const gpucoll_status status = Rank::finish(request);
             EXPECT_TRUE(status != GPUCOLL_OK || sum.right());
-            status = Rank::finish(next);
-            EXPECT_NE(status, GPUCOLL_OK);
-            EXPECT_TRUE(rank.number == scarce || status < 0) << gpucoll_status_name(status);
-            EXPECT_TRUE(other.untouched());
-            EXPECT_FALSE(rank.log.waited_in_vain());
-            rank.barrier();
+            expect_given_up(rank, other, Rank::finish(next));
         });
     }
 }
@@ -186,15 +194,8 @@ TEST(cluster_scarce, a_call_that_one_rank_cannot_describe_ends_on_all)
                 gpucoll_queue_forsake(&queue.queue);
                 next.post(queue);
             }
-            const gpucoll_status status = next.wait(&queue);
-            EXPECT_NE(status, GPUCOLL_OK);
-            EXPECT_TRUE(rank.number == scarce || status < 0) << gpucoll_status_name(status);
-            EXPECT_TRUE(next.sum.untouched());
-            if (rank.number != scarce) {
-                EXPECT_LT(sum.wait(&queue), GPUCOLL_OK);
-            }
-            EXPECT_FALSE(rank.log.waited_in_vain());
-            rank.barrier();
+            EXPECT_TRUE(rank.number == scarce || sum.wait(&queue) < GPUCOLL_OK);
+            expect_given_up(rank, next.sum, next.wait(&queue));
         });
     }
 }

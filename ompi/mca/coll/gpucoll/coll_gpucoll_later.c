@@ -134,7 +134,7 @@ static void post(struct gpucoll_outer *outer)
     struct gpucoll_sequence *sequence = outer->sequence;
     struct gpucoll_native native;
     if (!gpucoll_native_describe(&native, outer->later.coll, outer->later.root, &outer->call)) {
-        gpucoll_queue_forsake(&sequence->queue);
+        gpucoll_sequence_forsake(sequence);
         end(outer, MPI_ERR_NO_MEM);
         return;
     }
@@ -361,10 +361,7 @@ static void launch(struct gpucoll_outer *outer)
     if (outer->later.native) {
         outer->phase = GPUCOLL_PHASE_TEAM;
         outer->sequence = &self->calls;
-        if (self->calls.state == GPUCOLL_NATIVE_UNTRIED) {
-            gpucoll_sequence_connect(&self->calls, true);
-        }
-        gpucoll_sequence_heat(&self->calls);
+        gpucoll_sequence_want(&self->calls);
         if (outer->phase == GPUCOLL_PHASE_TEAM && self->calls.state != GPUCOLL_NATIVE_CONNECTING) {
             join(outer);
         }
@@ -432,7 +429,7 @@ static int hand_out(struct gpucoll_outer *outer, ompi_request_t **request)
 static int lack_memory(gpucoll_module *self, const struct gpucoll_later *later)
 {
     if (later->native && !later->persistent) {
-        gpucoll_sequence_forsake(&self->calls);
+        gpucoll_sequence_lack(&self->calls);
     }
     return MPI_ERR_NO_MEM;
 }

@@ -242,7 +242,7 @@ int gpucoll_native_exchange(gpucoll_module *self, enum gpucoll_coll coll, int ro
     struct gpucoll_native native;
     if (!gpucoll_native_describe(&native, coll, root, call)) {
         *done = true;
-        gpucoll_queue_forsake(&self->calls.queue);
+        gpucoll_sequence_forsake(&self->calls);
         return MPI_ERR_NO_MEM;
     }
     native.args.op = self->latest.op;

@@ -84,12 +84,25 @@ static gpucoll_status step(struct gpucoll_sequence *self)
     return status;
 }
 
+void gpucoll_sequence_forsake(struct gpucoll_sequence *self)
+{
+    self->posted = true; /* a rank that cannot post no longer passes, either */
+    gpucoll_queue_forsake(&self->queue);
+}
+
+static void forsake_lacked(struct gpucoll_sequence *self)
+{
+    if (self->lacked) {
+        self->lacked = false;
+        gpucoll_sequence_forsake(self);
+    }
+}
+
 /* Calls that waited go first: whoever finds it ready may post the next. */
 static void open_to_calls(struct gpucoll_sequence *self, enum gpucoll_native_state state)
 {
-    if (self->lacked && state == GPUCOLL_NATIVE_READY) {
-        self->lacked = false;
-        gpucoll_queue_forsake(&self->queue);
+    if (state == GPUCOLL_NATIVE_READY) {
+        forsake_lacked(self);
     }
     gpucoll_later_join(self);
     set_state(self, state);
@@ -107,18 +120,21 @@ void gpucoll_sequence_heat(struct gpucoll_sequence *self)
     open_to_calls(self, self->team != NULL ? GPUCOLL_NATIVE_READY : GPUCOLL_NATIVE_OFF);
 }
 
-void gpucoll_sequence_forsake(struct gpucoll_sequence *self)
+void gpucoll_sequence_want(struct gpucoll_sequence *self)
 {
-    self->posted = true; /* a rank that cannot post no longer passes, either */
-    if (self->state == GPUCOLL_NATIVE_READY) {
-        gpucoll_queue_forsake(&self->queue);
-        return;
-    }
-    self->lacked = true;
     if (self->state == GPUCOLL_NATIVE_UNTRIED) {
         gpucoll_sequence_connect(self, true);
     }
     gpucoll_sequence_heat(self);
+}
+
+void gpucoll_sequence_lack(struct gpucoll_sequence *self)
+{
+    self->lacked = true;
+    gpucoll_sequence_want(self);
+    if (self->state == GPUCOLL_NATIVE_READY) {
+        forsake_lacked(self);
+    }
 }
 
 /* The ranks know what they are to each other. */
@@ -139,7 +155,7 @@ static void settle(struct gpucoll_sequence *self, gpucoll_status status)
         gpucoll_warmup_begin(self);
     } /* else the first call is told of the error */
     set_state(self, GPUCOLL_NATIVE_WARMING);
-    if (self->module->order != NULL) {
+    if (self->module->order != NULL || self->lacked) {
         gpucoll_sequence_heat(self);
     }
 }

@@ -10,7 +10,7 @@
  * With coll_gpucoll_warmup, a communicator's sequence is connected when the communicator is made. Its first call is then a
  * warm-up of the engine (core/gpucoll.h), which a rank posts as soon as its process uses a GPU, and passes if its first call comes
  * before that: so all ranks count it. In MPI_Init rehearsals follow it, so that the application's first call finds everything as later ones do.
- * All functions are to be called with gpucoll_enter held (coll_gpucoll_request.h).
+ * Functions are to be called with gpucoll_enter held (coll_gpucoll_request.h), unless they say otherwise.
  */
 #ifndef COLL_GPUCOLL_SEQUENCE_H
 #define COLL_GPUCOLL_SEQUENCE_H
@@ -50,7 +50,7 @@ struct gpucoll_sequence {
     bool begun;  /* it is this one's turn to connect */
     bool posted; /* this rank has posted a call: from then on it no longer passes */
     bool warms;  /* the first call of this sequence is the warm-up */
-    bool lacked; /* memory, for a call that came before the team was made */
+    bool lacked; /* memory, for a call that is still to be forsaken */
     struct gpucoll_waiting waiting;
     unsigned pass; /* of progress that has looked at the queue */
     struct gpucoll_team *team;
@@ -76,14 +76,19 @@ void gpucoll_sequence_connect(struct gpucoll_sequence *sequence, bool able);
 void gpucoll_sequence_warm(struct gpucoll_sequence *sequence);
 /* WARMING ends: the first call of this rank has come. */
 void gpucoll_sequence_heat(struct gpucoll_sequence *sequence);
-/* As gpucoll_forsake, of a call that comes when it may: the team is made first. */
-void gpucoll_sequence_forsake(struct gpucoll_sequence *sequence);
+/* A call of this rank has come: the team is made if none has tried, and WARMING ends. */
+void gpucoll_sequence_want(struct gpucoll_sequence *sequence);
+/* This rank has no memory for a call. Forsakes it as soon as the team is made. */
+void gpucoll_sequence_lack(struct gpucoll_sequence *sequence);
 /* Moves the making of teams, and warm-ups, on. */
 void gpucoll_sequences_progress(void);
 /* Is there something to move? */
 bool gpucoll_sequences_pending(void);
 /* Communicators with sequences that wait for their team, by `next_connecting`. */
 struct gpucoll_module *gpucoll_sequences_connecting(void);
+
+/* As gpucoll_forsake, where the team is made. Needs no gpucoll_enter. */
+void gpucoll_sequence_forsake(struct gpucoll_sequence *sequence);
 
 /* Gives the team up, made or not; no call of this sequence runs natively any more. */
 void gpucoll_sequence_close(struct gpucoll_sequence *sequence);

@@ -131,6 +131,7 @@ enum gpucoll_link {
 struct gpucoll_accel_ops {
     const char *name;
     const char *help;
+    bool takes_cores;     /* its kernels and copies are threads of this process: who waits for them gives cores away */
     size_t scratch_bytes; /* data area of a lane that suits its kernels */
     /* GPUCOLL_ERR_UNSUPPORTED if there is no such accelerator here (not an error by itself, nothing shown unless
      * it was asked for by name). */

@@ -417,6 +417,7 @@ static void host_unregister(struct gpucoll_device *device, void *pointer)
 const struct gpucoll_accel_ops gpucoll_accel_host = {
     .name = "host",
     .help = "host memory as device memory and threads as kernels: for tests without a GPU",
+    .takes_cores = true,
     .scratch_bytes = (size_t)4 << 20,
     .open = host_open,
     .close = host_close,

@@ -37,7 +37,8 @@ check_PROGRAMS += \
 	test/mpi/spawn \
 	test/mpi/staging \
 	test/mpi/threads \
-	test/mpi/warmup
+	test/mpi/warmup \
+	test/mpi/yields
 endif
 if MPIF90
 check_PROGRAMS += test/mpi/fortran
@@ -259,6 +260,13 @@ test_mpi_spawn_LDADD = $(mpi_test_libs)
 
 test_mpi_warmup_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_warmup_LDADD = $(mpi_test_libs)
+
+test_mpi_yields_SOURCES = \
+	test/mpi/yields.c \
+	test/mpi/sums.c \
+	test/mpi/sums.h
+test_mpi_yields_CPPFLAGS = $(mpi_test_cppflags)
+test_mpi_yields_LDADD = $(mpi_test_libs)
 
 test_mpi_staging_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_staging_LDADD = $(mpi_test_libs)

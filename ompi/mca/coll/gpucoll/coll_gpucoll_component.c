@@ -10,6 +10,7 @@
 #include "coll_gpucoll_selection.h"
 #include "core/plan/forced.h"
 #include "opal/mca/base/mca_base_vari.h"
+#include "opal/runtime/opal_progress.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -200,6 +201,22 @@ static void drop_config(void)
     }
 }
 
+static bool takes_cores(void)
+{
+    return component->accel != NULL && component->accel->ops->takes_cores;
+}
+
+/* With as many ranks as cores a wait in MPI would else keep what it waits for off its core till the end of a time slice. mpirun, which
+ * decides it as a rule (mpi_yield_when_idle), knows of no threads; what it says is set at the end of MPI_Init. */
+static int yield_when_idle(void)
+{
+    if (ompi_mpi_state != OMPI_MPI_STATE_INIT_STARTED) {
+        opal_progress_set_yield_when_idle(true);
+        opal_progress_unregister(yield_when_idle);
+    }
+    return 0;
+}
+
 /* MPI_Init has begun, and this component may take part. */
 static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
@@ -211,6 +228,9 @@ static int init_query(bool enable_progress_threads, bool enable_mpi_threads)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     component->accel = gpucoll_context_accel(component->context);
+    if (takes_cores()) {
+        opal_progress_register(yield_when_idle);
+    }
     gpucoll_context_count_in(component->context, &component->stats);
     gpucoll_context_count_setups_in(component->context, &component->setups);
     gpucoll_context_share_host(component->context, 1 + (uint32_t)opal_process_info.num_local_peers,
@@ -248,6 +268,9 @@ static int component_close(void)
     gpucoll_layouts_clear();
     if (component->accel != NULL) {
         gpucoll_pool_empty(component->accel);
+    }
+    if (takes_cores()) {
+        opal_progress_unregister(yield_when_idle);
     }
     gpucoll_context_destroy(component->context);
     component->context = NULL;

@@ -127,6 +127,17 @@ unpack_tarball() {
     chmod -R a-w "$package/source"
 }
 
+# The recipes' versions are this one's.
+recipes_are_of_this_version() {
+    local easybuild spack
+    version=$(made_with "$top/_build/mpi" VERSION)
+    easybuild=$(sed -n "s/^version = '\(.*\)'$/\1/p" "$package/source"/contrib/easybuild/*.eb)
+    spack=$(sed -n 's/^    version("\(.*\)")$/\1/p; s/^    url = .*gpucoll-\(.*\)\.tar\.gz"$/\1/p' \
+        "$package/source/contrib/spack/spack_repo/gpucoll/packages/gpucoll/package.py" | sort -u)
+    echo "gpucoll $version; EasyBuild: $easybuild; Spack: $spack"
+    [ "$easybuild" = "$version" ] && [ "$spack" = "$version" ]
+}
+
 # What has nvcc compile kernels in a sixth of the time, for code that nothing here runs: from CUDA 12.9 on.
 quick_kernels() {
     ! "${cuda_option#--with-cuda=}/bin/nvcc" --help 2>/dev/null | grep -e --Ofast-compile >/dev/null || echo --Ofast-compile=max
@@ -360,6 +371,7 @@ part_package() {
     attempt "make dist" logged "$logs/dist.log" make -C "$dir" dist || return 0
     unpack_tarball "$dir"
     attempt "tarball has every file" logged "$logs/whole.log" tarball_is_whole || true
+    attempt "recipes are of this version" logged "$logs/recipes.log" recipes_are_of_this_version || true
     if attempt "tarball builds without autotools, for every architecture" logged "$logs/tarball.log" \
         without_autotools build_tarball; then
         installed_tests

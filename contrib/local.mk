@@ -35,4 +35,6 @@ EXTRA_DIST += \
 	contrib/README.md \
 	contrib/easybuild/gpucoll-$(VERSION)-gompi-2025a-CUDA-12.8.0.eb \
 	contrib/env.sh.in \
-	contrib/gpucoll.modulefile.in
+	contrib/gpucoll.modulefile.in \
+	contrib/spack/spack_repo/gpucoll/packages/gpucoll/package.py \
+	contrib/spack/spack_repo/gpucoll/repo.yaml

@@ -172,11 +172,16 @@ AC_DEFUN([GPUCOLL_OMPI_SRC_FLAGS], [
     AS_IF([test "x$gpucoll_src_version" != "x$OMPI_VERSION"],
         [AC_MSG_ERROR([--with-ompi-src=$with_ompi_src is Open MPI $gpucoll_src_version, but $MPICC is Open MPI $OMPI_VERSION: they must be
     of the same version])])
+    # hwloc and libevent that 4.1 brings along are there also if it was told to use others, which then have to be found by themselves.
+    gpucoll_brought=
+    AS_IF([grep opal/mca/hwloc/external/external.h "$gpucoll_src/opal/include/opal_config.h" >/dev/null], [],
+        [gpucoll_brought="opal/mca/hwloc/hwloc*/hwloc/include"])
+    AS_IF([grep opal/mca/event/external/external.h "$gpucoll_src/opal/include/opal_config.h" >/dev/null], [],
+        [gpucoll_brought="$gpucoll_brought opal/mca/event/libevent*/libevent/include opal/mca/event/libevent*/libevent"])
     OMPI_CPPFLAGS=
     for gpucoll_dir in . opal/include ompi/include orte/include oshmem/include 3rd-party/openpmix/include \
         3rd-party/openpmix 3rd-party/libevent-*/include 3rd-party/libevent-* 3rd-party/hwloc-*/include \
-        opal/mca/hwloc/hwloc*/hwloc/include opal/mca/event/libevent*/libevent/include \
-        opal/mca/event/libevent*/libevent opal/mca/pmix/pmix*/pmix/include; do
+        $gpucoll_brought opal/mca/pmix/pmix*/pmix/include; do
         for gpucoll_sub in "$gpucoll_src"/$gpucoll_dir; do
             AS_IF([test -d "$gpucoll_sub"], [OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I$gpucoll_sub"])
         done

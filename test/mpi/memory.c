@@ -192,6 +192,18 @@ void test_memory_thread(void)
     check(memory.cuda.set_current(memory.context), "cuCtxSetCurrent");
 }
 
+bool test_memory_yields(void)
+{
+    /* Sets the switch and returns how it was. */
+    bool (*set)(bool) = (bool (*)(bool))dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
+    if (test_memory_has_gpu())
+        return true;
+    const bool yields = set != NULL && set(true);
+    if (set != NULL)
+        set(yields);
+    return yields;
+}
+
 int test_memory_synchronize(void)
 {
     if (test_memory_has_gpu()) {

@@ -52,6 +52,9 @@ bool test_memory_gpu_is_clear(void);
 /* Of this process's GPU, by all who use it; 0 without one, or before its first buffer. */
 size_t test_memory_gpu_used(void);
 
+/* Do waits in MPI give their core away? Asked of Open MPI itself; true with a GPU, whose kernels take none. */
+bool test_memory_yields(void);
+
 /* Waits until this process's device has no work left; the driver's error, 0 if it has none. */
 int test_memory_synchronize(void);
 

@@ -207,13 +207,11 @@ static bool takes_cores(void)
 }
 
 /* With as many ranks as cores a wait in MPI would else keep what it waits for off its core till the end of a time slice. mpirun, which
- * decides it as a rule (mpi_yield_when_idle), knows of no threads; what it says is set at the end of MPI_Init. */
+ * decides it as a rule (mpi_yield_when_idle), knows of no threads. Said in each turn of progress, since Open MPI sets the switch anew
+ * whenever MPI, or a session, has been initialised. */
 static int yield_when_idle(void)
 {
-    if (ompi_mpi_state != OMPI_MPI_STATE_INIT_STARTED) {
-        opal_progress_set_yield_when_idle(true);
-        opal_progress_unregister(yield_when_idle);
-    }
+    opal_progress_set_yield_when_idle(true);
     return 0;
 }
 

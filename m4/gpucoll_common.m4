@@ -49,8 +49,9 @@ AC_DEFUN([GPUCOLL_CHECK_COMPILERS], [
         [GPUCOLL_MISSING([$CC does not accept -std=gnu17; gpucoll needs gcc 8 or newer], [gcc], [gcc])])
     GPUCOLL_TRY_FLAG([C++], [-std=gnu++17], [],
         [GPUCOLL_MISSING([$CXX does not accept -std=gnu++17; the tests need g++ 8 or newer], [g++], [gcc-c++])])
-    GPUCOLL_CFLAGS="-std=gnu17 -Wall -Wextra"
-    GPUCOLL_CXXFLAGS="-std=gnu++17 -Wall -Wextra"
+    # Without fused instructions, which a build for its own machine (-march=native) may have: results are the same bits in every build.
+    GPUCOLL_CFLAGS="-std=gnu17 -ffp-contract=off -Wall -Wextra"
+    GPUCOLL_CXXFLAGS="-std=gnu++17 -ffp-contract=off -Wall -Wextra"
     AC_SUBST([GPUCOLL_CFLAGS])
     AC_SUBST([GPUCOLL_CXXFLAGS])
     AC_SEARCH_LIBS([dlopen], [dl])

@@ -2,8 +2,6 @@
 
 #ifdef GPUCOLL_HOST_LOOPS_X86
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512")
-/* GCC's vectoriser makes fused instructions of complex products, fp-contract=off or not. */
-#define KEEP(value) __asm__("" : "+v"(value))
 #define LOOPS gpucoll_host_loops_avx512
 #include "core/accel/host_loops_body.h"
 #endif

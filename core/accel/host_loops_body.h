@@ -20,8 +20,15 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* Rounds a product where the compiler would fuse it all the same. */
-#ifndef KEEP
+/* Rounds a product where there are fused instructions: GCC's vectoriser makes them of complex products, fp-contract=off or not. The file's
+ * target may have them, or the whole build (-march=native). */
+#if defined(__AVX512F__)
+#define KEEP(value) __asm__("" : "+v"(value))
+#elif defined(__FMA__)
+#define KEEP(value) __asm__("" : "+x"(value))
+#elif defined(__aarch64__)
+#define KEEP(value) __asm__("" : "+w"(value))
+#else
 #define KEEP(value)
 #endif
 

@@ -101,10 +101,11 @@ template <typename T> static void complex(gpucoll_op op, const char *a, const ch
         result[0] = static_cast<T>(ar + br);
         result[1] = static_cast<T>(ai + bi);
     } else {
-        Wide rr = static_cast<T>(ar * br), ii = static_cast<T>(ai * bi);
-        Wide ri = static_cast<T>(ar * bi), ir = static_cast<T>(ai * br);
-        result[0] = static_cast<T>(rr - ii);
-        result[1] = static_cast<T>(ri + ir);
+        /* Volatile: where there are fused instructions, compilers would not round here. */
+        const volatile T rr = static_cast<T>(ar * br), ii = static_cast<T>(ai * bi);
+        const volatile T ri = static_cast<T>(ar * bi), ir = static_cast<T>(ai * br);
+        result[0] = static_cast<T>(Wide(rr) - Wide(ii));
+        result[1] = static_cast<T>(Wide(ri) + Wide(ir));
     }
     memcpy(to, result, sizeof result);
 }

@@ -130,7 +130,6 @@ unpack_tarball() {
 # The recipes' versions are this one's.
 recipes_are_of_this_version() {
     local easybuild spack
-    version=$(made_with "$top/_build/mpi" VERSION)
     easybuild=$(sed -n "s/^version = '\(.*\)'$/\1/p" "$package/source"/contrib/easybuild/*.eb)
     spack=$(sed -n 's/^    version("\(.*\)")$/\1/p; s/^    url = .*gpucoll-\(.*\)\.tar\.gz"$/\1/p' \
         "$package/source/contrib/spack/spack_repo/gpucoll/packages/gpucoll/package.py" | sort -u)
@@ -339,7 +338,6 @@ source_tree_tests() {
 
 installed_tests() {
     attempt "make install" logged "$logs/package-install.log" make -C "$package/build" install || return 0
-    version=$(made_with "$package/build" VERSION)
     attempt "component in lib64" logged "$logs/component.log" component_is_found || true
     attempt "benchmarks in lib64" logged "$logs/programs.log" programs_are_found || true
     attempt "libraries that configure was told of" logged "$logs/own.log" own_libraries_are_loaded || true
@@ -365,6 +363,7 @@ part_package() {
     mkdir -p "$package"
     chmod -R u+w "$package"
     build_mpi || { record FAIL "package" "does not build"; return; }
+    version=$(made_with "$dir" VERSION)
     configure_errors
     attempt "--help of the scripts" logged "$logs/help.log" scripts_help || true
     rm -f "$dir"/gpucoll-*.tar.gz

@@ -87,6 +87,8 @@ libtestmpi_la_SOURCES = \
 	test/mpi/side.h \
 	test/mpi/stacks.c \
 	test/mpi/stacks.h \
+	test/mpi/sums.c \
+	test/mpi/sums.h \
 	test/mpi/support.c \
 	test/mpi/support.h \
 	test/mpi/types.c \
@@ -102,10 +104,6 @@ mpi_test_libs = libtestmpi.la $(MPI_LIBS) -lm -ldl -lpthread
 test_mpi_allreduce_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_allreduce_LDADD = $(mpi_test_libs)
 
-test_mpi_barriers_SOURCES = \
-	test/mpi/barriers.c \
-	test/mpi/sums.c \
-	test/mpi/sums.h
 test_mpi_barriers_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_barriers_LDADD = $(mpi_test_libs)
 
@@ -138,10 +136,6 @@ test_mpi_corners_SOURCES = \
 test_mpi_corners_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_corners_LDADD = $(mpi_test_libs)
 
-test_mpi_crowd_SOURCES = \
-	test/mpi/crowd.c \
-	test/mpi/sums.c \
-	test/mpi/sums.h
 test_mpi_crowd_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_crowd_LDADD = $(mpi_test_libs)
 
@@ -188,10 +182,6 @@ am__v_MPIF90_ = $(am__v_MPIF90_@AM_DEFAULT_V@)
 am__v_MPIF90_0 = @echo "  FC      " $@;
 am__v_MPIF90_1 =
 
-test_mpi_freed_SOURCES = \
-	test/mpi/freed.c \
-	test/mpi/sums.c \
-	test/mpi/sums.h
 test_mpi_freed_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_freed_LDADD = $(mpi_test_libs)
 
@@ -210,17 +200,9 @@ test_mpi_init_only_LDADD = $(mpi_test_libs)
 test_mpi_interrupted_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_interrupted_LDADD = $(mpi_test_libs)
 
-test_mpi_neighbors_SOURCES = \
-	test/mpi/neighbors.c \
-	test/mpi/sums.c \
-	test/mpi/sums.h
 test_mpi_neighbors_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_neighbors_LDADD = $(mpi_test_libs)
 
-test_mpi_nonblocking_SOURCES = \
-	test/mpi/nonblocking.c \
-	test/mpi/sums.c \
-	test/mpi/sums.h
 test_mpi_nonblocking_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 # Loaded by NVTX as a profiler is.
@@ -261,10 +243,6 @@ test_mpi_spawn_LDADD = $(mpi_test_libs)
 test_mpi_warmup_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_warmup_LDADD = $(mpi_test_libs)
 
-test_mpi_yields_SOURCES = \
-	test/mpi/yields.c \
-	test/mpi/sums.c \
-	test/mpi/sums.h
 test_mpi_yields_CPPFLAGS = $(mpi_test_cppflags)
 test_mpi_yields_LDADD = $(mpi_test_libs)
 

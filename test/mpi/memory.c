@@ -196,11 +196,10 @@ bool test_memory_yields(void)
 {
     /* Sets the switch and returns how it was. */
     bool (*set)(bool) = (bool (*)(bool))dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
-    if (test_memory_has_gpu())
-        return true;
-    const bool yields = set != NULL && set(true);
-    if (set != NULL)
-        set(yields);
+    if (test_memory_has_gpu() || set == NULL)
+        return test_memory_has_gpu();
+    const bool yields = set(true);
+    set(yields);
     return yields;
 }
 

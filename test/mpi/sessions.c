@@ -1,6 +1,7 @@
 /*
  * Processes with sessions (MPI 4) and no MPI_COMM_WORLD: sums on device memory, blocking and not, on communicators that are made from groups
- * and freed, in a session and in a second one within it; waits give their core away (yields.c). Without the harness of the other tests, which is for MPI_Init.
+ * and freed, in a session and in a second one within it; waits give their core away (yields.c). Without the harness of the other tests, which
+ * is for MPI_Init.
  *
  * `--lives=N`: MPI is finalised and initialised again, N times in all, so that the component is closed and opened, and what it keeps must not
  * be what the life before has freed. Open MPI 5.0.7 itself ends with a segmentation fault there (opal_accelerator_base_select, gpucoll or not),
